@@ -1,0 +1,68 @@
+# `make help` lists the targets. Everything is made in .venv; nothing outside of this folder is written.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+TESTS ?= tests
+
+.PHONY: help setup demo test lint format test-recovery bench lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other targets do it by themselves)
+
+demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
+	@$(BIN)/sluice demo $(ARGS)
+
+test: lint ## lint, types and all tests but the slow ones; TESTS=tests/engine runs some, ARGS hands options on
+	@$(BIN)/python -m pytest -m "not slow" $(TESTS) $(ARGS)
+
+lint: setup ## ruff and mypy
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+
+format: setup ## let ruff format the sources
+	@$(BIN)/ruff format
+
+test-recovery: setup ## the slow tests: kills and restarts; ARGS hands options on
+	@$(BIN)/python -m pytest -m slow $(TESTS) $(ARGS)
+
+bench: setup ## measure throughput and latency on this machine; ARGS hands options on
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## choose the newest versions that pyproject.toml allows (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--quiet --upgrade --custom-compile-command "make lock" --output-file requirements.lock
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The interpreters are looked at first, since all that follows takes minutes.
+$(VENV)/.checked:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sluice: Python 3.11 or newer is needed, \
+	and $(PYTHON) is %d.%d. Install one (Debian, Ubuntu: apt install python3.11 python3.11-venv), or name it: \
+	make PYTHON=/path/to/python3.11" % sys.version_info[:2])'
+	@$(PYTHON) -m service.kafka.java
+	@$(PYTHON) -m venv $(VENV) && touch $@
+
+$(VENV)/.locked: requirements.lock $(VENV)/.checked
+	@echo "Installing the Python packages (about 600 MB, a minute or two) ..."
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.locked
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
+	@$(BIN)/python -m service.kafka.jars
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py)
+	@if [ -f service/engine/warm.py ]; then $(BIN)/python -m service.engine.warm; fi
+	@touch $@

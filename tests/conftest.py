@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from service.kafka.broker import EmbeddedBroker
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[str]:
+    """`bootstrap.servers` of a real broker: the embedded one, or with SLUICE_TEST_BROKER=docker one in a container."""
+    if os.environ.get("SLUICE_TEST_BROKER") == "docker":
+        yield from _docker_broker()
+    else:
+        with EmbeddedBroker() as embedded:
+            yield embedded.bootstrap
+
+
+def _docker_broker() -> Iterator[str]:
+    from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - without Docker its import is for nothing
+
+    container = KafkaContainer("confluentinc/cp-kafka:7.9.0").with_kraft()
+    for name, value in {
+        "KAFKA_LOG_RETENTION_MS": "-1",
+        "KAFKA_LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS": str(2**63 - 1),
+        "KAFKA_LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS": str(2**63 - 1),
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    }.items():
+        container.with_env(name, value)
+    with container:
+        yield container.get_bootstrap_server()
