@@ -1,0 +1,524 @@
+"""The windows of SPL, one tuple at a time: slow, obvious, and written as the rules read.
+
+The engine must give what this gives. Rule ids (T1, S8, A16 ...) are those of the semantics reference. Operators and events
+have the format of the conformance vectors; `topic_partition` of an event and `schema` of an operator may be added.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+Value = Any
+Tuple = dict[str, Value]
+SECOND = 10**9
+Key = tuple[Value, ...]
+
+
+# ---- what a window holds and hands over ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tuple inside a window: its attributes, when it came in, and the topic partition that it came from."""
+
+    values: Tuple
+    arrived: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Firing:
+    """A flush or a trigger: one batch of output. Without a key: nothing was stored anywhere."""
+
+    key: Key | None
+    content: list[Stored]
+    full: bool = True
+    #: tuples of all partitions, where the window can see them (A18)
+    stored: int | None = None
+
+
+def exceeds(new: Value, reference: Value, size: Value) -> bool:
+    """The test of every delta policy: strictly more than `size` above (T11, T12); NaN compares false (T14)."""
+    return not new < reference and new - reference > size
+
+
+# ---- tumbling: section 3 ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tumbling:
+    """A partition lives from its first tuple to its flush."""
+
+    partitions: dict[Key, list[Stored]] = field(default_factory=dict)
+    period: int | None = None
+
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        self.partitions.setdefault(key, []).append(new)
+        return iter(())
+
+    def mark(self, source: int) -> Iterator[Firing]:
+        return iter(())  # swallowed (P6)
+
+    def flush(self, key: Key) -> Firing:
+        return Firing(key, self.partitions.pop(key))
+
+    def flush_all(self, keys: Iterable[Key]) -> Iterator[Firing]:
+        """Each flushed partition is a batch of its own (T6, T18); one empty batch if there is none (T7, T19)."""
+        keys = sorted(keys, key=key_bytes)
+        yield from [self.flush(key) for key in keys] or [Firing(None, [])]
+
+
+@dataclass
+class TumblingCount(Tumbling):
+    size: int = 0
+
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        if self.size == 0:
+            return  # T3
+        super().insert(key, new)
+        if len(self.partitions[key]) == self.size:
+            yield self.flush(key)  # T1: the arriving tuple is in
+
+
+@dataclass
+class TumblingTime(Tumbling):
+    def tick(self, now: int) -> Iterator[Firing]:
+        yield from self.flush_all(self.partitions)  # T5, T6, T7
+
+
+@dataclass
+class TumblingDelta(Tumbling):
+    attribute: str = ""
+    size: Value = 0
+
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        inside = self.partitions.get(key)
+        if inside and exceeds(new.values[self.attribute], inside[0].values[self.attribute], self.size):
+            yield self.flush(key)  # T10: the arriving tuple is out
+        super().insert(key, new)
+
+
+@dataclass
+class TumblingPunct(Tumbling):
+    def mark(self, source: int) -> Iterator[Firing]:
+        """A mark's scope is its topic partition: it flushes whole what holds a tuple of it (T18, T19)."""
+        yield from self.flush_all(k for k, inside in self.partitions.items() if any(t.source == source for t in inside))
+
+
+# ---- sliding: section 4 ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Partition:
+    """All that outlives a partition's emptiness is here too: fullness, counter, reference (S7)."""
+
+    inside: list[Stored] = field(default_factory=list)
+    full: bool = False
+    counter: int = 0
+    reference: Value = None
+
+
+@dataclass
+class CountEviction:
+    size: int
+
+    def expire(self, p: Partition, now: int) -> None:
+        pass
+
+    def admit(self, p: Partition, new: Stored) -> None:
+        if self.size == 0:
+            return  # S9: nothing is ever stored, never full
+        if len(p.inside) == self.size:
+            p.inside.pop(0)  # S4
+        p.inside.append(new)
+        p.full = p.full or len(p.inside) == self.size  # 4.5
+
+
+@dataclass
+class TimeEviction:
+    span: int
+
+    def expire(self, p: Partition, now: int) -> None:
+        p.inside = [t for t in p.inside if now - t.arrived <= self.span]  # S5; before every observation (S6)
+
+    def admit(self, p: Partition, new: Stored) -> None:
+        p.full = True  # 4.5: from the first tuple on
+        p.inside.append(new)
+
+
+@dataclass
+class DeltaEviction:
+    attribute: str
+    size: Value
+
+    def expire(self, p: Partition, now: int) -> None:
+        pass
+
+    def admit(self, p: Partition, new: Stored) -> None:
+        stay = [t for t in p.inside if not exceeds(new.values[self.attribute], t.values[self.attribute], self.size)]
+        p.full = p.full or len(stay) < len(p.inside)  # 4.5: with the first eviction
+        p.inside = [*stay, new]  # S8
+
+
+@dataclass
+class CountTrigger:
+    """Comes last and sees the new tuple (S1)."""
+
+    size: int
+    period: int | None = None
+
+    def before(self, p: Partition, new: Stored) -> bool:
+        return False
+
+    def after(self, p: Partition, new: Stored) -> bool:
+        p.counter += 1
+        if p.counter != self.size:
+            return False  # S10; count(0) never
+        p.counter = 0
+        return True
+
+
+@dataclass
+class DeltaTrigger:
+    """Comes first and sees the window as it was (S1)."""
+
+    attribute: str
+    size: Value
+    period: int | None = None
+
+    def before(self, p: Partition, new: Stored) -> bool:
+        value = new.values[self.attribute]
+        if p.reference is None:
+            p.reference = value  # S11: the first tuple ever does not fire
+            return False
+        if not exceeds(value, p.reference, self.size):
+            return False
+        p.reference = value
+        return True
+
+    def after(self, p: Partition, new: Stored) -> bool:
+        return False
+
+
+@dataclass
+class TimeTrigger:
+    """Arrivals have no influence on it (S13)."""
+
+    period: int
+
+    def before(self, p: Partition, new: Stored) -> bool:
+        return False
+
+    def after(self, p: Partition, new: Stored) -> bool:
+        return False
+
+
+@dataclass
+class Sliding:
+    eviction: CountEviction | TimeEviction | DeltaEviction
+    trigger: CountTrigger | DeltaTrigger | TimeTrigger
+    partitioned: bool
+    partitions: dict[Key, Partition] = field(default_factory=dict)
+
+    @property
+    def period(self) -> int | None:
+        return self.trigger.period
+
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        """The order of operations of table 4.1."""
+        self.expire(new.arrived)
+        p = self.partitions.setdefault(key, Partition())
+        if self.trigger.before(p, new):
+            yield self.firing(key)
+        self.eviction.admit(p, new)
+        if self.trigger.after(p, new):
+            yield self.firing(key)
+
+    def mark(self, source: int) -> Iterator[Firing]:
+        return iter(())  # swallowed (P6)
+
+    def tick(self, now: int) -> Iterator[Firing]:
+        self.expire(now)
+        stored = [key for key, p in self.partitions.items() if p.inside]
+        if stored:
+            yield from [self.firing(key) for key in sorted(stored, key=key_bytes)]  # S13
+        else:
+            once_full = not self.partitioned and any(p.full for p in self.partitions.values())
+            yield Firing(None, [], full=once_full, stored=0)  # S14, A5
+
+    def expire(self, now: int) -> None:
+        for p in self.partitions.values():
+            self.eviction.expire(p, now)
+
+    def firing(self, key: Key) -> Firing:
+        p = self.partitions[key]
+        return Firing(key, list(p.inside), p.full, sum(len(q.inside) for q in self.partitions.values()))
+
+
+# ---- aggregation functions: section 7.3 ------------------------------------------------------------------------------
+
+
+def wrapped(number: int) -> int:
+    """Two's complement of 64 bits, as the type has it."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def total(values: list[Value]) -> Value:
+    if isinstance(values[0], str):
+        return "".join(values)
+    if isinstance(values[0], float):
+        return rounded(values, 1)
+    return wrapped(sum(values))
+
+
+def average(values: list[Value]) -> Value:
+    if isinstance(values[0], float):
+        return rounded(values, len(values))
+    return int(Fraction(sum(values), len(values)))  # A20: the true mean, cut towards zero
+
+
+def rounded(values: list[float], divisor: int) -> float:
+    """The exact sum divided, as the nearest float64."""
+    special = [v for v in values if not math.isfinite(v)]
+    if special:
+        return sum(special)
+    exact = sum(map(Fraction, values)) / divisor
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+def leader(values: list[Value], beats: Callable[[Value, Value], bool]) -> int:
+    """The first one stays until another is strictly better: ties go to the first, NaN too (A16)."""
+    best = 0
+    for place, value in enumerate(values):
+        if beats(value, values[best]):
+            best = place
+    return best
+
+
+def less(a: Value, b: Value) -> bool:
+    return bool(a < b)
+
+
+def greater(a: Value, b: Value) -> bool:
+    return bool(a > b)
+
+
+#: over the columns of one group, in arrival order
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "First": lambda v: v[0],
+    "Last": lambda v: v[-1],
+    "Any": lambda v: v[-1],
+    "Collect": list,
+    "Sum": total,
+    "Average": average,
+    "Min": lambda v: v[leader(v, less)],
+    "Max": lambda v: v[leader(v, greater)],
+    "ArgMin": lambda v, w: w[leader(v, less)],
+    "ArgMax": lambda v, w: w[leader(v, greater)],
+}
+
+
+# ---- the operator: section 7 -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Aggregate:
+    window: Tumbling | Sliding
+    partition_by: list[str]
+    group_by: list[str]
+    incomplete: bool
+    output: dict[str, str]
+
+    def emit(self, firings: Iterable[Firing]) -> Iterator[dict[str, Value]]:
+        """The tuples of each batch, then its mark (P9); nothing before the window was full (S17)."""
+        for firing in firings:
+            if firing.full or self.incomplete:
+                groups = self.groups(firing.content)
+                yield from ({"tuple": self.result(group, groups, firing)} for group in groups)
+                yield {"punct": "window"}
+
+    def groups(self, content: list[Stored]) -> list[list[Stored]]:
+        """In the order of their first tuples; none of an empty batch (A4)."""
+        groups: dict[Key, list[Stored]] = {}
+        for stored in content:
+            groups.setdefault(identity(stored.values, self.group_by), []).append(stored)
+        return list(groups.values())
+
+    def result(self, group: list[Stored], groups: list[list[Stored]], firing: Firing) -> Tuple:
+        everything = len(firing.content) if firing.stored is None else firing.stored  # A18
+        counts = {
+            "Count": len(group),
+            "CountAll": everything,
+            "CountGroups": len(groups),
+            "CountByGroup": [len(g) for g in groups] if self.group_by else [everything],
+        }
+        row = {}
+        for name, call in self.output.items():
+            function, arguments = parsed_call(call)
+            columns = [[stored.values[a] for stored in group] for a in arguments]
+            row[name] = counts[function] if function in counts else FUNCTIONS[function](*columns)
+        return row
+
+    def key(self, values: Tuple) -> Key:
+        return tuple(values[a] for a in self.partition_by)
+
+
+class Operator:
+    """An Aggregate on its clock, with its final marks."""
+
+    def __init__(self, operator: dict[str, Any], topic_partitions: int = 1, clock_origin: int = 0) -> None:
+        self.schema = operator.get("schema", {})
+        self.aggregate = Aggregate(
+            window(operator, self.schema), operator["partition_by"], operator["group_by"],
+            operator["aggregate_incomplete_windows"], operator["output"],
+        )  # fmt: skip
+        self.due = clock_origin
+        self.live = set(range(topic_partitions))
+
+    def run(self, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{"after": n} | record for n, event in enumerate(events) for record in self.handle(event)]
+
+    def handle(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        now = nanoseconds(event["at"])
+        yield from self.move_clock(now)
+        source = event.get("topic_partition", 0)
+        if source in self.live:  # P13, P14: after its own final mark nothing of a topic partition counts
+            yield from self.receive(event, source, now)
+
+    def move_clock(self, now: int) -> Iterator[dict[str, Any]]:
+        """What falls due on the way happens at its own time, before the event (C2, C3)."""
+        w = self.aggregate.window
+        while w.period and self.due + w.period <= now:
+            self.due += w.period
+            if self.live:
+                yield from map(as_json, self.aggregate.emit(w.tick(self.due)))
+
+    def receive(self, event: dict[str, Any], source: int, now: int) -> Iterator[dict[str, Any]]:
+        if "tuple" in event:
+            values = typed(event["tuple"], self.schema)
+            firings = self.aggregate.window.insert(self.aggregate.key(values), Stored(values, now, source))
+            yield from map(as_json, self.aggregate.emit(firings))
+        elif event.get("punct") == "window":
+            yield from self.aggregate.emit(self.aggregate.window.mark(source))
+        elif event.get("punct") == "final":
+            self.live.remove(source)
+            if not self.live:
+                yield {"punct": "final"}  # and nothing of what is stored (section 1.2)
+
+
+def run(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """The output of a case."""
+    topic_partitions = 1 + max((e.get("topic_partition", 0) for e in case["input"]), default=0)
+    return Operator(case["operator"], topic_partitions).run(case["input"])
+
+
+# ---- text and values -------------------------------------------------------------------------------------------------
+
+
+def window(operator: dict[str, Any], schema: dict[str, str]) -> Tumbling | Sliding:
+    kind, *policies = re.findall(r"(\w+)(?:\(([^)]*)\))?", operator["window"])
+    partitioned = ("partitioned", "") in policies
+    sizes = [(name, text) for name, text in policies if name != "partitioned"]
+    if kind[0] == "tumbling":
+        return tumbling(*sizes[0], schema)
+    return sliding(sizes[0], (sizes + [("count", "1")])[1], partitioned, schema)  # W1
+
+
+def tumbling(policy: str, text: str, schema: dict[str, str]) -> Tumbling:
+    if policy == "count":
+        return TumblingCount(size=int(text))
+    if policy == "time":
+        return TumblingTime(period=nanoseconds(text))
+    if policy == "delta":
+        attribute, size = delta(text, schema)
+        return TumblingDelta(attribute=attribute, size=size)
+    return TumblingPunct()
+
+
+def sliding(eviction: tuple[str, str], trigger: tuple[str, str], partitioned: bool, schema: dict[str, str]) -> Sliding:
+    evictions: dict[str, Callable[[str], Any]] = {
+        "count": lambda text: CountEviction(int(text)),
+        "time": lambda text: TimeEviction(nanoseconds(text)),
+        "delta": lambda text: DeltaEviction(*delta(text, schema)),
+    }
+    triggers: dict[str, Callable[[str], Any]] = {
+        "count": lambda text: CountTrigger(int(text)),
+        "time": lambda text: TimeTrigger(nanoseconds(text)),
+        "delta": lambda text: DeltaTrigger(*delta(text, schema)),
+    }
+    return Sliding(evictions[eviction[0]](eviction[1]), triggers[trigger[0]](trigger[1]), partitioned)
+
+
+def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float]:
+    """Attribute and size; the size is in units of the attribute, of a timestamp in seconds."""
+    attribute, size = (part.strip() for part in text.split(","))
+    if schema.get(attribute) == "timestamp":
+        return attribute, nanoseconds(size)
+    return attribute, float(size) if "." in size else int(size)
+
+
+def parsed_call(call: str) -> tuple[str, list[str]]:
+    """Function and arguments; an attribute alone is its Last (A3)."""
+    function, _, arguments = call.rstrip(")").partition("(")
+    return (function, [a.strip() for a in arguments.split(",") if a]) if "(" in call else ("Last", [call])
+
+
+def nanoseconds(seconds: float | str) -> int:
+    return int(Decimal(str(seconds)) * SECOND)
+
+
+def key_bytes(key: Key) -> bytes:
+    """In this order partitions fire together: one string as it is, else as JSON."""
+    if len(key) == 1 and isinstance(key[0], str):
+        return key[0].encode()
+    value = key[0] if len(key) == 1 else key
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def identity(values: Tuple, attributes: list[str]) -> Key:
+    """Equal for tuples of one group. A NaN equals nothing, itself included (A9)."""
+    return tuple(object() if values[a] != values[a] else values[a] for a in attributes)
+
+
+class Timestamp(int):
+    """Nanoseconds since 1970; a type of its own so that a result is known to be one."""
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def typed(values: Tuple, schema: dict[str, str]) -> Tuple:
+    return {name: timestamp(v) if schema.get(name) == "timestamp" else v for name, v in values.items()}
+
+
+def timestamp(text: str) -> Timestamp:
+    """Of `2013-01-01T05:15:00.000000001Z`."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    seconds = (datetime.fromisoformat(whole + "+00:00") - EPOCH) // (EPOCH.resolution * 10**6)
+    return Timestamp(seconds * SECOND + int(fraction.ljust(9, "0") or 0))
+
+
+def as_json(record: dict[str, Any]) -> dict[str, Any]:
+    """With timestamps as text."""
+    return {k: {n: plain(v) for n, v in t.items()} if k == "tuple" else t for k, t in record.items()}
+
+
+def plain(value: Value) -> Value:
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if not isinstance(value, Timestamp):
+        return value
+    seconds, fraction = divmod(value, SECOND)
+    text = (EPOCH + seconds * (EPOCH.resolution * 10**6)).strftime("%Y-%m-%dT%H:%M:%S")
+    return text + (f".{fraction:09d}".rstrip("0") if fraction else "") + "Z"
