@@ -14,6 +14,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other targets do it by themselves)
+	@:
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice demo $(ARGS)
@@ -44,11 +45,13 @@ clean: ## remove everything that the other targets made
 
 # The interpreters are looked at first, since all that follows takes minutes.
 $(VENV)/.checked:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sluice: Python 3.11 or newer is needed, \
-	and $(PYTHON) is %d.%d. Install one (Debian, Ubuntu: apt install python3.11 python3.11-venv), or name it: \
-	make PYTHON=/path/to/python3.11" % sys.version_info[:2])'
-	@$(PYTHON) -m service.kafka.java
-	@$(PYTHON) -m venv $(VENV) && touch $@
+	@python=$(PYTHON); \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sluice: Python 3.11 or newer is needed, and %s is \
+	%d.%d. Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make PYTHON=/path/to/python3" \
+	% (sys.argv[1], *sys.version_info[:2]))' $$python && \
+	$$python -m service.kafka.java && \
+	$$python -m venv $(VENV)
+	@touch $@
 
 $(VENV)/.locked: requirements.lock $(VENV)/.checked
 	@echo "Installing the Python packages (about 600 MB, a minute or two) ..."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -12,7 +11,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from service.kafka.jars import jars
 from service.kafka.java import find_java
 from service.pipeline.errors import SluiceError
+from service.processes import Tethered
 
 PROPERTIES = {
     "process.roles": "broker,controller",
@@ -48,14 +48,6 @@ PROPERTIES = {
     "log.retention.check.interval.ms": "600000",
 }
 
-#: Runs the broker; when our end of its standard input closes, however we died, kills it and removes its folder.
-TETHER = """
-exec 3<&0
-{ read -r _ <&3; kill -9 $$; sleep 1; rm -rf "$0"; } >/dev/null 2>&1 &
-exec 3<&- </dev/null
-exec "$@"
-"""
-
 START_SECONDS = 60
 ATTEMPTS = 3
 
@@ -71,7 +63,7 @@ class EmbeddedBroker:
         self._extra = dict(properties or {})
         self._heap = heap
         self._folder: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Tethered | None = None
         self._port = 0
 
     @property
@@ -103,14 +95,9 @@ class EmbeddedBroker:
 
     def kill(self) -> None:
         """SIGKILL; the data stay for `restart`."""
-        if self._process is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        if self._process.stdin:
-            self._process.stdin.close()
-        self._process = None
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
     def restart(self) -> None:
         """Starts it again after `kill`, on the same port and the same data."""
@@ -124,7 +111,7 @@ class EmbeddedBroker:
         return self._folder
 
     @property
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Tethered:
         if self._process is None:
             raise BrokerError("the broker is not running")
         return self._process
@@ -165,15 +152,8 @@ class EmbeddedBroker:
             raise BrokerError(f"the broker's folder could not be formatted: {formatted.stdout}{formatted.stderr}")
 
     def _launch(self) -> None:
-        broker = [*self._java(), "kafka.Kafka", self._properties_file()]
-        with (self._data / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", TETHER, str(self._data), *broker],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # so that Ctrl-C in the terminal does not end it before its readers
-            )
+        command = [*self._java(), "kafka.Kafka", self._properties_file()]
+        self._process = Tethered(command, folder=self._data, log=self._data / "broker.log")
 
     def _java(self) -> list[str]:
         class_path = os.pathsep.join(map(str, jars("broker")))
@@ -186,7 +166,7 @@ class EmbeddedBroker:
     def _await_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
-            if self._running.poll() is not None or time.monotonic() > deadline:
+            if self._running.exit_code is not None or time.monotonic() > deadline:
                 log = (self._data / "broker.log").read_text(errors="replace")[-3000:]
                 raise BrokerError(f"the broker did not start; its log ends:\n{log}")
             time.sleep(0.05)

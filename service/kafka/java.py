@@ -14,7 +14,7 @@ from service.pipeline.errors import SluiceError
 OLDEST = 17
 
 HELP = (
-    "Sluice needs Java {oldest} or newer, and {found}. "
+    "Java {oldest} or newer is needed, and {found}. "
     "Install one (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
     "Fedora: dnf install java-17-openjdk-headless; macOS: brew install openjdk@17), "
     "or point JAVA_HOME at the one to use."

@@ -37,7 +37,7 @@ def test_an_old_java_is_named_with_what_to_install(
 ) -> None:
     install(tmp_path, says)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaError, match=rf"needs Java 17 or newer, and .*{found}.*apt install openjdk-17"):
+    with pytest.raises(JavaError, match=rf"Java 17 or newer is needed, and .*{found}.*apt install openjdk-17"):
         find_java()
 
 
