@@ -1,0 +1,93 @@
+"""From an operator's items to records that only wait for their order among those of the other buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
+from service.kafka.murmur2 import partition_for
+from service.pipeline.spec import Stream
+from service.spark.packed import RECORDS, pack
+from service.spark.places import NO_PLACE
+from service.spark.plan import Plan
+from service.wire.formats import FORMATS
+
+#: kind of a tuple that carries the mark of its run as a header
+MARKED = 10
+
+SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
+
+
+def outgoing(plan: Plan, made: Mapping[str, Items], places: np.ndarray, bucket: int) -> Iterator[tuple[int, bytes]]:
+    """One packed row for each stream that goes to Kafka. `places` has the place of each event of the batch."""
+    for stream in plan.pipeline.outputs:
+        items = made.get(stream.name)
+        if items is not None and len(items):
+            batch = records(plan, stream, items, places, bucket)
+            if batch.num_rows:
+                yield RECORDS, pack(batch, {"stream": stream.name, "bucket": bucket})
+
+
+def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket: int) -> pa.RecordBatch:
+    """The records that stand for the items of a stream in one bucket.
+
+    at, place        when they came into being and which record made them; NO_PLACE for a timer
+    kind             TUPLE, WINDOW, FINAL, LONE or MARKED
+    partition        the topic partition to write to; of a final mark, which goes to all, any
+    key, value       of the record
+    """
+    kind, kept = _kinds(stream, items, plan.buckets, bucket)
+    place = np.where(items.event < 0, NO_PLACE, places[items.event]) if len(places) else np.full(len(items), NO_PLACE)
+    values = FORMATS[stream.format].encode(items.tuples)
+    columns = {
+        "at": pa.array(items.at),
+        "place": pa.array(place),
+        "kind": pa.array(kind),
+        "partition": pa.array(_partitions(items, plan.topic_partitions[stream.name])),
+        "key": _keys(items),
+        "value": values if len(values) == len(items) else _spread(values, items.kind == TUPLE),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each item is written as, and whether it is written."""
+    kind = items.kind.copy()
+    if buckets == 1:
+        kind[kind == LONE] = WINDOW
+    # Each bucket sees every mark that passes through and every end; one of them tells.
+    kept = np.ones(len(kind), np.bool_)
+    if bucket:
+        kept = (kind != FINAL) & ((kind != WINDOW) | (items.source == MADE))
+    if stream.marks == "none":
+        kept &= kind == TUPLE
+    elif stream.marks == "header":
+        closes = kind[1:] == WINDOW
+        kind[:-1][closes & (kind[:-1] == TUPLE)] = MARKED
+        kept &= (kind != WINDOW) & (kind != LONE)
+    return kind, kept
+
+
+def _partitions(items: Items, partitions: int) -> np.ndarray:
+    """Where each item goes: by its window partition's key, else as the record that it came from, else to the first."""
+    chosen = np.maximum(items.source, 0) % np.int32(partitions)
+    keyed = (items.source == MADE) & (items.key >= 0)
+    if keyed.any():
+        chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]
+    return chosen
+
+
+def _keys(items: Items) -> pa.BinaryArray:
+    without = items.key < 0
+    return items.keys.take(pa.array(items.key, mask=without if without.any() else None))
+
+
+def _spread(values: pa.BinaryArray, is_tuple: np.ndarray) -> pa.BinaryArray:
+    """The value of each item; a mark's is empty."""
+    empty = pa.array([b""], values.type)
+    rows = np.where(is_tuple, np.cumsum(is_tuple) - 1, len(values))
+    return pa.concat_arrays([values, empty]).take(pa.array(rows))

@@ -1,0 +1,32 @@
+"""Rows that travel together through Spark as one binary value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+#: what a packed row holds
+RECORDS, PULSE, DEAD_LETTERS = 0, 1, 2
+
+#: of packed rows on their way to the stateful stage
+ROUTED = "bucket int, holds int, packed binary"
+#: of packed rows on their way to the sink
+OUTGOING = "holds int, packed binary"
+
+
+def pack(batch: pa.RecordBatch, about: Mapping[str, str | int]) -> bytes:
+    """The rows as an Arrow IPC stream that also says what they are about."""
+    schema = batch.schema.with_metadata({name: str(value) for name, value in about.items()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def unpack(data: bytes) -> tuple[pa.RecordBatch, dict[str, str]]:
+    """What `pack` was given; the columns lie in `data`."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        batch = reader.read_next_batch()
+    about = {name.decode(): value.decode() for name, value in (batch.schema.metadata or {}).items()}
+    return batch.replace_schema_metadata(None), about

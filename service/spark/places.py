@@ -1,0 +1,14 @@
+"""The place of a record among all records of its batch: port, topic partition and number, as one int64 that sorts so."""
+
+from __future__ import annotations
+
+#: the number counts from the first record of the topic partition in the batch, so 32 bits are plenty
+PORT, TOPIC_PARTITION = 56, 32
+
+#: sorts before each record: what a timer made
+NO_PLACE = -1
+
+
+def place(port: int, topic_partition: int) -> int:
+    """The place of the first record of a topic partition; those of the next ones follow."""
+    return port << PORT | topic_partition << TOPIC_PARTITION

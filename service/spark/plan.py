@@ -1,0 +1,60 @@
+"""What every process that works for a query has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from service.pipeline.spec import Aggregate, Map, Pipeline, Sliding, Stream, Time, Window
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline, with what was found out when its query started."""
+
+    pipeline: Pipeline
+    #: names the query in the ledger, in its transactional id and in caches
+    query: str
+    #: the checkpoint's folder
+    checkpoint: str
+    buckets: int
+    #: topic partitions by stream: of those that are read, of those that are written, and of the dead letters
+    topic_partitions: Mapping[str, int]
+
+    @cached_property
+    def inputs(self) -> tuple[Stream, ...]:
+        """The streams that are read, in the order of their port numbers."""
+        return self.pipeline.inputs
+
+    @cached_property
+    def ports(self) -> dict[str, int]:
+        """The port number of each stream that is read."""
+        return {stream.name: port for port, stream in enumerate(self.inputs)}
+
+    @cached_property
+    def by_topic(self) -> dict[str, Stream]:
+        """The stream that is read from each topic."""
+        return {str(stream.topic): stream for stream in self.inputs}
+
+    @cached_property
+    def keyed(self) -> frozenset[str]:
+        """The streams whose records' own keys come out again: those with nothing but maps to an output."""
+        written = {stream.name for stream in self.pipeline.outputs}
+        keyed: set[str] = set()
+        for operator in reversed(self.pipeline.operators):
+            targets = {output.stream for output in operator.outputs}
+            if isinstance(operator, Map) and targets & (written | keyed):
+                keyed.add(operator.input)
+        return frozenset(keyed)
+
+    @property
+    def pulsing(self) -> bool:
+        """Whether windows may fall due while no record comes."""
+        windows = [o.window for o in self.pipeline.operators if isinstance(o, Aggregate)]
+        return self.pipeline.settings.clock == "processing" and any(map(_timed, windows))
+
+
+def _timed(window: Window) -> bool:
+    policies = (window.eviction, window.trigger) if isinstance(window, Sliding) else (window.eviction,)
+    return any(isinstance(policy, Time) for policy in policies)

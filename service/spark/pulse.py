@@ -1,0 +1,158 @@
+"""The pulse: a small streaming source that lets time pass for windows while no records come.
+
+Its offset is a time T with a promise: every record that was appended before T is in this batch or an earlier one. For
+this it notes the time and then the ends of the logs, and releases that time once the records up to those ends have been
+read, which it sees in the offset log of the checkpoint. As T stands in that log itself, a rerun of a batch is equal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from service.kafka.client import client_properties
+from service.spark.buckets import labels
+from service.spark.packed import PULSE, ROUTED
+from service.spark.plan import Plan
+
+SECOND = 1_000_000_000
+#: more notes than these wait only while the service catches up; then any of them will do
+NOTES = 1000
+
+#: by topic and topic partition
+Offsets = Mapping[tuple[str, int], int]
+
+
+class Note(NamedTuple):
+    """A time, and where the logs ended then or a little later."""
+
+    time: int
+    ends: Offsets
+
+
+class Pulse:
+    """Which time may be released; knows neither Spark nor Kafka."""
+
+    def __init__(self, step: int, now: Callable[[], int], ends: Callable[[], Offsets], read: Callable[[], Offsets]) -> None:
+        self._step, self._now, self._ends, self._read = step, now, ends, read
+        self._notes: deque[Note] = deque(maxlen=NOTES)
+        self._noted = 0
+
+    def released(self, last: int) -> int:
+        """The newest time that may be released; `last` was the one before."""
+        now = self._now()
+        if now - max(self._noted, last) >= self._step:
+            self._noted = now
+            self._notes.append(Note(now, self._ends()))
+        if not self._notes:
+            return last
+        read = self._read()
+        while self._notes and _reached(self._notes[0].ends, read):
+            last = max(last, self._notes.popleft().time)
+        return last
+
+
+def _reached(ends: Offsets, read: Offsets) -> bool:
+    return all(read.get(partition, 0) >= end for partition, end in ends.items())
+
+
+# ---- Kafka and the checkpoint ----------------------------------------------------------------------------------------
+
+
+def log_ends(admin: AdminClient, partitions: list[TopicPartition]) -> Offsets:
+    """Where the topic partitions end for a reader of committed records."""
+    wanted = {partition: OffsetSpec.latest() for partition in partitions}
+    answers = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=10)
+    return {(p.topic, p.partition): answer.result().offset for p, answer in answers.items()}
+
+
+def offsets_read(checkpoint: Path) -> Offsets:
+    """How far the last batch in the checkpoint's offset log read. It is done when the next is planned."""
+    numbers = [int(entry.name) for entry in (checkpoint / "offsets").glob("*") if entry.name.isdigit()]
+    if not numbers:
+        return {}
+    lines = (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()
+    return kafka_offsets(lines)
+
+
+def kafka_offsets(lines: list[str]) -> Offsets:
+    """The offsets of Kafka's source in an entry of the offset log: its lines are a version, the batch, the sources."""
+    found: dict[tuple[str, int], int] = {}
+    for line in lines[2:]:
+        offsets = json.loads(line)
+        if isinstance(offsets, dict) and PULSE_KEY not in offsets:
+            found |= {(topic, int(p)): offset for topic, by in offsets.items() for p, offset in by.items()}
+    return found
+
+
+# ---- Spark -----------------------------------------------------------------------------------------------------------
+
+PULSE_KEY = "pulse"
+
+
+class At(InputPartition):  # type: ignore[misc]
+    """The one row per bucket of a batch that the pulse is in."""
+
+
+class PulseReader(DataSourceStreamReader):  # type: ignore[misc]
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._pulse: Pulse | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {PULSE_KEY: 0}
+
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: ARG002, N802
+        self._pulse = self._pulse or _pulse(self._plan)
+        return {PULSE_KEY: self._pulse.released(start[PULSE_KEY])}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[At]:
+        return [At(end[PULSE_KEY])] if end != start else []
+
+    def read(self, partition: At) -> Iterator[pa.RecordBatch]:
+        marks = labels(self._plan.buckets)
+        time_ = partition.value.to_bytes(8, "big")
+        columns = [pa.array(marks, pa.int32()), pa.array([PULSE] * len(marks), pa.int32()), pa.array([time_] * len(marks))]
+        yield pa.RecordBatch.from_arrays(columns, names=["bucket", "holds", "packed"])
+
+
+def _pulse(plan: Plan) -> Pulse:
+    settings = plan.pipeline.settings
+    admin = AdminClient(client_properties(settings.kafka))
+    partitions = [
+        TopicPartition(str(stream.topic), number)
+        for stream in plan.inputs
+        for number in range(plan.topic_partitions[stream.name])
+    ]
+    checkpoint = Path(plan.checkpoint)
+    step = max(SECOND, settings.trigger_interval)
+    return Pulse(step, time.time_ns, lambda: log_ends(admin, partitions), lambda: offsets_read(checkpoint))
+
+
+def pulse(plan: Plan) -> type[DataSource]:
+    """The data source to register for this plan."""
+
+    class PulseSource(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "sluice-pulse"
+
+        def schema(self) -> str:
+            return ROUTED
+
+        def streamReader(self, schema: StructType) -> PulseReader:  # noqa: ARG002, N802
+            return PulseReader(plan)
+
+    return PulseSource
+
+

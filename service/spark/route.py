@@ -1,0 +1,160 @@
+"""From records to packed rows, one for each bucket: decodes, sets dead letters aside, stamps, and spreads by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.engine.expressions import evaluate
+from service.engine.items import TUPLE
+from service.engine.keys import key_bytes
+from service.engine.routing import spread_by
+from service.kafka.murmur2 import partition_for
+from service.spark.buckets import labels
+from service.spark.dead import Setting
+from service.spark.packed import DEAD_LETTERS, RECORDS, pack
+from service.spark.places import place
+from service.spark.plan import Plan
+from service.wire.dead_letters import Reason, reason
+from service.wire.formats import FORMATS
+from service.wire.marks import CLOCK, UNKNOWN, WATERMARK, kinds
+
+SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
+#: kinds of marks that move a clock and go no further
+CLOCKS = (CLOCK, WATERMARK)
+
+
+def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of one Spark task, which are those of one topic partition in a batch, as packed rows.
+
+    Every bucket gets a packed row, also without any tuple: all buckets know the times of all topic partitions.
+    """
+    lane: Lane | None = None
+    for batch in batches:
+        if batch.num_rows:
+            lane = lane or Lane(plan, batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
+            yield lane.packed(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Usable records of a topic partition, in order.
+
+    number   counts the records of the topic partition in the batch
+    stamp    the newest record timestamp up to here, nanoseconds
+    kind     TUPLE, WINDOW, FINAL, or one of CLOCKS
+    row      which row of the Arrow batch it was
+    tuples   the attributes of the TUPLE rows
+    """
+
+    number: np.ndarray
+    stamp: np.ndarray
+    kind: np.ndarray
+    row: np.ndarray
+    tuples: pa.RecordBatch
+
+
+class Lane:
+    """The way of the records of one topic partition in one batch."""
+
+    def __init__(self, plan: Plan, topic: str, topic_partition: int) -> None:
+        self._plan = plan
+        self._stream = plan.by_topic[topic]
+        self._first = place(plan.ports[self._stream.name], topic_partition)
+        self._bucket = topic_partition % plan.buckets
+        self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
+        self._labels = labels(plan.buckets)
+        self._number = 0
+        self._newest = np.iinfo(np.int64).min
+
+    def packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One packed row per bucket, and one for the dead letters if there are any."""
+        setting = Setting(batch)
+        rows = self._usable(batch, setting)
+        packed = [(label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)]
+        if setting:
+            letters = setting.packed(self._stream.name, self._first + self._number)
+            packed.append((self._labels[self._bucket], DEAD_LETTERS, letters))
+        self._number += batch.num_rows
+        return pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
+            schema=SCHEMA,
+        )
+
+    # ---- decoding ----------------------------------------------------------------------------------------------------
+
+    def _usable(self, batch: pa.RecordBatch, setting: Setting) -> Rows:
+        kind = kinds(batch.column("headers"))
+        times = _nanoseconds(batch.column("timestamp"))
+        ahead = times > _nanoseconds(batch.column("batch_time")) + self._plan.pipeline.settings.max_future
+        setting.aside(np.flatnonzero(ahead), reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"))
+        setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
+        tuples = self._decode(batch, np.flatnonzero((kind == TUPLE) & setting.alive), setting)
+        row = np.flatnonzero(setting.alive)
+        stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
+        if len(stamp):
+            self._newest = stamp[-1]
+        return Rows(self._number + row, stamp, kind[row], row, tuples)
+
+    def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
+        """The tuples of these rows; those that have none are set aside."""
+        values = batch.column("value")
+        if values.null_count:
+            null = values.is_null().to_numpy(zero_copy_only=False)
+            setting.aside(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null, and it is no mark"))
+            rows = rows[~null[rows]]
+        if len(rows) < len(values):
+            values = values.take(pa.array(rows))
+        decoded = FORMATS[self._stream.format].decode(values, self._stream.schema)
+        for index, why in decoded.bad:
+            setting.aside([rows[index]], why)
+        return decoded.tuples
+
+    # ---- spreading ---------------------------------------------------------------------------------------------------
+
+    def _per_bucket(self, rows: Rows, batch: pa.RecordBatch) -> Iterator[bytes]:
+        """What each bucket gets: its own tuples and all marks."""
+        if not len(rows.row):
+            return
+        about = {
+            "stream": self._stream.name, "first": self._first, "number": int(rows.number[0]),
+            "start": int(rows.stamp[0]), "end": int(rows.stamp[-1]),
+        }  # fmt: skip
+        whole = self._columns(rows, batch)
+        if self._plan.buckets == 1:
+            yield pack(whole, about)
+            return
+        marks = rows.kind != TUPLE
+        bucket = np.zeros(len(marks), np.int32)
+        bucket[~marks] = self._buckets(rows.tuples)
+        for number in range(self._plan.buckets):
+            yield pack(whole.filter(pa.array((bucket == number) | marks)), about)
+
+    def _buckets(self, tuples: pa.RecordBatch) -> np.ndarray:
+        if not self._spread:
+            return np.full(tuples.num_rows, self._bucket, np.int32)
+        keys = key_bytes([evaluate(expression, tuples) for expression in self._spread])
+        return partition_for(keys, self._plan.buckets)
+
+    def _columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One row per record but for the marks that only move clocks; a mark has nulls as attributes."""
+        tuples = rows.tuples
+        if len(rows.row) > tuples.num_rows:
+            is_tuple = rows.kind == TUPLE
+            tuples = tuples.take(pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple))
+        columns = [pa.array(rows.number.astype(np.uint32)), pa.array(rows.stamp), pa.array(rows.kind)]
+        names = ["@number", "@stamp", "@kind"]
+        if self._stream.name in self._plan.keyed:
+            columns.append(batch.column("key").take(pa.array(rows.row)))
+            names.append("@key")
+        whole = pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
+        clocks = np.isin(rows.kind, CLOCKS)
+        return whole.filter(pa.array(~clocks)) if clocks.any() else whole
+
+
+def _nanoseconds(times: pa.Array) -> np.ndarray:
+    return pc.cast(times, pa.int64()).to_numpy() * 1000  # type: ignore[no-any-return]

@@ -1,0 +1,73 @@
+"""The Spark session that a pipeline runs in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from service.kafka.jars import jars
+
+#: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
+DRIVER_MEMORY = "2g"
+
+STATE = "spark.sql.streaming.stateStore"
+SETTINGS = {
+    "spark.driver.memory": DRIVER_MEMORY,
+    # The outputs of a batch reach the sink through the driver.
+    "spark.driver.maxResultSize": "0",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Warm Python workers: ours imports what they need before it forks them.
+    "spark.python.daemon.module": "service.spark.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.locality.wait": "0",
+    # Values, not errors of a cast, decide what a record is.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Batches run for records and for the pulse, both of which are in the offset log, and for nothing else.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # A rerun needs the last batch; readers of the state a few more.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    # Hadoop's own local file system forks a process for each file permission: 40 ms per log entry instead of 3.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+
+#: `SLUICE_SPARK_<name with _ for .>` sets any property of Spark's, for instance SLUICE_SPARK_driver_memory=4g
+OVERRIDE = "SLUICE_SPARK_"
+
+
+def session(name: str, master: str, partitions: int, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with `partitions` shuffle partitions; `extra` and the environment override the settings."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    classpath = os.pathsep.join(map(str, jars("spark")))
+    settings = SETTINGS | {
+        "spark.app.name": name,
+        "spark.master": master,
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.driver.extraClassPath": classpath,
+        "spark.executor.extraClassPath": classpath,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+    }
+    builder = SparkSession.builder
+    for key, value in (settings | overrides(os.environ) | dict(extra or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def overrides(environment: Mapping[str, str]) -> dict[str, str]:
+    """The properties of Spark's that the environment sets."""
+    return {
+        "spark." + name.removeprefix(OVERRIDE).replace("_", "."): value
+        for name, value in environment.items()
+        if name.startswith(OVERRIDE)
+    }

@@ -1,0 +1,60 @@
+"""The sink: a data source of Spark's that gathers a batch's packed rows and writes them in one transaction.
+
+`write` runs in tasks and has no side effect; `commit` runs once per batch, after every task has succeeded, in a process
+beside the driver that stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from service.spark import commit
+from service.spark.packed import OUTGOING
+from service.spark.plan import Plan
+
+
+@dataclass
+class Packed(WriterCommitMessage):  # type: ignore[misc]
+    """What one task has to write: what its rows hold, and the rows."""
+
+    rows: list[tuple[int, bytes]]
+
+
+class Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Packed:
+        return Packed([
+            row
+            for batch in iterator
+            for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
+        ])  # fmt: skip
+
+    def commit(self, messages: list[Packed | None], batchId: int) -> None:  # noqa: N803
+        commit.commit(self._plan, batchId, [row for message in messages if message for row in message.rows])
+
+    def abort(self, messages: list[Packed | None], batchId: int) -> None:  # noqa: N803
+        """Nothing was written."""
+
+
+def sink(plan: Plan) -> type[DataSource]:
+    """The data source to register for this plan. It carries the plan, whose secrets stay out of Spark's options."""
+
+    class Sink(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "sluice"
+
+        def schema(self) -> str:
+            return OUTGOING
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:  # noqa: ARG002, FBT001, N802
+            return Writer(plan)
+
+    return Sink
