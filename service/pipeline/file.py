@@ -1,0 +1,196 @@
+"""The shape of the pipeline file: which keys, which kinds of values. What they mean together is checked in build.py.
+
+The JSON Schema for editors comes from these models: `python -m service.pipeline.file > schemas/pipeline.schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic.json_schema import models_json_schema
+
+NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
+TYPE = r"^\s*(list<\s*)*(boolean|bool|int64|long|float64|double|string|rstring|ustring|timestamp)\s*(>\s*)*$"
+WINDOW = r"\b(count|time|delta|punct)\s*\("
+
+
+def written(value: Any) -> Any:
+    """YAML reads `1.5` and `true` as values; where an expression may stand they are one."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+#: a property or a time that is checked later
+Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
+TypeName = Annotated[str, WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]})]
+ExpressionText = Annotated[
+    str,
+    BeforeValidator(written),
+    WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Sum(price * size) / Sum(size)", "symbol"]}),
+]
+Attributes = dict[str, ExpressionText]
+
+# A union tells which of its members is meant by a tag, which pydantic puts into the place of an error.
+MAPPING, LIST, AGGREGATE, MAP = "<mapping>", "<list>", "<aggregate>", "<map>"
+Outputs = Annotated[
+    Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
+    Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
+    Field(
+        description="Per stream the attributes that are written to it, each an expression. "
+        "A list of streams writes the attributes of the input as they are.",
+        examples=[{"averages": {"symbol": "symbol", "price": "Average(price)"}}, ["large"]],
+    ),
+]
+
+
+class Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class StreamShape(Shape):
+    """A stream: a Kafka topic, or without `topic` one that lives inside the service."""
+
+    topic: str | None = Field(None, description="The Kafka topic. Without it the stream lives inside the service.")
+    format: Literal["json"] = Field("json", description="How a tuple is written as the value of a record.")
+    attributes: dict[str, TypeName] | None = Field(
+        None,
+        alias="schema",
+        description="The attributes and their types. Needed where the stream is read from Kafka; elsewhere it follows "
+        "from the operator that writes the stream, and is checked against it if it is given.",
+        examples=[{"symbol": "string", "price": "float64", "time": "timestamp"}],
+    )
+    marks: Literal["record", "header", "none"] = Field(
+        "record",
+        description="How window marks are written: as a record of their own, as a header of the last tuple before "
+        "them, or not at all.",
+    )
+    partitions: int | None = Field(
+        1,
+        ge=1,
+        description="Topic partitions to create a missing output topic with; null: it must exist.",
+    )
+
+
+class AggregateShape(Shape):
+    """Aggregation functions over the windows of a stream (SPL's Aggregate)."""
+
+    name: Name = Field(description="The operator's name, which its state is kept under.")
+    aggregate: str = Field(description="The input stream.")
+    window: str = Field(
+        description="The window clause, in SPL's words: tumbling or sliding, an eviction policy, for sliding a trigger "
+        "policy, and partitioned. Policies: count(n), time(seconds), delta(attribute, size), punct().",
+        examples=["sliding, time(300.0), count(1), partitioned", "tumbling, punct()", "tumbling, delta(time, 60.0)"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
+    )
+    group_by: list[ExpressionText] = Field(
+        [],
+        description="Splits the content of a window that fires: an output tuple for each value.",
+    )
+    aggregate_incomplete_windows: bool = Field(
+        False,
+        description="Whether a sliding window gives results before it was full for the first time.",
+    )
+    output: Outputs
+
+
+class MapShape(Shape):
+    """One tuple in, one or none out; marks pass (SPL's Functor and Filter)."""
+
+    name: Name = Field(description="The operator's name.")
+    map: str = Field(description="The input stream.")
+    where: ExpressionText | None = Field(
+        None,
+        description="A condition; tuples for which it does not hold are left out.",
+        examples=["price > 0 and symbol != ''"],
+    )
+    output: Outputs
+
+
+#: the key that says what an operator does -> tag
+KINDS = {"aggregate": AGGREGATE, "map": MAP}
+
+
+def kind_of(value: Any) -> str | None:
+    if isinstance(value, dict):
+        return next((tag for key, tag in KINDS.items() if key in value), None)
+    return AGGREGATE
+
+
+OperatorShape = Annotated[
+    Annotated[AggregateShape, Tag(AGGREGATE)] | Annotated[MapShape, Tag(MAP)],
+    Discriminator(kind_of),
+]
+
+
+class FileShape(Shape):
+    """A pipeline of Sluice: windows over Kafka topics."""
+
+    pipeline: Name = Field(description="The pipeline's name. Its transactions and its ledger are kept under it.")
+    streams: dict[str, StreamShape] = Field(description="All streams, by name.", min_length=1)
+    operators: list[OperatorShape] = Field(description="What is done, in any order.", min_length=1)
+    dead_letters: str | None = Field(
+        None,
+        description="The stream for records that cannot be handled, with the reason in their headers. It has a topic "
+        "and no schema. Without it they are only counted and logged.",
+    )
+    kafka: dict[str, Text] = Field(
+        {},
+        description="Properties of librdkafka. ${NAME} stands for an environment variable, ${file:PATH} for a file.",
+        examples=[{"bootstrap.servers": "kafka:9092", "sasl.password": "${KAFKA_PASSWORD}"}],
+    )
+    clock: Literal["processing", "records"] = Field(
+        "processing",
+        description="What moves the clock of time windows: records and the machine's clock, or records alone.",
+    )
+    clock_origin: Text | None = Field(
+        None,
+        description="The time that periodic timers count from: ISO 8601 or seconds since 1970. Without it the "
+        "timestamp of the first record.",
+        examples=["2013-01-01T00:00:00Z", 0],
+    )
+    max_future: float = Field(
+        3600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that the timestamp of a record may be ahead of the time at which it is read; beyond it "
+        "the record is a dead letter.",
+    )
+    trigger_interval: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds from the start of one batch to the next; 0: as soon as the last is done.",
+    )
+    max_records_per_batch: int = Field(500_000, ge=1, description="The most records that one batch reads.")
+    buckets: int | None = Field(
+        None,
+        ge=1,
+        le=65536,
+        description="Slices of keys, the unit of parallel work. Cannot be changed later.",
+    )
+    checkpoint: str | None = Field(None, description="Folder or URL that the progress is kept in.")
+    delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="What is promised.")
+    start: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Where an input topic is read from that was never read before.",
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    _, schema = models_json_schema([(FileShape, "validation")], by_alias=True)
+    definitions: dict[str, Any] = schema["$defs"]
+    top = definitions.pop("FileShape")
+    header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sluice pipeline"}
+    return {**header, **{key: value for key, value in top.items() if key != "title"}, "$defs": definitions}
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2))

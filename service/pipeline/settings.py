@@ -1,0 +1,85 @@
+"""The settings of a file: seconds to nanoseconds, secrets looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+
+from service.pipeline.clause import NANOSECONDS
+from service.pipeline.errors import nearest
+from service.pipeline.file import FileShape
+from service.pipeline.librdkafka import OURS, USUAL
+from service.pipeline.report import Report
+from service.pipeline.secrets import MissingSecret, substitute
+from service.pipeline.spec import Properties, Settings
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LIMIT = 2**63
+
+
+def settings(file: FileShape, environment: Mapping[str, str] | None, report: Report) -> Settings:
+    return Settings(
+        kafka=properties(file.kafka, environment, report),
+        clock=file.clock,
+        clock_origin=None if file.clock_origin is None else origin(file.clock_origin, report),
+        max_future=duration("max_future", file.max_future, report),
+        trigger_interval=duration("trigger_interval", file.trigger_interval, report),
+        max_records_per_batch=file.max_records_per_batch,
+        buckets=file.buckets,
+        checkpoint=file.checkpoint,
+        delivery=file.delivery,
+        start=file.start,
+    )
+
+
+def properties(kafka: Mapping[str, str], environment: Mapping[str, str] | None, report: Report) -> Properties:
+    found: dict[str, str] = {}
+    for name, text in kafka.items():
+        check_property(name, report)
+        try:
+            found[name] = text if environment is None else substitute(text, environment)
+        except MissingSecret as missing:
+            report.problem(("kafka", name), missing.args[1], missing.args[0])
+    return Properties(found)
+
+
+def check_property(name: str, report: Report) -> None:
+    if name in OURS:
+        report.problem(("kafka", name), "only properties that the service does not set itself", name)
+    elif name not in USUAL:
+        near = nearest(name, USUAL)
+        hint = f" (did you mean {near}?)" if near else ""
+        report.caution(("kafka", name), f'"{name}" is not among the usual properties of librdkafka{hint}')
+
+
+def duration(name: str, seconds: float, report: Report) -> int:
+    exact = Decimal(str(seconds)) * NANOSECONDS
+    if exact >= LIMIT:
+        report.problem((name,), f"at most {LIMIT // NANOSECONDS} seconds")
+        return 0
+    return int(exact)
+
+
+def origin(text: str, report: Report) -> int | None:
+    """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC)."""
+    try:
+        exact = Decimal(text) * NANOSECONDS
+        if exact == exact.to_integral_value() and -LIMIT <= exact < LIMIT:
+            return int(exact)
+    except InvalidOperation:
+        if nanoseconds := iso(text):
+            return nanoseconds
+    expected = "seconds since 1970 or an ISO 8601 time such as 2013-01-01T00:00:00Z, between 1677 and 2262"
+    report.problem(("clock_origin",), expected)
+    return None
+
+
+def iso(text: str) -> int | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
+    nanoseconds = (since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000
+    return nanoseconds if -LIMIT <= nanoseconds < LIMIT else None

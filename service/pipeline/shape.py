@@ -1,0 +1,175 @@
+"""Plain data -> the models of file.py. What is wrong is reported and left out, so that the rest can still be checked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from service.pipeline.errors import Path, nearest, one_of
+from service.pipeline.file import KINDS, AggregateShape, FileShape, MapShape, Shape, StreamShape
+from service.pipeline.report import Report
+
+#: operators of the reference that this version does not have
+LATER = ("join", "sort")
+
+#: pydantic's word for what is wrong -> what was expected; {...} is filled from the error
+EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "too_short": "at least one entry",
+    "literal_error": "{expected}",
+    "greater_than_equal": "a number that is at least {ge}",
+    "less_than_equal": "a number that is at most {le}",
+    "finite_number": "a finite number",
+}
+
+
+@dataclass(slots=True)
+class Shaped:
+    """The file as far as its shape is right."""
+
+    file: FileShape
+    #: for each operator its place in the file
+    positions: list[int]
+    #: streams whose attributes cannot be told
+    unclear: set[str] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        return self.positions == list(range(len(self.positions))) and not self.unclear
+
+
+def shape(report: Report) -> Shaped | None:
+    """None where too little is right to go on."""
+    try:
+        file = FileShape.model_validate(report.source.data)
+        return Shaped(file, list(range(len(file.operators))))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    for details in found:
+        tell(details, report)
+    return Rest(report.source.data, found).shaped()
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+def place(details: ErrorDetails) -> Path:
+    """Without the tags by which pydantic tells the members of a union."""
+    return tuple(step for step in details["loc"] if not str(step).startswith("<"))
+
+
+def tell(details: ErrorDetails, report: Report) -> None:
+    path, given = place(details), details["input"]
+    match details["type"]:
+        case "missing":
+            report.problem(path, f'the key "{path[-1]}"', None)
+        case "extra_forbidden":
+            known = keys_at(path[:-1], details)
+            report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
+        case "union_tag_not_found" | "union_tag_invalid":
+            tell_operator(path, given, report)
+        case "string_type" if given is None and ")" in str(path[-1]):
+            report.problem(path, "an expression; inside of {...} one with a comma needs quotes", str(path[-1]))
+        case kind:
+            expected = EXPECTED.get(kind, details["msg"]).format(**details.get("ctx", {})).replace("'", "")
+            report.problem(path, expected, *quoted(path, given, expected, report))
+
+
+def quoted(path: Path, given: Any, expected: str, report: Report) -> tuple[str | None, str | None]:
+    """The value as written, and the nearest of the words that were expected."""
+    if path[0] == "kafka":
+        return "***", None
+    text = None if given is None else report.source.texts.get(path, str(given))
+    return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
+
+
+def keys_at(path: Path, details: ErrorDetails) -> list[str]:
+    model: type[Shape] = FileShape
+    if path[:1] == ("streams",):
+        model = StreamShape
+    elif path[:1] == ("operators",):
+        model = MapShape if KINDS["map"] in details["loc"] else AggregateShape
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
+    unknown = [key for key in given if key not in AggregateShape.model_fields and key not in MapShape.model_fields]
+    later = [key for key in unknown if key in LATER]
+    if later:
+        report.problem((*path, later[0]), f"{one_of(KINDS)}: {later[0]} is not available yet", later[0])
+    else:
+        hints = {key: nearest(key, KINDS) for key in unknown}
+        key = next((key for key in unknown if hints[key]), None)
+        report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
+
+
+# ---- what is left ---------------------------------------------------------------------------------------------------
+
+
+class Rest:
+    """The data without what is wrong."""
+
+    def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> None:
+        self.data = copy.deepcopy(dict(data))
+        self.unclear: set[str] = set()
+        self.dropped: set[int] = set()
+        for details in errors:
+            self.leave_out(place(details), details["type"])
+
+    def shaped(self) -> Shaped | None:
+        operators = self.data.get("operators")
+        positions = [i for i in range(len(operators or ())) if i not in self.dropped]
+        if isinstance(operators, list):
+            self.data["operators"] = [operators[i] for i in positions]
+        try:
+            return Shaped(FileShape.model_validate(self.data), positions, self.unclear)
+        except ValidationError:
+            return None
+
+    def leave_out(self, path: Path, kind: str) -> None:
+        match path:
+            case ("pipeline",):
+                self.data["pipeline"] = "unnamed"
+            case ("streams", str(name), *inner) if kind != "extra_forbidden":
+                self.unclear.add(name)
+                self.remove(path if inner else ("streams", name))
+                self.data["streams"].setdefault(name, {})
+            case ("operators", int(index), "output", str(stream), *_):
+                self.unclear.add(stream)
+                self.remove(path)
+            case ("operators", int(index), str(key), *inner) if kind != "extra_forbidden" and needed(key):
+                self.drop(index)
+            case ("operators", int(index)):
+                self.drop(index)
+            case _:
+                self.remove(path)
+
+    def drop(self, index: int) -> None:
+        self.dropped.add(index)
+        operator = self.data["operators"][index]
+        if isinstance(operator, dict) and isinstance(operator.get("output"), dict | list):
+            self.unclear.update(map(str, operator["output"]))
+
+    def remove(self, path: Path) -> None:
+        inner: Any = self.data
+        for step in path[:-1]:
+            inner = inner[step]
+        if isinstance(inner, dict):
+            inner.pop(path[-1], None)
+
+
+def needed(key: str) -> bool:
+    fields = AggregateShape.model_fields | MapShape.model_fields
+    return key in fields and fields[key].is_required()

@@ -1,0 +1,167 @@
+"""What a pipeline file says, as immutable values. Times are nanoseconds, names are checked, expressions typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.pipeline.expressions import Expression
+from service.pipeline.secrets import is_secret
+from service.pipeline.types import Schema
+
+# ---- windows -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """`count(n)`: n tuples. count(0) takes nothing (tumbling, T3), keeps nothing (eviction, S9), never fires (S10)."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """`time(seconds)` on the operator's clock."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """`delta(attribute, size)`: strictly more than `size` above the reference (T10 to T15, S8, S11).
+
+    `size` is in units of the attribute: an int for int64, a float for float64, nanoseconds for a timestamp.
+    """
+
+    attribute: str
+    size: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Punct:
+    """`punct()`: a window mark tumbles (T18 to T20)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tumbling:
+    eviction: Count | Time | Delta | Punct
+    partitioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    eviction: Count | Time | Delta
+    trigger: Count | Time | Delta = Count(1)
+    partitioned: bool = False
+
+
+Window = Tumbling | Sliding
+
+# ---- operators -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an operator writes to one stream: attribute name and expression, in order."""
+
+    stream: str
+    attributes: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """SPL's Aggregate (reference section 7). `partition_by` and `group_by` are over the attributes of the input."""
+
+    name: str
+    input: str
+    window: Window
+    outputs: tuple[Output, ...]
+    partition_by: tuple[Expression, ...] = ()
+    group_by: tuple[Expression, ...] = ()
+    aggregate_incomplete_windows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """SPL's Functor and Filter: keeps the tuples for which `where` holds and computes the outputs; marks pass (P4)."""
+
+    name: str
+    input: str
+    outputs: tuple[Output, ...]
+    where: Expression | None = None
+
+
+Operator = Aggregate | Map
+
+# ---- streams and the service ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream; one without a topic lives inside the service only."""
+
+    name: str
+    schema: Schema
+    topic: str | None = None
+    format: str = "json"
+    #: how window marks leave: "record", "header" (on the last tuple of the run) or "none"
+    marks: str = "record"
+    #: topic partitions to create an output topic with, when it is missing; None: it must exist
+    partitions: int | None = 1
+
+
+class Properties(dict[str, str]):
+    """Properties of librdkafka. Secrets among them are masked wherever they are shown."""
+
+    def masked(self) -> dict[str, str]:
+        return {name: "***" if is_secret(name) else value for name, value in self.items()}
+
+    def __repr__(self) -> str:
+        return repr(self.masked())
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the service runs; nothing here changes what comes out, apart from the clock's three."""
+
+    kafka: Properties
+    #: "processing": the clock follows records and the machine; "records": records alone
+    clock: str = "processing"
+    #: nanoseconds since 1970 from which periodic timers count; None: the first record's timestamp
+    clock_origin: int | None = None
+    #: a record whose timestamp is further ahead of its batch's time is a dead letter; nanoseconds
+    max_future: int = 3_600_000_000_000
+    #: nanoseconds from the start of one batch to the next; 0: as soon as the last is done
+    trigger_interval: int = 0
+    max_records_per_batch: int = 500_000
+    buckets: int | None = None
+    #: the checkpoint's folder
+    checkpoint: str | None = None
+    #: "exactly_once" or "at_least_once"
+    delivery: str = "exactly_once"
+    #: where an input topic that this service has not read yet is read from: "earliest" or "latest"
+    start: str = "earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    name: str
+    streams: Mapping[str, Stream]
+    #: upstream before downstream
+    operators: tuple[Operator, ...]
+    settings: Settings
+    #: the stream of the dead letters
+    dead_letters: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Stream, ...]:
+        """The streams that are read from Kafka: those with a topic that no operator writes."""
+        written = {output.stream for operator in self.operators for output in operator.outputs}
+        read = {operator.input for operator in self.operators}
+        return tuple(s for s in self.streams.values() if s.name in read - written)
+
+    @property
+    def outputs(self) -> tuple[Stream, ...]:
+        """The streams that are written to Kafka by operators: those with a topic."""
+        written = {output.stream for operator in self.operators for output in operator.outputs}
+        return tuple(s for s in self.streams.values() if s.name in written and s.topic)

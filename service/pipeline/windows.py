@@ -1,0 +1,79 @@
+"""The window of an operator: its clause, with the sizes of delta in the types of the input's attributes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from service.pipeline.clause import NANOSECONDS, Clause, DeltaText, parse_clause
+from service.pipeline.errors import Fault, Path, nearest
+from service.pipeline.grammar import Scope
+from service.pipeline.report import Report
+from service.pipeline.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
+from service.pipeline.types import INT64, TIMESTAMP, Type
+
+LARGEST = 2**63 - 1
+
+
+def window(text: str, path: Path, scope: Scope | None, report: Report) -> tuple[Clause, Window | None]:
+    """What the clause says, and the window if nothing is wrong with it. Without scope deltas are not checked."""
+    clause = parse_clause(text)
+    for fault in clause.faults:
+        report.fault(path, fault)
+    for text in clause.cautions:
+        report.caution(path, text)
+    policies = [typed(policy, scope, path, report) for policy, _ in clause.policies]
+    return clause, None if clause.faults or None in policies else assemble(clause, policies)
+
+
+def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]) -> Window | None:
+    match policies:
+        case [(Count() | Time() | Delta() | Punct()) as eviction] if clause.tumbling:
+            return Tumbling(eviction, clause.partitioned)
+        case [(Count() | Time() | Delta()) as eviction]:
+            return Sliding(eviction, partitioned=clause.partitioned)
+        case [(Count() | Time() | Delta()) as eviction, (Count() | Time() | Delta()) as trigger]:
+            return Sliding(eviction, trigger, clause.partitioned)
+        case _:
+            return None
+
+
+def typed(
+    policy: Count | Time | DeltaText | Punct, scope: Scope | None, path: Path, report: Report
+) -> Count | Time | Delta | Punct | None:
+    if not isinstance(policy, DeltaText):
+        return policy
+    if scope is None:
+        return None
+    found = delta(policy, scope)
+    if isinstance(found, Fault):
+        report.fault(path, found)
+        return None
+    return found
+
+
+def delta(policy: DeltaText, scope: Scope) -> Delta | Fault:
+    part = policy.part
+    kind = scope.attributes.get(policy.attribute)
+    if kind is None:
+        known = ", ".join(scope.attributes)
+        hint = nearest(policy.attribute, scope.attributes)
+        return Fault(f"an attribute of {scope.stream} in delta ({known})", policy.attribute, hint, part.column)
+    if not kind.numeric and kind != TIMESTAMP:
+        return part.fault(f"delta over an int64, a float64 or a timestamp, not {policy.attribute}, a {kind}")
+    size = in_units(Decimal(policy.size), kind)
+    return Delta(policy.attribute, size) if size is not None else part.fault(UNITS[kind])
+
+
+#: what the size of a delta may be
+UNITS = {
+    INT64: f"a whole size up to {LARGEST}, as the attribute is an int64",
+    TIMESTAMP: "a size in seconds and whole nanoseconds, as the attribute is a timestamp",
+}
+
+
+def in_units(size: Decimal, kind: Type) -> int | float | None:
+    """The size as the engine compares it; None if it cannot be said exactly."""
+    if kind not in UNITS:
+        return float(size)
+    exact = size * NANOSECONDS if kind == TIMESTAMP else size
+    return int(exact) if exact <= LARGEST and exact == exact.to_integral_value() else None
