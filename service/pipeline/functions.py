@@ -165,9 +165,9 @@ class Match:
 
 @lru_cache(maxsize=1024)
 def match(function: Function, types: tuple[Type, ...]) -> Match | None:
-    """The first signature that takes arguments of these types."""
-    found = (fit(signature, types) for signature in function.signatures)
-    return next((m for m in found if m), None)
+    """The signature that takes arguments of just these types, else the first that takes them."""
+    found = [m for m in (fit(signature, types) for signature in function.signatures) if m]
+    return next((m for m in found if m.arguments == types), found[0] if found else None)
 
 
 def fit(signature: Signature, types: Sequence[Type]) -> Match | None:

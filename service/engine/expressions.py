@@ -1,0 +1,44 @@
+"""Computes expressions over all rows of a batch at once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.engine.arrow import arrow_type
+from service.engine.functions import Column, kernel
+from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from service.pipeline.functions import FUNCTIONS, OPERATORS
+from service.pipeline.functions import match as match_types
+
+
+def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
+    """One value per row, null where there is none. A plain attribute is the column itself."""
+    value = _column(expression, tuples)
+    return pa.repeat(value, tuples.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def _column(expression: Expression, tuples: pa.RecordBatch) -> Column:
+    match expression:
+        case Literal(value, type_):
+            return pa.scalar(value, arrow_type(type_))
+        case Attribute(name):
+            return tuples.column(name)
+        case Call():
+            return _call(expression, tuples)
+        case AggregateCall(function):
+            msg = f"{function}() is computed by an aggregate, not per tuple"
+            raise TypeError(msg)
+
+
+def _call(call: Call, tuples: pa.RecordBatch) -> Column:
+    function = (OPERATORS if call.function in OPERATORS else FUNCTIONS)[call.function]
+    found = match_types(function, tuple(argument.type for argument in call.arguments))
+    assert found is not None  # noqa: S101 - calls are typed where they are made
+    columns = [_plain(_column(argument, tuples)) for argument in call.arguments]
+    return kernel(found.signature.kernel)(*columns)
+
+
+def _plain(column: Column) -> Column:
+    """Without dictionary, which not every kernel takes."""
+    return pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column
