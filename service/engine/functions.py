@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Column = pa.Array | pa.Scalar
-Kernel = Callable[..., Column]
+Column: TypeAlias = pa.Array | pa.Scalar
+Kernel: TypeAlias = Callable[..., Column]
 
 INT64, FLOAT64, STRING, INSTANT, NAIVE = (
     pa.int64(), pa.float64(), pa.string(), pa.timestamp("ns", "UTC"), pa.timestamp("ns"),
@@ -61,20 +61,19 @@ def float_remainder(left: Column, right: Column) -> Column:
 
 def by_numpy(function: np.ufunc, *columns: Column) -> Column:
     with np.errstate(all="ignore"):
-        values = function(*(column.as_py() if is_scalar(column) else floats(column) for column in map(filled, columns)))
-    result = pa.scalar(float(values)) if np.ndim(values) == 0 else pa.array(values)
+        values = function(*map(numbers, columns))
+    result = pa.array(values) if np.ndim(values) else pa.scalar(float(values))
     for column in columns:
         if is_scalar(column) or column.null_count:
             result = pc.if_else(pc.is_valid(column), result, none(result))
     return result
 
 
-def filled(column: Column) -> Column:
-    return pc.coalesce(column, pa.scalar(0.0))
-
-
-def floats(column: pa.Array) -> np.ndarray:
-    return column.to_numpy(zero_copy_only=False)
+def numbers(column: Column) -> float | np.ndarray:
+    """For numpy, which knows no missing values: 0 stands for them."""
+    filled = pc.coalesce(column, pa.scalar(0.0))
+    values: float | np.ndarray = filled.as_py() if is_scalar(filled) else filled.to_numpy(zero_copy_only=False)
+    return values
 
 
 def smaller(left: Column, right: Column) -> Column:
@@ -206,7 +205,7 @@ def parsed(text: Column, pattern: str, type_: pa.DataType) -> Column:
 
 
 def cast_each(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """pyarrow casts all or fails; so halve until the few that do not fit are alone."""
+    """Halves until the few that do not fit are alone, since pyarrow casts all or fails."""
     try:
         return pc.cast(texts, type_)
     except pa.ArrowInvalid:
@@ -325,7 +324,8 @@ KERNELS: dict[str, Kernel] = {
         later, earlier, seconds_between, from_seconds, from_milliseconds, to_seconds, to_milliseconds,
         day_of_week, size,
     )},
-    **{name: calendar(getattr(pc, name)) for name in ("year", "month", "day", "hour", "minute", "second", "day_of_year")},
+    **{part.__name__: calendar(part) for part in (pc.year, pc.month, pc.day, pc.hour, pc.minute, pc.second)},
+    "day_of_year": calendar(pc.day_of_year),
     "from_nanoseconds": instant,
     "to_nanoseconds": ticks,
 }  # fmt: skip

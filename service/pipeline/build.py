@@ -87,7 +87,9 @@ class Build:
     def check_topic(self, stream: str, topic: str, topics: dict[str, str]) -> None:
         path = ("streams", stream, "topic")
         if not TOPIC.fullmatch(topic) or topic in (".", ".."):
-            self.report.problem(path, "a Kafka topic: up to 249 letters, digits, points, hyphens and underscores", topic)
+            self.report.problem(
+                path, "a Kafka topic: up to 249 letters, digits, points, hyphens and underscores", topic
+            )
         elif topic in topics:
             self.report.problem(path, f"a topic of its own ({topics[topic]} has this one)", topic)
         topics.setdefault(topic, stream)
@@ -122,7 +124,11 @@ class Build:
     def find_writers(self) -> None:
         for index, operator in enumerate(self.operators):
             for stream in operator.output:
-                path = self.path(index, "output", stream) if isinstance(operator.output, dict) else self.path(index, "output")
+                path = (
+                    self.path(index, "output", stream)
+                    if isinstance(operator.output, dict)
+                    else self.path(index, "output")
+                )
                 if stream not in self.file.streams:
                     self.unknown_stream(path, stream)
                 elif stream in self.writers:
@@ -132,7 +138,9 @@ class Build:
 
     def unknown_stream(self, path: Path, stream: str) -> None:
         known = self.file.streams
-        self.report.problem(path, f"a stream that is defined under streams ({', '.join(known)})", stream, nearest(stream, known))
+        self.report.problem(
+            path, f"a stream that is defined under streams ({', '.join(known)})", stream, nearest(stream, known)
+        )
 
     def check_inputs(self) -> None:
         for index, operator in enumerate(self.operators):
@@ -229,7 +237,9 @@ class Build:
             if expression.type.kind is Kind.LIST:
                 self.report.problem(path, f"a key that is no list, not a {expression.type}", text)
             elif expression.type == FLOAT64:
-                self.report.caution(path, "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)")
+                self.report.caution(
+                    path, "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)"
+                )
             found.append(expression)
         return tuple(found)
 
@@ -266,7 +276,7 @@ class Build:
         return {name: Attribute(name, kind) for name, kind in self.schemas.get(input_of(shape), ())}
 
     def computed(self, index: int, shape: AggregateShape | MapShape, stream: str) -> dict[str, Expression]:
-        assert isinstance(shape.output, dict)
+        assert isinstance(shape.output, dict)  # noqa: S101 - a list is `unchanged`
         reason = None if isinstance(shape, AggregateShape) else "in a map"
         scope = self.scope(input_of(shape), reason)
         given: Attributes = shape.output[stream]
@@ -296,7 +306,9 @@ class Build:
                 self.report.problem((*path, name), f"{kind}, as {writer} writes it")
         for name in stated:
             if name not in derived:
-                self.report.problem((*path, name), f"only what {writer} writes ({', '.join(derived)})", name, nearest(name, derived))
+                self.report.problem(
+                    (*path, name), f"only what {writer} writes ({', '.join(derived)})", name, nearest(name, derived)
+                )
 
     # ---- expressions ----
 

@@ -1,8 +1,8 @@
 """The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
 
-    clause   kind, policy [, policy] [, partitioned]      the parts may stand in any order (W13)
-    kind     tumbling | sliding                           without one: one policy tumbles, two slide (W4)
-    policy   count(n) | time(seconds) | delta(attribute, size) | punct()
+clause   kind, policy [, policy] [, partitioned]      the parts may stand in any order (W13)
+kind     tumbling | sliding                           without one: one policy tumbles, two slide (W4)
+policy   count(n) | time(seconds) | delta(attribute, size) | punct()
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
             inside = tuple(a.strip() for a in arguments.split(",") if arguments.strip()) if found["call"] else None
             yield Part(found["word"], inside, found["text"], column)
         else:
-            faults.append(Fault("a word such as sliding, or a call such as count(5)", piece.strip() or None, None, column))
+            faults.append(
+                Fault("a word such as sliding, or a call such as count(5)", piece.strip() or None, None, column)
+            )
 
 
 def split(text: str) -> Iterator[tuple[int, str]]:
@@ -117,7 +119,9 @@ def take(part: Part, clause: Clause) -> None:
         clause.faults.append(part.fault(f"a window that this version has: {part.word} is not available yet"))
     else:
         known = (*KINDS, "partitioned", *POLICIES)
-        clause.faults.append(part.fault("tumbling, sliding, count, time, delta, punct or partitioned", near(part, known)))
+        clause.faults.append(
+            part.fault("tumbling, sliding, count, time, delta, punct or partitioned", near(part, known))
+        )
 
 
 def near(part: Part, known: tuple[str, ...]) -> str | None:

@@ -1,7 +1,7 @@
 """What can be wrong with a pipeline file.
 
-    SluiceError              anything that ends a command with a message instead of a traceback
-    └── PipelineError        the pipeline file is wrong; holds every Problem that was found
+SluiceError              anything that ends a command with a message instead of a traceback
+└── PipelineError        the pipeline file is wrong; holds every Problem that was found
 """
 
 from __future__ import annotations

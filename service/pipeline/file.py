@@ -6,6 +6,7 @@ The JSON Schema for editors comes from these models: `python -m service.pipeline
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
@@ -16,7 +17,7 @@ TYPE = r"^\s*(list<\s*)*(boolean|bool|int64|long|float64|double|string|rstring|u
 WINDOW = r"\b(count|time|delta|punct)\s*\("
 
 
-def written(value: Any) -> Any:
+def written(value: object) -> object:
     """YAML reads `1.5` and `true` as values; where an expression may stand they are one."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -95,7 +96,7 @@ class AggregateShape(Shape):
         description="Splits the content of a window that fires: an output tuple for each value.",
     )
     aggregate_incomplete_windows: bool = Field(
-        False,
+        default=False,
         description="Whether a sliding window gives results before it was full for the first time.",
     )
     output: Outputs
@@ -118,7 +119,7 @@ class MapShape(Shape):
 KINDS = {"aggregate": AGGREGATE, "map": MAP}
 
 
-def kind_of(value: Any) -> str | None:
+def kind_of(value: object) -> str | None:
     if isinstance(value, dict):
         return next((tag for key, tag in KINDS.items() if key in value), None)
     return AGGREGATE
@@ -193,4 +194,4 @@ def json_schema() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=2))
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")

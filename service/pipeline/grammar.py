@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from service.pipeline.errors import Fault, nearest, one_of
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
@@ -102,14 +102,14 @@ def parse_tree(text: str) -> Tree[Token]:
 
 
 def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
-    match error:
-        case UnexpectedToken() if error.token.type != "$END":
-            return Fault(wanted(error.accepts or error.expected), str(error.token), None, error.column)
-        case UnexpectedCharacters():
-            return Fault("an expression", text[error.pos_in_stream :].split()[0], SIGNS.get(error.char), error.column)
-        case UnexpectedEOF() | _:
-            what = wanted(getattr(error, "accepts", None) or error.expected)
-            return Fault(f"{what} at the end" if text.strip() else "an expression", text.strip() or None)
+    start = error.pos_in_stream or 0
+    if isinstance(error, UnexpectedCharacters):
+        return Fault("an expression", text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
+    assert isinstance(error, UnexpectedToken)  # noqa: S101 - the two that an LALR parser raises
+    expected = wanted(error.accepts or error.expected)
+    if error.token.type == "$END":
+        return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
+    return Fault(expected, str(error.token), None, start + 1)
 
 
 #: what people write in other languages
@@ -140,7 +140,7 @@ class Typing:
     inside: str | None = None
 
     def of(self, tree: Tree[Token] | Token) -> Expression | None:
-        assert isinstance(tree, Tree)
+        assert isinstance(tree, Tree)  # noqa: S101 - a token is never a rule of its own
         handler = getattr(self, f"of_{tree.data}")
         found: Expression | None = handler(tree, *tree.children)
         return found
@@ -165,10 +165,10 @@ class Typing:
             return self.fault(tree, r"a text with the escapes \n, \t, \r, \\, \", \' and \u00e9")
 
     def of_true(self, tree: Tree[Token], word: Token) -> Expression:
-        return Literal(True, BOOLEAN)
+        return Literal(value=True, type=BOOLEAN)
 
     def of_false(self, tree: Tree[Token], word: Token) -> Expression:
-        return Literal(False, BOOLEAN)
+        return Literal(value=False, type=BOOLEAN)
 
     def of_name(self, tree: Tree[Token], name: Token) -> Expression | None:
         if kind := self.scope.attributes.get(name):
@@ -239,7 +239,7 @@ class Typing:
         tree: Tree[Token],
         function: Function,
         arguments: list[Expression | None],
-        node: type[Call] | type[AggregateCall],
+        node: type[Call | AggregateCall],
     ) -> Expression | None:
         given = [argument for argument in arguments if argument is not None]
         if len(given) < len(arguments):
@@ -251,10 +251,13 @@ class Typing:
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)
 
-    def fault(self, tree: Tree[Token], expected: str, hint: str | None = None, got: str | None = None) -> None:
+    def fault(
+        self, tree: Tree[Token], expected: str, hint: str | None = None, got: str | None = None
+    ) -> Expression | None:
         meta = tree.meta
         written = self.text[meta.start_pos : meta.end_pos]
         self.faults.append(Fault(expected, got or written, hint, meta.start_pos + 1))
+        return None
 
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -263,7 +266,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 
 def unescaped(found: re.Match[str]) -> str:
     code = found[1]
-    return chr(int(code[1:], 16)) if len(code) == 5 else ESCAPES[code]
+    return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES[code]
 
 
 def converted(value: Expression, wanted: Type) -> Expression:
@@ -291,7 +294,7 @@ def call(name: str, arguments: Iterable[str]) -> str:
         return "{} ? {} : {}".format(*words)
     if name not in OPERATORS:
         return f"{name}({', '.join(words)})"
-    return f"{words[0]} {name} {words[1]}" if len(words) == 2 else f"{name} {words[0]}"
+    return f" {name} ".join(words) if len(words) > 1 else f"{name} {words[0]}"
 
 
 # ---- aggregates -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -52,7 +52,7 @@ class Source:
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Plain words are true, false, null, numbers or text: no `on`, no dates, no octals, no sexagesimals."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
 
 Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF")
@@ -60,7 +60,9 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|N
 Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?[0-9]+$"), "-+0123456789")
 Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    re.compile(r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"),
+    re.compile(
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
     "-+.0123456789",
 )
 
@@ -108,7 +110,7 @@ class Walk:
         self.text = text
         self.open: set[int] = set()
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
+    def value(self, node: yaml.Node, path: Path) -> Any:  # noqa: ANN401 - any YAML value
         self.source.lines.setdefault(path, node.start_mark.line + 1)
         if len(self.source.texts) > MOST_VALUES or id(node) in self.open:
             what = f"at most {MOST_VALUES} values, and no alias inside of its own anchor"
@@ -151,7 +153,7 @@ def scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
 
 
 PLAIN: dict[str, Callable[[str], str | int | float | bool | None]] = {
-    "null": lambda text: None,
+    "null": lambda _: None,
     "bool": lambda text: text.lower() == "true",
     "int": int,
     "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),

@@ -11,12 +11,12 @@ PLACE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 SECRET = re.compile(r"password|secret|token|jaas|oauthbearer\.config|\.pem$|user\.info|credential", re.IGNORECASE)
 
 
-class MissingSecret(LookupError):
+class MissingSecretError(LookupError):
     """What stands in the file and what was looked for."""
 
 
 def substitute(text: str, environment: Mapping[str, str]) -> str:
-    """`text` with the values of the variables and files that it names. Raises MissingSecret."""
+    """`text` with the values of the variables and files that it names. Raises MissingSecretError."""
     return PLACE.sub(lambda found: looked_up(found, environment), text)
 
 
@@ -27,7 +27,7 @@ def looked_up(found: re.Match[str], environment: Mapping[str, str]) -> str:
     if found["file"]:
         return contents(name)
     if name not in environment:
-        raise MissingSecret(found[0], f"the environment variable {name}")
+        raise MissingSecretError(found[0], f"the environment variable {name}")
     return environment[name]
 
 
@@ -35,7 +35,7 @@ def contents(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError):
-        raise MissingSecret(f"${{file:{path}}}", f"a text file {path} that can be read") from None
+        raise MissingSecretError(f"${{file:{path}}}", f"a text file {path} that can be read") from None
 
 
 def is_secret(property_name: str) -> bool:

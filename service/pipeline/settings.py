@@ -11,7 +11,7 @@ from service.pipeline.errors import nearest
 from service.pipeline.file import FileShape
 from service.pipeline.librdkafka import OURS, USUAL
 from service.pipeline.report import Report
-from service.pipeline.secrets import MissingSecret, substitute
+from service.pipeline.secrets import MissingSecretError, substitute
 from service.pipeline.spec import Properties, Settings
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def properties(kafka: Mapping[str, str], environment: Mapping[str, str] | None, 
         check_property(name, report)
         try:
             found[name] = text if environment is None else substitute(text, environment)
-        except MissingSecret as missing:
+        except MissingSecretError as missing:
             report.problem(("kafka", name), missing.args[1], missing.args[0])
     return Properties(found)
 

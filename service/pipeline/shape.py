@@ -1,4 +1,4 @@
-"""Plain data -> the models of file.py. What is wrong is reported and left out, so that the rest can still be checked."""
+"""Plain data -> the models of file.py. What is wrong is reported and left out, so that the rest is checked too."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def tell(details: ErrorDetails, report: Report) -> None:
             report.problem(path, expected, *quoted(path, given, expected, report))
 
 
-def quoted(path: Path, given: Any, expected: str, report: Report) -> tuple[str | None, str | None]:
+def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[str | None, str | None]:
     """The value as written, and the nearest of the words that were expected."""
     if path[0] == "kafka":
         return "***", None
@@ -112,7 +112,9 @@ def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
     else:
         hints = {key: nearest(key, KINDS) for key in unknown}
         key = next((key for key in unknown if hints[key]), None)
-        report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
+        report.problem(
+            (*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or "")
+        )
 
 
 # ---- what is left ---------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ def window(text: str, path: Path, scope: Scope | None, report: Report) -> tuple[
     clause = parse_clause(text)
     for fault in clause.faults:
         report.fault(path, fault)
-    for text in clause.cautions:
-        report.caution(path, text)
+    for caution in clause.cautions:
+        report.caution(path, caution)
     policies = [typed(policy, scope, path, report) for policy, _ in clause.policies]
     return clause, None if clause.faults or None in policies else assemble(clause, policies)
 
