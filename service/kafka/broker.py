@@ -157,7 +157,7 @@ class EmbeddedBroker:
 
     def _java(self) -> list[str]:
         class_path = os.pathsep.join(map(str, jars("broker")))
-        return [find_java(), f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-Xshare:auto",
+        return [find_java(), f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:-UsePerfData",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path]  # fmt: skip
 
     def _properties_file(self) -> str:

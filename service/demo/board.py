@@ -1,0 +1,107 @@
+"""What the demo has seen so far."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+#: days that are kept for show
+DAYS = 8
+#: seconds over which a rate is taken
+SPAN = 3.0
+
+
+@dataclass(slots=True)
+class Airport:
+    """The last tuple of `delays`."""
+
+    time: str
+    departures: int
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A tuple of `days`."""
+
+    departures: int
+    delay: float
+    worst: float
+    worst_flight: str
+
+
+class Rate:
+    """How fast a count has grown lately."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def per_second(self, count: int, now: float) -> float:
+        self._seen.append((now, count))
+        while now - self._seen[0][0] > SPAN:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return (count - before) / (now - then) if now > then else 0.0
+
+
+@dataclass(slots=True)
+class Board:
+    #: flights of the year that are not played
+    cancelled: int = 0
+    #: days, tuples and marks in, as the player sent them
+    days_in: int = 0
+    tuples_in: int = 0
+    marks_in: int = 0
+    #: tuples out of either operator, marks, and dead letters
+    delays_out: int = 0
+    days_out: int = 0
+    marks_out: int = 0
+    dead: int = 0
+    airports: dict[str, Airport] = field(default_factory=dict)
+    days: dict[str, dict[str, Summary]] = field(default_factory=dict)
+    rate_in: float = 0.0
+    rate_out: float = 0.0
+    _in: Rate = field(default_factory=Rate)
+    _out: Rate = field(default_factory=Rate)
+
+    @property
+    def lag(self) -> int:
+        """Departures that were sent and whose average has not come back yet."""
+        return self.tuples_in - self.delays_out
+
+    @property
+    def clock(self) -> str:
+        """The time of the last departure that came back."""
+        return max((airport.time for airport in self.airports.values()), default="")
+
+    @property
+    def out(self) -> int:
+        """Records that came back."""
+        return self.delays_out + self.days_out + self.marks_out + self.dead
+
+    def incomplete(self, tuples: int, summaries: int) -> bool:
+        """Whether something has not come back yet, if so many tuples were played and so many days to summarize."""
+        return self.delays_out + self.dead < tuples or (self.days_out < summaries and not self.dead)
+
+    def sent(self, days: int, tuples: int, marks: int) -> None:
+        self.days_in, self.tuples_in, self.marks_in = days, tuples, marks
+
+    def delay(self, value: dict[str, Any]) -> None:
+        self.delays_out += 1
+        self.airports[value["origin"]] = Airport(value["time"], value["departures"], value["delay"])
+
+    def day(self, value: dict[str, Any]) -> None:
+        self.days_out += 1
+        worst = f"{value['worst_carrier']} {value['worst_flight']}"
+        summary = Summary(value["departures"], value["delay"], value["worst"], worst)
+        self.days.setdefault(value["date"], {})[value["origin"]] = summary
+        while len(self.days) > DAYS:
+            del self.days[min(self.days)]
+
+    def tick(self, now: float | None = None) -> None:
+        """Takes the rates anew."""
+        now = time.monotonic() if now is None else now
+        self.rate_in = self._in.per_second(self.tuples_in, now)
+        self.rate_out = self._out.per_second(self.delays_out + self.days_out, now)

@@ -1,0 +1,68 @@
+"""The service as a process of its own, as `sluice run` starts it anywhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from service.files import project_file
+from service.pipeline.errors import SluiceError
+from service.processes import Tethered
+
+#: seconds that it may take to finish the batch in hand
+GRACE = 15
+
+
+class ServiceError(SluiceError):
+    exit_code = 1
+
+
+class Service(AbstractContextManager["Service"]):
+    """Runs examples/flights.yaml against `bootstrap`; everything that it writes goes below `folder`."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self._log = folder / "service.log"
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        file = folder / "flights.yaml"
+        file.write_text(yaml.safe_dump(_pipeline(bootstrap, folder / "checkpoint"), sort_keys=False))
+        self._process = Tethered(
+            [sys.executable, "-m", "service", "run", str(file), "--no-http"],
+            folder=folder,
+            log=self._log,
+            environment={
+                "TMPDIR": str(temporary),
+                "SPARK_LOCAL_DIRS": str(temporary),
+                "JAVA_TOOL_OPTIONS": f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} "
+                f"-Djava.io.tmpdir={temporary} -XX:-UsePerfData",
+            },
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends it in order if all went well, at once if not: nobody will start it again on this folder."""
+        if kind is None:
+            self._process.terminate(GRACE)
+        else:
+            self._process.kill()
+
+    def check(self) -> None:
+        """Raises ServiceError if it does not run any more."""
+        code = self._process.exit_code
+        if code is not None:
+            raise ServiceError(f"the service ended with exit code {code}; its log ends:\n{self.log()}")
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
+
+
+def _pipeline(bootstrap: str, checkpoint: Path) -> dict[str, Any]:
+    pipeline: dict[str, Any] = yaml.safe_load(project_file("examples/flights.yaml").read_text())
+    return {**pipeline, "kafka": {"bootstrap.servers": bootstrap}, "checkpoint": str(checkpoint)}
