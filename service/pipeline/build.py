@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from service.pipeline.clause import Clause
-from service.pipeline.errors import Path, nearest
+from service.pipeline.errors import Path, nearest, spell
 from service.pipeline.expressions import Attribute, Expression
 from service.pipeline.file import NAME, AggregateShape, Attributes, FileShape, MapShape, StreamShape
 from service.pipeline.grammar import RESERVED, ExpressionError, Scope, check_syntax, over_group, parse
@@ -54,6 +54,7 @@ class Build:
         self.find_writers()
         self.check_inputs()
         self.check_dead_letters()
+        self.check_use()
         operators = tuple(self.operator(index) for index in self.order())
         streams = {name: self.stream(name, shape) for name, shape in self.file.streams.items()}
         found = settings(self.file, environment, self.report)
@@ -147,20 +148,28 @@ class Build:
             name, path = input_of(operator), self.path(index, key_of(operator))
             if name not in self.file.streams:
                 self.unknown_stream(path, name)
-            elif name not in self.writers and name not in self.shaped.unclear:
+            elif name not in self.writers and self.outputs_known():
                 self.check_source(name, operator.name)
+
+    def outputs_known(self) -> bool:
+        """Whether a stream that nobody writes is meant so."""
+        return (
+            not self.shaped.left_out
+            and all(o.output for o in self.operators)
+            and self.writers.keys() <= self.file.streams.keys()
+        )
 
     def check_source(self, name: str, reader: str) -> None:
         shape = self.file.streams[name]
         why = f"as {reader} reads {name} and no operator writes it"
-        if shape.topic is None and self.shaped.complete:
+        if shape.topic is None:
             self.once(("streams", name, "topic"), f"a topic, {why}")
-        if shape.attributes is None and self.shaped.complete:
+        if shape.attributes is None:
             self.once(("streams", name, "schema"), f"a schema, {why}")
 
     def once(self, path: Path, expected: str) -> None:
         """A problem of a stream, which each of its readers finds."""
-        if not any(problem.path == ".".join(map(str, path)) for problem in self.report.problems):
+        if not any(problem.path == spell(path) for problem in self.report.problems):
             self.report.problem(path, expected, None)
 
     def check_dead_letters(self) -> None:
@@ -177,6 +186,12 @@ class Build:
             self.report.problem(("streams", name, "schema"), "no schema: a dead letter holds the original bytes")
         if name in self.writers or any(input_of(operator) == name for operator in self.operators):
             self.report.problem(("dead_letters",), "a stream that no operator reads or writes")
+
+    def check_use(self) -> None:
+        used = {input_of(operator) for operator in self.operators} | self.writers.keys() | {self.file.dead_letters}
+        for name in self.file.streams:
+            if name not in used and self.outputs_known():
+                self.report.caution(("streams", name), "no operator reads or writes this stream")
 
     def order(self) -> list[int]:
         """Upstream first, and what has no order behind it."""
@@ -214,7 +229,7 @@ class Build:
         )
 
     def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
-        if clause.faults:
+        if clause.faults or self.shaped.partly(self.path(index)):
             return
         if clause.partitioned and not shape.partition_by:
             what = "partition_by, as the window clause says partitioned (rule W19)"
@@ -235,7 +250,7 @@ class Build:
             if expression is None:
                 continue
             if expression.type.kind is Kind.LIST:
-                self.report.problem(path, f"a key that is no list, not a {expression.type}", text)
+                self.report.problem(path, f"a key that is no list, not {expression.type}", text)
             elif expression.type == FLOAT64:
                 self.report.caution(
                     path, "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)"
@@ -251,7 +266,7 @@ class Build:
         path, text = self.path(index, "where"), shape.where or ""
         where = self.expression(path, text, self.scope(shape.map, "in where"))
         if where is not None and where.type != BOOLEAN:
-            self.report.problem(path, f"a boolean, not a {where.type}", text)
+            self.report.problem(path, f"a boolean, not {where.type}", text)
         return where
 
     # ---- outputs ----

@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from service.pipeline.errors import Fault, nearest, one_of
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
-from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS, Function, Signature, match
+from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS, VARIABLES, Function, Signature, match
 from service.pipeline.types import BOOLEAN, FLOAT64, INT64, STRING, Type
 
 GRAMMAR = r"""
@@ -104,7 +104,8 @@ def parse_tree(text: str) -> Tree[Token]:
 def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
     start = error.pos_in_stream or 0
     if isinstance(error, UnexpectedCharacters):
-        return Fault("an expression", text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
+        expected = "a text with a closing quote" if error.char in "\"'" else "an expression"
+        return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
     assert isinstance(error, UnexpectedToken)  # noqa: S101 - the two that an LALR parser raises
     expected = wanted(error.accepts or error.expected)
     if error.token.type == "$END":
@@ -284,7 +285,12 @@ def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
 
 
 def signatures(function: Function) -> str:
-    return one_of(call(function.name, signature.parameters) for signature in function.signatures)
+    return one_of(call(function.name, s.parameters) + (" of one type" * repeats(s)) for s in function.signatures)
+
+
+def repeats(signature: Signature) -> bool:
+    """Whether a word stands for the same type twice."""
+    return any(signature.parameters.count(word) > 1 for word in VARIABLES)
 
 
 def call(name: str, arguments: Iterable[str]) -> str:

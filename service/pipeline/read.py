@@ -96,7 +96,7 @@ def compose(text: str, file: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
-        raise PipelineError([Problem(file, line, "", f"YAML ({error.problem})", got)]) from None
+        raise PipelineError([Problem(file, line, "", f"YAML without errors ({error.problem})", got)]) from None
     except yaml.YAMLError as error:
         raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
     return node

@@ -44,10 +44,12 @@ class Shaped:
     positions: list[int]
     #: streams whose attributes cannot be told
     unclear: set[str] = field(default_factory=set)
+    #: what was wrong
+    left_out: set[Path] = field(default_factory=set)
 
-    @property
-    def complete(self) -> bool:
-        return self.positions == list(range(len(self.positions))) and not self.unclear
+    def partly(self, path: Path) -> bool:
+        """Whether something in the thing at `path` was wrong."""
+        return any(wrong[: len(path)] == path for wrong in self.left_out)
 
 
 def shape(report: Report) -> Shaped | None:
@@ -126,8 +128,10 @@ class Rest:
     def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> None:
         self.data = copy.deepcopy(dict(data))
         self.unclear: set[str] = set()
+        self.left_out: set[Path] = set()
         self.dropped: set[int] = set()
         for details in errors:
+            self.left_out.add(place(details))
             self.leave_out(place(details), details["type"])
 
     def shaped(self) -> Shaped | None:
@@ -136,7 +140,7 @@ class Rest:
         if isinstance(operators, list):
             self.data["operators"] = [operators[i] for i in positions]
         try:
-            return Shaped(FileShape.model_validate(self.data), positions, self.unclear)
+            return Shaped(FileShape.model_validate(self.data), positions, self.unclear, self.left_out)
         except ValidationError:
             return None
 
