@@ -60,7 +60,7 @@ class Records:
             pairs = pc.list_flatten(listed)
             lengths = HEADER_FRAMING + _lengths(pairs.field("key")) + _lengths(pairs.field("value"))
             np.add.at(sizes, pc.list_parent_indices(listed).to_numpy(), lengths)
-        return sizes
+        return sizes  # type: ignore[no-any-return]
 
     def pack(self) -> bytes:
         """As bytes, for `unpack`."""

@@ -31,9 +31,7 @@ BATCH_BYTES = 1_000_000
 class Session:
     """A batch is visible when `finish` returns; with `close` before that, none of it ever is."""
 
-    def __init__(
-        self, kafka: Mapping[str, str], query: str, limits: Collection[int], own: Mapping[str, object]
-    ) -> None:
+    def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int], own: dict[str, object]) -> None:
         sizes = [DEFAULT_LIMIT, *limits]
         size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
         self.producer = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
@@ -88,7 +86,7 @@ class AtLeastOnce(Session):
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
         self._failures: list[KafkaError] = []
-        reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
+        reports: dict[str, object] = {"delivery.report.only.error": True, "on_delivery": self._delivered}
         super().__init__(kafka, query, limits, reports | {"enable.idempotence": True})
 
     def begin(self) -> None:

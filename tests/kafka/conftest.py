@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from service.kafka import ledger
@@ -52,8 +52,10 @@ def read(kafka) -> Callable[[str, int], list]:
 
     def messages(topic: str, partition: int = 0) -> list:
         consumer = Consumer(kafka | {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True,
-                                     "isolation.level": "read_committed"})  # fmt: skip
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+                                     "isolation.level": "read_committed", "fetch.wait.max.ms": 10})  # fmt: skip
+        place = TopicPartition(topic, partition)
+        place.offset, _ = consumer.get_watermark_offsets(place, timeout=10)
+        consumer.assign([place])
         found = []
         while (message := consumer.poll(10)) is not None and message.error() is None:
             found.append(message)

@@ -205,7 +205,7 @@ def test_a_record_that_the_broker_refuses_fails_the_batch(kafka, create_topic, t
     tight = f"{topic}-tight"
     create_topic(tight, **{"max.message.bytes": "1000"})
     one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
-    with pytest.raises(WriteError, match="write the batch .*batch 0"):
+    with pytest.raises(WriteError, match=r"write the batch .*batch 0"):
         one.write(0, [values(tight, os.urandom(2000).hex())], Report())
     assert not one.write(0, [], Report()) or texts(read(tight)) == []
 
