@@ -1,44 +1,137 @@
-"""Writes what all tasks of a batch have made, in one transaction. Lives in the process beside the driver."""
+"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver."""
 
 from __future__ import annotations
 
-import os
+import json
+import time
+from collections.abc import Iterator
+from itertools import chain
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+import numpy as np
+import pyarrow as pa
 
-from service.engine.items import FINAL, TUPLE
+from service.engine.items import FINAL, LONE, TUPLE, WINDOW
+from service.kafka.records import SCHEMA, Records, records
+from service.kafka.report import Counts, Report
+from service.kafka.transactions import DEFAULT_LIMIT, WriterSettings, writer
+from service.spark.dead import letters
 from service.spark.merge import merged
 from service.spark.outgoing import MARKED
-from service.spark.packed import RECORDS, unpack
+from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, unpack
 from service.spark.plan import Plan
+from service.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from service.wire.marks import header
-from service.engine.items import WINDOW
 
-PRODUCERS = {}
+#: kind of a record -> its word in the report
+WORDS = {TUPLE: "tuple", MARKED: "tuple", WINDOW: "window", LONE: "window", FINAL: "final"}
+#: kind of a record -> the mark in its headers
+MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL}
+HEADERS = SCHEMA.field("headers").type
+MILLISECOND = 1_000_000
+
+#: what a packed row holds, and the row
+Row = tuple[int, bytes]
 
 
-def commit(plan: Plan, batch_id: int, rows: list[tuple[int, bytes]]) -> None:
-    if plan.query not in PRODUCERS:
-        p = Producer({**plan.pipeline.settings.kafka, "transactional.id": plan.query, "linger.ms": 1, "compression.type": "lz4", "queue.buffering.max.messages": 4000000, "queue.buffering.max.kbytes": 2000000})
-        p.init_transactions()
-        PRODUCERS[plan.query] = p, Consumer({**plan.pipeline.settings.kafka, "group.id": "ledger" + plan.query})
-    p, c = PRODUCERS[plan.query]
-    by = {}
-    for holds, packed in rows:
-        if holds == RECORDS:
+def commit(plan: Plan, batch: int, rows: list[Row]) -> None:
+    """Writes the batch, unless the ledger has it already."""
+    gathered = Gathered(plan, rows)
+    settings = plan.pipeline.settings
+    kafka = tuple(sorted(settings.kafka.items()))
+    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits)
+    writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large)
+
+
+class Gathered:
+    """What all tasks of a batch have made. Its report is complete once `records` has been read to the end."""
+
+    def __init__(self, plan: Plan, rows: list[Row]) -> None:
+        self._plan = plan
+        self._rows = rows
+        self._dead = plan.pipeline.streams[plan.pipeline.dead_letters] if plan.pipeline.dead_letters else None
+        self.report = Report()
+
+    def records(self) -> Iterator[Records]:
+        """All that is to be written, stream by stream."""
+        for packed in self._holding(COUNTS):
+            self.report.add(Report(read=json.loads(packed)))
+        for name, parts in sorted(self._parts().items()):
+            yield self._of_stream(name, merged(parts, self._plan.buckets))
+        found = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))
+        yield from self._dead_letters([letter for _, letter in sorted(found, key=lambda placed: placed[0])])
+
+    def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
+        """A dead letter in place of an output that its topic does not take."""
+        (record,) = refused.columns.slice(row, 1).to_pylist()
+        name = next(stream.name for stream in self._plan.pipeline.outputs if stream.topic == refused.topic)
+        self.report.written[name][WORDS[TUPLE]] -= 1
+        letter = DeadLetter(
+            stream=name, topic=refused.topic, partition=record["partition"], offset=-1, timestamp=record["timestamp"],
+            reason=reason(Reason.TOO_LARGE, f"the topic takes at most {limit} bytes"),
+            key=record["key"], value=record["value"], headers=record["headers"] or [],
+        )  # fmt: skip
+        return next(self._dead_letters([letter]), None)
+
+    def _holding(self, what: int) -> Iterator[bytes]:
+        return (packed for holds, packed in self._rows if holds == what)
+
+    def _parts(self) -> dict[str, list[pa.RecordBatch]]:
+        """What each bucket has for each stream, by bucket."""
+        parts: dict[str, dict[int, pa.RecordBatch]] = {}
+        for packed in self._holding(RECORDS):
             batch, about = unpack(packed)
-            by.setdefault(about["stream"], []).append(batch)
-    p.begin_transaction()
-    topic = None
-    for name, parts in by.items():
-        batch = merged(parts, plan.buckets)
-        topic = plan.pipeline.streams[name].topic
-        for at, kind, tp, key, value in zip(*(batch.column(n).to_pylist() for n in ("at", "kind", "partition", "key", "value"))):
-            if kind == TUPLE:
-                p.produce(topic, value, key, tp, timestamp=at // 1000000)
-            else:
-                p.produce(topic, value, key, tp, timestamp=at // 1000000, headers=[header(WINDOW if kind != FINAL else FINAL)])
-        p.poll(0)
-    if topic:
-        p.send_offsets_to_transaction([TopicPartition(topic, 0, batch_id + 1)], c.consumer_group_metadata())
-    p.commit_transaction()
+            parts.setdefault(about["stream"], {})[int(about["bucket"])] = batch
+        return {name: [batch for _, batch in sorted(by_bucket.items())] for name, by_bucket in parts.items()}
+
+    def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
+        kind = batch.column("kind").to_numpy()
+        partition = batch.column("partition").to_numpy()
+        if (kind == FINAL).any():
+            times = np.where(kind == FINAL, self._plan.topic_partitions[name], 1)
+            partition = np.where(np.repeat(kind == FINAL, times), _ranges(times), np.repeat(partition, times))
+            batch = batch.take(pa.array(np.repeat(np.arange(len(kind)), times)))
+            kind = np.repeat(kind, times)
+        _count(self.report.written, name, kind)
+        topic = str(self._plan.pipeline.streams[name].topic)
+        timestamps = batch.column("at").to_numpy() // MILLISECOND
+        return records(topic, batch.column("value"), batch.column("key"), partition, timestamps, _headers(kind))
+
+    def _dead_letters(self, found: list[DeadLetter]) -> Iterator[Records]:
+        for letter in found:
+            _add(self.report.dead_letters, letter.stream, word_of(letter.reason), 1)
+        if found and self._dead:
+            topic = str(self._dead.topic)
+            limit = dict(self._plan.limits).get(topic, DEFAULT_LIMIT)
+            keys, values, headers = zip(*(letter.record(limit) for letter in found), strict=True)
+            partitions = np.array([letter.partition for letter in found]) % self._plan.topic_partitions[self._dead.name]
+            # A broker need not take a record from the future.
+            now = time.time_ns() // MILLISECOND
+            timestamps = np.array([min(letter.timestamp, now) for letter in found])
+            yield records(
+                topic, pa.array(values, pa.binary()), pa.array(keys, pa.binary()), partitions, timestamps, headers
+            )
+
+
+def _headers(kind: np.ndarray) -> pa.Array:
+    """The headers of each record."""
+    if not kind.any():
+        return pa.nulls(len(kind), HEADERS)
+    kinds = list(MARKS)
+    known = pa.array([[header(MARKS[one])] for one in kinds], HEADERS)
+    which = np.select([kind == one for one in kinds], range(len(kinds)))
+    return known.take(pa.array(which, mask=kind == TUPLE))
+
+
+def _count(counts: Counts, stream: str, kind: np.ndarray) -> None:
+    for one, count in zip(*np.unique(kind, return_counts=True), strict=True):
+        _add(counts, stream, WORDS[one], int(count))
+
+
+def _add(counts: Counts, stream: str, word: str, count: int) -> None:
+    mine = counts.setdefault(stream, {})
+    mine[word] = mine.get(word, 0) + count
+
+
+def _ranges(lengths: np.ndarray) -> np.ndarray:
+    """0, 1, ... for each length."""
+    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -1,17 +1,25 @@
-"""Forks Spark's Python workers; what they all need is imported once, before."""
+"""Forks Spark's Python workers; what they all need is imported and compiled once, before."""
 
 from __future__ import annotations
 
-import numba  # noqa: F401
+import gc
+
 import pyarrow as pa
-import pyarrow.compute  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
+from pyspark.sql.streaming import transform_with_state_driver_worker as chatty
 
-import service.spark.stage  # noqa: F401
+import service.spark.route
+import service.spark.stage
+import service.spark.warm
 
 # A pool of threads does not survive a fork.
 pa.set_cpu_count(1)
+# It prints each of its steps.
+chatty.print = lambda *_: None
+# Spark's workers collect garbage after each task; what was imported here is none.
+gc.collect()
+gc.freeze()
 
 if __name__ == "__main__":
     manager()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ class Setting:
         rows = sorted(self._reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
-            "place": pa.array(rows, pa.int64()) if first == 0 else pc.add(pa.array(rows, pa.int64()), first),
+            "place": pa.array([first + row for row in rows], pa.int64()),
             "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
             **{name: taken.column(name) for name in ("topic", "partition", "offset", "key", "value", "headers")},
@@ -42,9 +42,9 @@ class Setting:
         return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream})
 
 
-def letters(batch: pa.RecordBatch, stream: str) -> Iterator[tuple[int, DeadLetter]]:
+def letters(batch: pa.RecordBatch, about: Mapping[str, str]) -> Iterator[tuple[int, DeadLetter]]:
     """The dead letters of an unpacked row, each with its place."""
     for row in batch.to_pylist():
         place = row.pop("place")
         headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
-        yield place, DeadLetter(stream=stream, headers=headers, **row)
+        yield place, DeadLetter(stream=about["stream"], headers=headers, **row)

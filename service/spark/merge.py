@@ -16,8 +16,7 @@ def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
 
     A LONE mark stands where every bucket has it, and once.
     """
-    table = pa.Table.from_batches(parts).combine_chunks()
-    (batch,) = table.to_batches()
+    batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
     at, place, kind = (batch.column(name).to_numpy() for name in ("at", "place", "kind"))
     if len(parts) == 1 and not (kind == LONE).any():
         return batch
@@ -41,7 +40,7 @@ def _by_key(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np
         return order
     chosen = order[rows]
     picked = batch.take(pa.array(chosen))
-    rank = pc.rank(picked.column("key"), tiebreaker="dense", null_placement="at_start").to_numpy()
+    rank = pc.rank(pc.fill_null(picked.column("key"), b""), tiebreaker="dense").to_numpy()
     final = picked.column("kind").to_numpy() == FINAL
     sorted_ = order.copy()
     sorted_[rows] = chosen[np.lexsort((rank, final, group[rows]))]

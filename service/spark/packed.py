@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 #: what a packed row holds
-RECORDS, PULSE, DEAD_LETTERS = 0, 1, 2
+RECORDS, PULSE, DEAD_LETTERS, COUNTS = 0, 1, 2, 3
+#: what goes to the sink as it is
+THROUGH = (DEAD_LETTERS, COUNTS)
 
 #: of packed rows on their way to the stateful stage
 ROUTED = "bucket int, holds int, packed binary"

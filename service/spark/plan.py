@@ -14,13 +14,15 @@ class Plan:
     """A pipeline, with what was found out when its query started."""
 
     pipeline: Pipeline
-    #: names the query in the ledger, in its transactional id and in caches
+    #: id of the checkpoint, which the ledger holds too
     query: str
     #: the checkpoint's folder
     checkpoint: str
     buckets: int
     #: topic partitions by stream: of those that are read, of those that are written, and of the dead letters
     topic_partitions: Mapping[str, int]
+    #: `max.message.bytes` of the topics that are written
+    limits: tuple[tuple[str, int], ...] = ()
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:

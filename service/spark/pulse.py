@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from service.kafka.client import client_properties
 from service.spark.buckets import labels
+from service.spark.checkpoint import last_batch
 from service.spark.packed import PULSE, ROUTED
 from service.spark.plan import Plan
 
@@ -78,21 +79,18 @@ def log_ends(admin: AdminClient, partitions: list[TopicPartition]) -> Offsets:
 
 def offsets_read(checkpoint: Path) -> Offsets:
     """How far the last batch in the checkpoint's offset log read. It is done when the next is planned."""
-    numbers = [int(entry.name) for entry in (checkpoint / "offsets").glob("*") if entry.name.isdigit()]
-    if not numbers:
-        return {}
-    lines = (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()
-    return kafka_offsets(lines)
+    log = checkpoint / "offsets"
+    last = last_batch(log)
+    return {} if last is None else kafka_offsets((log / str(last)).read_text())
 
 
-def kafka_offsets(lines: list[str]) -> Offsets:
-    """The offsets of Kafka's source in an entry of the offset log: its lines are a version, the batch, the sources."""
-    found: dict[tuple[str, int], int] = {}
-    for line in lines[2:]:
-        offsets = json.loads(line)
-        if isinstance(offsets, dict) and PULSE_KEY not in offsets:
-            found |= {(topic, int(p)): offset for topic, by in offsets.items() for p, offset in by.items()}
-    return found
+def kafka_offsets(entry: str) -> Offsets:
+    """The offsets of Kafka's source, the first one in an entry of the offset log.
+
+    An entry has a line each for its version, the batch, and the offsets of each source.
+    """
+    topics = json.loads(entry.splitlines()[2])
+    return {(topic, int(number)): offset for topic, by_number in topics.items() for number, offset in by_number.items()}
 
 
 # ---- Spark -----------------------------------------------------------------------------------------------------------
@@ -128,7 +126,7 @@ class PulseReader(DataSourceStreamReader):  # type: ignore[misc]
 
 def _pulse(plan: Plan) -> Pulse:
     settings = plan.pipeline.settings
-    admin = AdminClient(client_properties(settings.kafka))
+    admin = AdminClient(client_properties(settings.kafka, "admin"))
     partitions = [
         TopicPartition(str(stream.topic), number)
         for stream in plan.inputs

@@ -2,39 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from service.engine.routing import spread_by
+from service.kafka import ledger, topics
+from service.kafka.client import java_properties
+from service.pipeline.fingerprint import fingerprint
+from service.pipeline.spec import Pipeline
+from service.spark import checkpoint
 from service.spark.packed import OUTGOING, ROUTED
 from service.spark.plan import Plan
 from service.spark.pulse import pulse
 from service.spark.route import route
+from service.spark.session import session
 from service.spark.sink import sink
 from service.spark.source import read
 from service.spark.stage import Stage
 
 
-def start(spark: SparkSession, plan: Plan, client: Mapping[str, str]) -> StreamingQuery:
-    """Starts the query of this plan; `client` are properties of Kafka's Java client."""
+def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
+    """Checks that topics, checkpoint and ledger are there and belong together, and makes what is missing."""
+    settings = pipeline.settings
+    found = topics.check(pipeline)
+    folder = Path(settings.checkpoint or Path("checkpoints", pipeline.name)).absolute()
+    buckets = 1 if spread_by(pipeline) is None else settings.buckets
+    identity = checkpoint.claim(folder, pipeline.name, _fingerprint(pipeline), buckets, os.cpu_count() or 1)
+    if reset_ledger:
+        ledger.forget(settings.kafka, pipeline.name)
+    ledger.verify(settings.kafka, pipeline.name, identity.query, *checkpoint.batches(folder))
+    streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
+    return Plan(
+        pipeline, identity.query, str(folder), identity.buckets,
+        topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
+        limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
+    )  # fmt: skip
+
+
+def _fingerprint(pipeline: Pipeline) -> str:
+    """The checkpoint knows the number of buckets itself, wherever it comes from."""
+    return fingerprint(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
+
+
+def spark_for(plan: Plan, master: str) -> SparkSession:
+    return session(plan.pipeline.name, master, plan.buckets)
+
+
+def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
+    """Starts the query of this plan."""
     spark.dataSource.register(sink(plan))
-    settings = plan.pipeline.settings
-    writer = outputs(spark, plan, client).writeStream.format("sluice").outputMode("append")
+    writer = outputs(spark, plan).writeStream.format("sluice").outputMode("append")
     return (
         writer.queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
-        .trigger(processingTime=f"{settings.trigger_interval // 1_000_000} milliseconds")
+        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // 1_000_000} milliseconds")
         .start()
     )
 
 
-def outputs(spark: SparkSession, plan: Plan, client: Mapping[str, str]) -> DataFrame:
+def outputs(spark: SparkSession, plan: Plan) -> DataFrame:
     """The packed rows that a batch writes."""
     settings = plan.pipeline.settings
-    topics = [str(stream.topic) for stream in plan.inputs]
-    records = read(spark, topics, client, settings.start, settings.max_records_per_batch)
+    names = [str(stream.topic) for stream in plan.inputs]
+    client = java_properties(settings.kafka)
+    records = read(spark, names, client, settings.start, settings.max_records_per_batch)
     routed = records.mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(pulse(plan))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,16 +17,18 @@ from service.engine.routing import spread_by
 from service.kafka.murmur2 import partition_for
 from service.spark.buckets import labels
 from service.spark.dead import Setting
-from service.spark.packed import DEAD_LETTERS, RECORDS, pack
+from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, pack
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import FORMATS
-from service.wire.marks import CLOCK, UNKNOWN, WATERMARK, kinds
+from service.wire.marks import CLOCK, NAMES, UNKNOWN, WATERMARK, kinds
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
 #: kinds of marks that move a clock and go no further
 CLOCKS = (CLOCK, WATERMARK)
+#: kind of a record -> its word in the report
+WORDS = {TUPLE: "tuple"} | NAMES
 
 
 def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,9 +79,10 @@ class Lane:
         setting = Setting(batch)
         rows = self._usable(batch, setting)
         packed = [(label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)]
+        label = self._labels[self._bucket]
+        packed.append((label, COUNTS, json.dumps({self._stream.name: _counts(rows)}).encode()))
         if setting:
-            letters = setting.packed(self._stream.name, self._first + self._number)
-            packed.append((self._labels[self._bucket], DEAD_LETTERS, letters))
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream.name, self._first + self._number)))
         self._number += batch.num_rows
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
@@ -154,6 +158,12 @@ class Lane:
         whole = pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
         clocks = np.isin(rows.kind, CLOCKS)
         return whole.filter(pa.array(~clocks)) if clocks.any() else whole
+
+
+def _counts(rows: Rows) -> dict[str, int]:
+    """How many records there are of each kind."""
+    marks = np.bincount(rows.kind, minlength=len(WORDS))
+    return {word: int(marks[kind]) for kind, word in WORDS.items() if marks[kind]}
 
 
 def _nanoseconds(times: pa.Array) -> np.ndarray:

@@ -14,9 +14,10 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import TUPLE, Items
+from service.spark.bodies import Bodies
 from service.spark.buckets import labels
 from service.spark.outgoing import outgoing
-from service.spark.packed import DEAD_LETTERS, PULSE, RECORDS, unpack
+from service.spark.packed import PULSE, RECORDS, THROUGH, unpack
 from service.spark.places import TOPIC_PARTITION
 from service.spark.plan import Plan
 
@@ -25,7 +26,10 @@ UNSET = -(2**63)
 
 
 class Stage(StatefulProcessor):  # type: ignore[misc]
-    """Keyed by bucket. It unpacks, calls the engine, stores the state, packs."""
+    """Keyed by bucket. It unpacks, calls the engine, stores the state, packs.
+
+    Spark's state holds the version of the bucket's state and its clock, `Bodies` the state itself.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -35,12 +39,11 @@ class Stage(StatefulProcessor):  # type: ignore[misc]
         self._graph = Graph(plan.pipeline, plan.topic_partitions)
         self._bucket_of = {label: bucket for bucket, label in enumerate(labels(plan.buckets))}
         self._head = handle.getValueState("head", "version long, clock long")
-        self._body = handle.getValueState("body", "body binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ANN401, ARG002, N802, N803
         bucket = self._bucket_of[key[0]]
         arrived = list(rows)
-        yield from (Row(holds=row.holds, packed=bytes(row.packed)) for row in arrived if row.holds == DEAD_LETTERS)
+        yield from (Row(holds=row.holds, packed=bytes(row.packed)) for row in arrived if row.holds in THROUGH)
         version, clock = self._head.get() or (0, UNSET)
         batch = Batch.of(self._plan, arrived, clock)
         if batch is None:
@@ -63,10 +66,10 @@ class Stage(StatefulProcessor):  # type: ignore[misc]
         at_hand, state = CACHE.pop((self._plan.query, bucket), (0, None))
         if state is not None and at_hand == version:
             return state
-        return self._graph.load(bytes(self._body.get()[0])) if version else self._graph.initial()
+        return self._graph.load(Bodies(self._plan.checkpoint, bucket).load(version)) if version else self._graph.initial()
 
     def _save(self, bucket: int, version: int, state: GraphState) -> None:
-        self._body.update((self._graph.save(state),))
+        Bodies(self._plan.checkpoint, bucket).save(version, self._graph.save(state))
         CACHE[self._plan.query, bucket] = version, state
 
 

@@ -1,0 +1,56 @@
+"""`sluice run FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from service.pipeline.load import load
+from service.pipeline.spec import Pipeline
+
+
+def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """`name=value` as a property."""
+    pairs = [value.partition("=") for value in values]
+    if any(not equals for _, equals, _ in pairs):
+        message = "give it as name=value"
+        raise click.BadParameter(message)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
+@click.option("--buckets", type=click.IntRange(min=1), help="Slices of keys, of a new checkpoint; else one per core.")
+@click.option("--kafka", multiple=True, metavar="NAME=VALUE", callback=properties, help="A client property, over the file's.")
+@click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Of /metrics and /healthz.")
+@click.option("--no-http", is_flag=True, help="Serve neither.")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--reset-ledger", is_flag=True, help="Forget what an earlier checkpoint has written, once.")
+def run(
+    file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int, no_http: bool,  # noqa: FBT001
+    master: str, reset_ledger: bool,  # noqa: FBT001
+) -> None:  # fmt: skip
+    """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
+
+    Exits with 0 then; 1: the file is wrong; 2: so is the call or a client property; 3: Kafka or Java is not there or
+    refuses; 4: the checkpoint is not this pipeline's, or does not fit the ledger; 5: another instance has taken over;
+    6: a batch failed. Started again, it goes on where it was, and nothing is lost or doubled.
+    """
+    overrides: dict[str, Any] = {"kafka": kafka} if kafka else {}
+    overrides |= {"checkpoint": str(checkpoint)} if checkpoint else {}
+    overrides |= {"buckets": buckets} if buckets else {}
+    pipeline = load(file, overrides=overrides)
+
+    from service.spark.service import serve  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
+
+    click.echo(summary(pipeline))
+    serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger)
+
+
+def summary(pipeline: Pipeline) -> str:
+    read = ", ".join(str(stream.topic) for stream in pipeline.inputs)
+    written = ", ".join(str(stream.topic) for stream in pipeline.outputs)
+    return f"sluice: pipeline {pipeline.name} reads {read} and writes {written}"

@@ -1,0 +1,86 @@
+"""Looks after a running query until it ends or is told to."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQuery
+
+from service.kafka import errors
+from service.pipeline.errors import SluiceError
+
+#: seconds that the batch in hand may take when the service is told to end
+GRACE = 10.0
+INTERVAL = 0.25
+
+#: one of Spark's progress reports
+Progress = Mapping[str, Any]
+
+
+class QueryError(SluiceError):
+    """A batch failed. Nothing of it is visible, and a new start does it again."""
+
+    exit_code = 6
+
+
+def watch(query: StreamingQuery, seen: Callable[[Progress], None]) -> None:
+    """Returns when SIGTERM or SIGINT has ended the query; raises what made it fail. Hands on each progress report."""
+    with _told_to_end() as told:
+        last = -1
+        while query.isActive and not told.wait(INTERVAL):
+            last = _report(query, last, seen)
+        if query.isActive:
+            _finish_batch(query)
+        query.stop()
+        _report(query, last, seen)
+    failure = query.exception()
+    if failure is not None:
+        raise explained(str(failure))
+
+
+def _report(query: StreamingQuery, last: int, seen: Callable[[Progress], None]) -> int:
+    """Hands on the reports of batches after `last`; the newest number."""
+    for progress in query.recentProgress:
+        if progress["batchId"] > last:
+            last = progress["batchId"]
+            seen(json.loads(progress.json))
+    return last
+
+
+def _finish_batch(query: StreamingQuery) -> None:
+    """Waits for the end of the batch in hand, for as long as that is sensible. To abandon it would be safe, too."""
+    deadline = time.monotonic() + GRACE
+    before = query.lastProgress
+    batch = before["batchId"] if before else -1
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        now = query.lastProgress
+        if now and now["batchId"] > batch:
+            return
+        time.sleep(0.02)
+
+
+@contextmanager
+def _told_to_end() -> Iterator[threading.Event]:
+    told = threading.Event()
+    before = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def explained(failure: str) -> SluiceError:
+    """One of our own errors that was raised in another process, found in Spark's account of it; else all of that."""
+    found = re.search(r"service\.kafka\.errors\.(\w+): (.*)", failure)
+    if found:
+        kind = getattr(errors, found[1], QueryError)
+        return kind(found[2])  # type: ignore[no-any-return]
+    return QueryError(f"a batch failed, and nothing of it is visible; Spark says: {failure}")

@@ -1,0 +1,69 @@
+import pyarrow as pa
+import pytest
+
+from service.engine.items import FINAL, LONE, TUPLE, WINDOW
+from service.spark.merge import merged
+from service.spark.places import NO_PLACE, place
+
+
+def part(*rows):
+    """Rows of (at, place, kind, key)."""
+    at, places, kind, key = zip(*rows, strict=True)
+    return pa.RecordBatch.from_pydict({
+        "at": pa.array(at, pa.int64()), "place": pa.array(places, pa.int64()), "kind": pa.array(kind, pa.int8()),
+        "key": pa.array(key, pa.binary()),
+    })  # fmt: skip
+
+
+def keys(batch):
+    return [(key or b"").decode() for key in batch.column("key").to_pylist()]
+
+
+def test_one_bucket_is_as_it_is():
+    only = part((1, 5, TUPLE, b"b"), (1, 5, TUPLE, b"a"))
+    assert merged([only], 1) is only
+
+
+def test_records_follow_the_time_and_then_the_place_of_what_made_them():
+    first = part((1, 10, TUPLE, b"a"), (2, 12, TUPLE, b"c"), (3, 9, TUPLE, b"e"))
+    second = part((1, 11, TUPLE, b"b"), (3, 8, TUPLE, b"d"))
+    assert keys(merged([first, second], 2)) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_timer_comes_before_a_record_of_its_time():
+    first = part((5, place(0, 0), TUPLE, b"record"))
+    second = part((5, NO_PLACE, TUPLE, b"timer"))
+    assert keys(merged([first, second], 2)) == ["timer", "record"]
+
+
+def test_runs_of_one_cause_come_in_the_order_of_their_keys_and_stay_whole():
+    first = part((1, 7, TUPLE, b"b"), (1, 7, WINDOW, b"b"), (1, 7, TUPLE, b"d"), (1, 7, WINDOW, b"d"))
+    second = part((1, 7, TUPLE, b"a"), (1, 7, TUPLE, b"a"), (1, 7, WINDOW, b"a"), (1, 7, TUPLE, b"c"))
+    assert keys(merged([first, second], 2)) == ["a", "a", "a", "b", "b", "c", "d", "d"]
+
+
+def test_what_one_bucket_alone_made_keeps_its_order():
+    first = part((1, 7, TUPLE, b"z"), (1, 7, TUPLE, b"a"))
+    second = part((2, 8, TUPLE, b"m"))
+    assert keys(merged([first, second], 2)) == ["z", "a", "m"]
+
+
+def test_a_final_mark_comes_last():
+    first = part((1, 7, FINAL, None))
+    second = part((1, 7, TUPLE, b"a"), (1, 7, WINDOW, b"a"))
+    assert keys(merged([first, second], 2)) == ["a", "a", ""]
+
+
+@pytest.mark.parametrize(
+    ("buckets", "reports", "left"),
+    [(1, 1, 1), (2, 2, 1), (3, 2, 0), (3, 3, 1)],
+)
+def test_a_lone_mark_stands_where_every_bucket_was_empty(buckets, reports, left):
+    parts = [part((4, NO_PLACE, LONE, None)) for _ in range(reports)]
+    assert merged(parts, buckets).num_rows == left
+
+
+def test_lone_marks_of_different_causes_are_not_mixed_up():
+    first = part((4, NO_PLACE, LONE, None), (5, NO_PLACE, LONE, None))
+    second = part((4, NO_PLACE, LONE, None), (5, NO_PLACE, TUPLE, b"a"), (5, NO_PLACE, WINDOW, b"a"))
+    assert merged([first, second], 2).column("kind").to_pylist() == [LONE, TUPLE, WINDOW]
