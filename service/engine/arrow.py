@@ -1,0 +1,23 @@
+"""The Arrow type of each type of the pipeline file."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from service.pipeline.types import Kind, Schema, Type
+
+SCALARS = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.INT64: pa.int64(),
+    Kind.FLOAT64: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.TIMESTAMP: pa.timestamp("ns", "UTC"),
+}
+
+
+def arrow_type(type_: Type) -> pa.DataType:
+    return pa.list_(arrow_type(type_.element)) if type_.element else SCALARS[type_.kind]
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    return pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in schema])

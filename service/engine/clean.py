@@ -1,0 +1,85 @@
+"""Forgetting keys and texts that no window holds any more, whenever their number has doubled: O(1) amortised."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.engine.state import AggregateState
+from service.engine.windows import FIRST, LAST, NOBODY
+
+#: tables with fewer entries are left alone
+SMALL = 4096
+
+
+def clean(state: AggregateState, columns: np.ndarray, words: np.ndarray, *, partitioned: bool) -> None:
+    """`columns` of a tuple's words and `words` of a summary are codes of texts."""
+    names = max(state.keys.count, state.pairs.count)
+    if _doubled(names, state.kept_keys):
+        _forget_partitions(state) if partitioned else _forget_cells(state, np.arange(1))
+    if _doubled(state.strings.count, state.kept_strings):
+        _forget_strings(state, columns, words)
+
+
+def _doubled(count: int, kept: int) -> bool:
+    return count > SMALL and count > 2 * kept
+
+
+def _forget_partitions(state: AggregateState) -> None:
+    """Keeps the partitions that hold tuples and those with a counter or a reference, which outlive their tuples (S7)."""
+    parts = state.partitions[: state.keys.count]
+    kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
+    renamed = state.keys.keep(kept)
+    for table in (state.partitions, state.sources, state.ends):
+        _move(table, kept, len(parts))
+    for link in ("following", "preceding"):
+        state.partitions[link] = _rename(state.partitions[link], renamed)
+    state.ends[len(kept) :] = NOBODY
+    state.scalars[[FIRST, LAST]] = _rename(state.scalars[[FIRST, LAST]], renamed)
+    _forget_cells(state, renamed)
+
+
+def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
+    """Keeps the cells that hold tuples. `partitions` gives the new id of each old partition."""
+    kept, renamed = np.flatnonzero(partitions != NOBODY), partitions
+    if state.pairs.count:
+        kept = np.flatnonzero(state.cells["size"][: state.pairs.count] > 0)
+        renamed = _rename_pairs(state, kept, partitions)
+    for table in (state.cells, state.back):
+        _move(table, kept, len(renamed))
+    for table, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
+        for link in links:
+            table[link] = _rename(table[link], renamed)
+    state.links["cell"][: state.top] = _rename(state.links["cell"][: state.top], renamed)
+    state.kept_keys = max(state.keys.count, state.pairs.count)
+
+
+def _rename_pairs(state: AggregateState, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+    """Interns the kept pairs anew, with the new numbers of partitions and groups."""
+    pairs = np.frombuffer(state.pairs.take(kept).buffers()[2] or b"", np.int64).reshape(-1, 2)
+    groups = state.groups.keep(pairs[:, 1])
+    renamed = state.pairs.keep(np.zeros(0, np.int64))
+    fresh = np.ascontiguousarray(np.stack([partitions[pairs[:, 0]], groups[pairs[:, 1]]], axis=1))
+    starts = np.arange(len(kept) + 1, dtype=np.int64) * 16
+    renamed[kept] = state.pairs.intern(fresh.reshape(-1).view(np.uint8), starts)
+    return renamed
+
+
+def _forget_strings(state: AggregateState, columns: np.ndarray, words: np.ndarray) -> None:
+    """Keeps the texts of stored tuples and of summaries. What a free slot or an empty cell names is kept once too often."""
+    tables = ((state.words[: state.top], columns), (state.stack[: state.top], words), (state.back, words))
+    codes = np.concatenate([table[:, which].reshape(-1) for table, which in tables])
+    renamed = state.strings.keep(codes[(codes >= 0) & (codes < state.strings.count)])
+    for table, which in tables:
+        table[:, which] = _rename(np.minimum(table[:, which], len(renamed) - 1), renamed)
+    state.kept_strings = state.strings.count
+
+
+def _move(table: np.ndarray, kept: np.ndarray, count: int) -> None:
+    """The kept rows to the front, zeros behind them."""
+    table[: len(kept)] = table[kept]
+    table[len(kept) : count] = np.zeros(1, table.dtype)
+
+
+def _rename(ids: np.ndarray, renamed: np.ndarray) -> np.ndarray:
+    """The new ids; NOBODY, and what was forgotten, is NOBODY."""
+    return np.where(ids < 0, NOBODY, renamed[np.clip(ids, 0, len(renamed) - 1)])

@@ -1,0 +1,260 @@
+"""What stands in each window now, and its summary, at a constant cost per window event.
+
+The content of a window partition is split by `group_by` into cells; without it the partition is its only cell. A cell's
+summary is kept as two stacks: every tuple of the front carries the summary of itself and all younger ones of the front, the
+back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never drifts and
+NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1) amortised).
+A tuple that leaves from the middle makes its cell stale, and the next firing builds the front anew, O(content).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from service.engine.strings import Text
+from service.engine.summaries import Layout, combine, lift
+from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, NOBODY
+
+
+#: the state of each cell, one record each
+CELL = np.dtype([
+    ("size", np.int64),
+    # tuples of the front stack
+    ("front", np.int64),
+    ("oldest", np.int32),
+    ("youngest", np.int32),
+    # neighbours among the cells of the partition that hold tuples
+    ("following", np.int32),
+    ("preceding", np.int32),
+    ("stale", np.bool_),
+])  # fmt: skip
+
+#: the stored tuples: their cell, and their neighbours in it
+LINK = np.dtype([("cell", np.int32), ("younger", np.int32), ("older", np.int32)])
+
+#: first and last cell of each partition
+ENDS = np.dtype([("first", np.int32), ("last", np.int32)])
+
+#: one record per tuple to emit: the firing, and the size of its cell
+RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
+
+
+class Results(NamedTuple):
+    """What came out: `tuples` lists the content of each result, `freed` the slots that no window holds any more."""
+
+    rows: np.ndarray
+    summary: np.ndarray
+    tuples: np.ndarray
+    freed: np.ndarray
+    #: rows, listed tuples and freed slots in use
+    used: np.ndarray
+
+
+class Contents(NamedTuple):
+    """All that the kernel works on."""
+
+    layout: Layout
+    text: Text
+    #: the words of every stored tuple
+    rows: np.ndarray
+    cells: np.ndarray
+    #: the summary of each cell's back stack
+    back: np.ndarray
+    links: np.ndarray
+    #: the summaries that the tuples of the front carry
+    stack: np.ndarray
+    ends: np.ndarray
+    #: whether tuples leave one by one, and whether the results list the tuples
+    sliding: bool
+    listing: bool
+    scratch: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
+    """Handles the window events from number `start` on; gives the number before which the room for results ran out."""
+    for k in range(start, len(events)):
+        code, p = events[k].code, events[k].partition
+        if code == INSERT:
+            _insert(c, p, events[k].slot)
+        elif code == EVICT:
+            _evict(c, p, events[k].slot)
+            _free(results, events[k].slot)
+        elif code == CLEAR:
+            _clear(c, p, results)
+        elif code == FIRE:
+            if not _room(c, p, results):
+                return k
+            _fire(c, p, events[k].slot, results)
+    return len(events)
+
+
+@njit(cache=True, nogil=True)
+def _insert(c: Contents, p: int, slot: int) -> None:
+    cells = c.cells
+    cell = c.links[slot].cell
+    if not cells[cell].size:
+        _remember(c, p, cell)
+    if cells[cell].size == cells[cell].front:  # the back is empty
+        lift(c.layout, c.rows, slot, c.back, cell)
+    else:
+        lift(c.layout, c.rows, slot, c.scratch, 0)
+        combine(c.layout, c.text, c.back, cell, c.scratch, 0, c.back, cell)
+    if c.sliding or c.listing:
+        _link(c, cell, slot)
+    cells[cell].size += 1
+
+
+@njit(cache=True, nogil=True)
+def _link(c: Contents, cell: int, slot: int) -> None:
+    youngest = c.cells[cell].youngest
+    c.links[slot].older = youngest
+    c.links[slot].younger = NOBODY
+    if youngest == NOBODY:
+        c.cells[cell].oldest = slot
+    else:
+        c.links[youngest].younger = slot
+    c.cells[cell].youngest = slot
+
+
+@njit(cache=True, nogil=True)
+def _evict(c: Contents, p: int, slot: int) -> None:
+    cells, links = c.cells, c.links
+    cell = links[slot].cell
+    older, younger = links[slot].older, links[slot].younger
+    if older != NOBODY:
+        cells[cell].stale = 1
+    elif not cells[cell].front and not cells[cell].stale:
+        _build_front(c, cell)
+    if older == NOBODY:
+        cells[cell].oldest = younger
+    else:
+        links[older].younger = younger
+    if younger == NOBODY:
+        cells[cell].youngest = older
+    else:
+        links[younger].older = older
+    cells[cell].size -= 1
+    cells[cell].front = cells[cell].size if cells[cell].stale else cells[cell].front - 1
+    if not cells[cell].size:
+        _forget(c, p, cell)
+
+
+@njit(cache=True, nogil=True)
+def _build_front(c: Contents, cell: int) -> None:
+    """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones."""
+    links = c.links
+    slot = c.cells[cell].youngest
+    lift(c.layout, c.rows, slot, c.stack, slot)
+    while links[slot].older != NOBODY:
+        younger, slot = slot, links[slot].older
+        lift(c.layout, c.rows, slot, c.scratch, 0)
+        combine(c.layout, c.text, c.scratch, 0, c.stack, younger, c.stack, slot)
+    c.cells[cell].front = c.cells[cell].size
+    c.cells[cell].stale = 0
+
+
+@njit(cache=True, nogil=True)
+def _clear(c: Contents, p: int, results: Results) -> None:
+    cell = c.ends[p].first
+    while cell != NOBODY:
+        following = c.cells[cell].following
+        slot = c.cells[cell].oldest
+        while c.listing and slot != NOBODY:
+            _free(results, slot)
+            slot = c.links[slot].younger
+        c.cells[cell].size = 0
+        cell = following
+    c.ends[p].first = c.ends[p].last = NOBODY
+
+
+@njit(cache=True, nogil=True)
+def _free(results: Results, slot: int) -> None:
+    results.freed[results.used[2]] = slot
+    results.used[2] += 1
+
+
+@njit(cache=True, nogil=True)
+def _room(c: Contents, p: int, results: Results) -> bool:
+    rows, tuples = 0, 0
+    cell = c.ends[p].first
+    while cell != NOBODY:
+        rows += 1
+        tuples += c.cells[cell].size if c.listing else 0
+        cell = c.cells[cell].following
+    return (  # type: ignore[no-any-return]
+        results.used[0] + rows <= len(results.rows) and results.used[1] + tuples <= len(results.tuples)
+    )
+
+
+@njit(cache=True, nogil=True)
+def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
+    cell = c.ends[p].first
+    while cell != NOBODY:
+        if c.cells[cell].stale:
+            _build_front(c, cell)
+        row = results.used[0]
+        results.used[0] = row + 1
+        results.rows[row].firing = firing
+        results.rows[row].size = c.cells[cell].size
+        _summarise(c, cell, results.summary, row)
+        if c.listing:
+            _list(c, cell, results)
+        cell = c.cells[cell].following
+
+
+@njit(cache=True, nogil=True)
+def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
+    front, size = c.cells[cell].front, c.cells[cell].size
+    width = into.shape[1]
+    if front and front < size:
+        combine(c.layout, c.text, c.stack, c.cells[cell].oldest, c.back, cell, into, row)
+    elif front:
+        for i in range(width):
+            into[row, i] = c.stack[c.cells[cell].oldest, i]
+    else:
+        for i in range(width):
+            into[row, i] = c.back[cell, i]
+
+
+@njit(cache=True, nogil=True)
+def _list(c: Contents, cell: int, results: Results) -> None:
+    k = results.used[1]
+    slot = c.cells[cell].oldest
+    while slot != NOBODY:
+        results.tuples[k] = slot
+        k += 1
+        slot = c.links[slot].younger
+    results.used[1] = k
+
+
+@njit(cache=True, nogil=True)
+def _remember(c: Contents, p: int, cell: int) -> None:
+    cells = c.cells
+    cells[cell].front = 0
+    cells[cell].stale = 0
+    cells[cell].oldest = cells[cell].youngest = NOBODY
+    last = c.ends[p].last
+    cells[cell].preceding = last
+    cells[cell].following = NOBODY
+    if last == NOBODY:
+        c.ends[p].first = cell
+    else:
+        cells[last].following = cell
+    c.ends[p].last = cell
+
+
+@njit(cache=True, nogil=True)
+def _forget(c: Contents, p: int, cell: int) -> None:
+    preceding, following = c.cells[cell].preceding, c.cells[cell].following
+    if preceding == NOBODY:
+        c.ends[p].first = following
+    else:
+        c.cells[preceding].following = following
+    if following == NOBODY:
+        c.ends[p].last = preceding
+    else:
+        c.cells[following].preceding = preceding

@@ -1,0 +1,135 @@
+"""The operators of one pipeline as one pure function over batches: `feed(state, inputs, clock)`.
+
+No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend on how the events were cut into batches.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine.aggregate import AggregateOperator
+from service.engine.arrow import arrow_schema
+from service.engine.clock import Clock
+from service.engine.items import FINAL, Items
+from service.engine.map import MapOperator
+from service.engine.state import AggregateState
+from service.engine.store import StateError, column, load, save
+from service.pipeline.spec import Aggregate, Operator, Pipeline
+from service.pipeline.types import Schema
+
+__all__ = ["Clock", "Graph", "GraphState", "StateError"]
+
+#: `origin` while nothing has come in
+UNSET = -(2**63)
+
+
+@dataclass(slots=True)
+class GraphState:
+    """What a pipeline remembers: its operators' states and, per input stream, the topic partitions that are final."""
+
+    operators: list[AggregateState | None]
+    finals: dict[str, set[int]] = field(default_factory=dict)
+    origin: int = UNSET
+
+
+class Graph:
+    """The operators of a pipeline, upstream before downstream."""
+
+    def __init__(self, pipeline: Pipeline, topic_partitions: Mapping[str, int]) -> None:
+        """`topic_partitions` gives the number of each input stream's topic partitions."""
+        self._origin = pipeline.settings.clock_origin
+        self._partitions = dict(topic_partitions)
+        self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
+        self._operators = [self._operator(spec) for spec in pipeline.operators]
+
+    def initial(self) -> GraphState:
+        return GraphState([operator.initial() for operator in self._operators])
+
+    def feed(self, state: GraphState, inputs: Mapping[str, Items], clock: Clock) -> dict[str, Items]:
+        """The items of every stream that an operator writes. `state` is changed in place.
+
+        `inputs` has the items of the input streams in the order in which they are handled; a stream may be missing.
+        """
+        if state.origin == UNSET:
+            state.origin = clock.start if self._origin is None else self._origin
+        clock = Clock(state.origin, clock.end)
+        streams = {name: self._until_final(state, name, items) for name, items in inputs.items()}
+        made: dict[str, Items] = {}
+        for operator, remembered in zip(self._operators, state.operators, strict=True):
+            name = operator.spec.input
+            items = made.get(name) or streams.get(name) or nothing(self._schemas[name])
+            made |= operator.feed(remembered, items, clock)  # type: ignore[arg-type]
+        return made
+
+    def save(self, state: GraphState) -> bytes:
+        """The state as bytes; `load` reads them back."""
+        final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]
+        head = save({
+            "origin": np.array([state.origin], np.int64),
+            "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
+            "source": np.array([source for _, source in final], np.int64),
+        })  # fmt: skip
+        parts = [head, *(b"" if part is None else part.save() for part in state.operators)]
+        return struct.pack(f"<{len(parts)}q", *map(len, parts)) + b"".join(parts)
+
+    def load(self, data: bytes) -> GraphState:
+        """Raises StateError where `data` was not saved by a graph of this shape."""
+        count = len(self._operators) + 1
+        try:
+            lengths = struct.unpack_from(f"<{count}q", data)
+        except struct.error as error:
+            msg = "the saved state is too short"
+            raise StateError(msg) from error
+        ends = np.cumsum([8 * count, *lengths]).tolist()
+        if ends[-1] != len(data):
+            msg = "the saved state belongs to another pipeline, or is damaged"
+            raise StateError(msg)
+        head, *parts = (data[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True))
+        saved, names = load(head), list(self._partitions)
+        columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
+        state = GraphState(
+            [operator.load(part) for operator, part in zip(self._operators, parts, strict=True)],
+            origin=columns["origin"][0],
+        )
+        for stream, source in zip(columns["stream"], columns["source"], strict=True):
+            state.finals.setdefault(names[stream], set()).add(source)
+        return state
+
+    def _operator(self, spec: Operator) -> AggregateOperator | MapOperator:
+        if isinstance(spec, Aggregate):
+            return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
+        return MapOperator(spec)
+
+    def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:
+        """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own."""
+        finals = state.finals.get(stream, set())
+        ends = np.flatnonzero(items.kind == FINAL)
+        if not finals and not len(ends):
+            return items
+        finals = state.finals.setdefault(stream, finals)
+        kept = np.ones(len(items), np.bool_)
+        for source in finals:
+            kept &= items.source != source
+        for end in ends.tolist():
+            source = int(items.source[end])
+            if source in finals:
+                continue
+            finals.add(source)
+            kept[end + 1 :] &= items.source[end + 1 :] != source
+            kept[end] = len(finals) == self._partitions[stream]
+        return items.only(kept)
+
+
+def nothing(schema: Schema) -> Items:
+    """No items of a stream with these attributes."""
+    numbers = np.zeros(0, np.int64)
+    tuples = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+    return Items(
+        numbers, numbers, numbers.astype(np.int8), numbers.astype(np.int32), numbers.astype(np.int32),
+        pa.array([], pa.binary()), tuples,
+    )  # fmt: skip

@@ -1,0 +1,53 @@
+"""What flows between operators: a stretch of a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+#: kinds of an item
+TUPLE, WINDOW, FINAL, LONE = 0, 1, 2, 3
+#: `event` of an item that a timer made
+TIMER = -1
+#: `source` of an item that a windowed operator made
+MADE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A stretch of one stream, in order; all arrays have one entry per item, `tuples` one row per TUPLE item.
+
+    event   number of the event that caused the item, TIMER for a timer; never decreases but for TIMER
+    at      the operator clock when it came into being, nanoseconds; never decreases
+    kind    TUPLE, WINDOW (window mark), FINAL (final mark), or LONE: the window mark of a firing that found nothing
+            stored. Where an operator is spread over buckets a LONE stands only if all buckets have it.
+    source  topic partition that it came from, MADE where a windowed operator made it
+    key     index into `keys`, -1 where there is none
+    keys    key bytes: of the Kafka record, or of the window partition (`keys.py`); not null
+    tuples  the attributes of the TUPLE items
+    """
+
+    event: np.ndarray
+    at: np.ndarray
+    kind: np.ndarray
+    source: np.ndarray
+    key: np.ndarray
+    keys: pa.BinaryArray
+    tuples: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def only(self, kept: np.ndarray) -> Items:
+        """The items for which `kept` is true."""
+        columns = (self.event, self.at, self.kind, self.source, self.key)
+        tuples = self.tuples.filter(pa.array(kept[self.kind == TUPLE]))
+        return Items(*(column[kept] for column in columns), self.keys, tuples)
+
+    def first(self, count: int) -> Items:
+        """The first `count` items."""
+        columns = (self.event, self.at, self.kind, self.source, self.key)
+        rows = int(np.count_nonzero(self.kind[:count] == TUPLE))
+        return Items(*(column[:count] for column in columns), self.keys, self.tuples.slice(0, rows))

@@ -1,0 +1,49 @@
+"""The Map operator: SPL's Functor and Filter. It remembers nothing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.engine.arrow import arrow_schema
+from service.engine.clock import Clock
+from service.engine.expressions import evaluate
+from service.engine.items import TUPLE, Items
+from service.pipeline.spec import Map
+
+
+class MapOperator:
+    """Runs one `Map`: the tuples for which `where` is true, with their expressions; marks pass in their places (P4)."""
+
+    def __init__(self, spec: Map) -> None:
+        self.spec = spec
+        self._outputs = [
+            (output.stream, [e for _, e in output.attributes],
+             arrow_schema(tuple((name, e.type) for name, e in output.attributes)))
+            for output in spec.outputs
+        ]  # fmt: skip
+
+    def initial(self) -> None:
+        return None
+
+    def load(self, data: bytes) -> None:  # noqa: ARG002
+        return None
+
+    def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:  # noqa: ARG002
+        """What comes out of these items, per output stream."""
+        kept = self._kept(items)
+        return {
+            stream: Items(
+                kept.event, kept.at, kept.kind, kept.source, kept.key, kept.keys,
+                pa.RecordBatch.from_arrays([evaluate(e, kept.tuples) for e in expressions], schema=schema),
+            )
+            for stream, expressions, schema in self._outputs
+        }  # fmt: skip
+
+    def _kept(self, items: Items) -> Items:
+        if self.spec.where is None:
+            return items
+        holds = pc.fill_null(evaluate(self.spec.where, items.tuples), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+        kept = items.kind != TUPLE
+        kept[~kept] = holds
+        return items.only(kept)

@@ -1,0 +1,58 @@
+"""State as named columns: growing them, and putting them into bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+#: raised with every change of what `save` writes, the columns' types included
+FORMAT = 1
+
+
+class StateError(ValueError):
+    """Saved state that this version cannot read."""
+
+
+def grown(column: np.ndarray, size: int) -> np.ndarray:
+    """The column itself where it has `size` rows, else a copy of at least twice its length, filled up with zeros."""
+    if len(column) >= size:
+        return column
+    longer = np.zeros((max(size, 2 * len(column)), *column.shape[1:]), column.dtype)
+    longer[: len(column)] = column
+    return longer
+
+
+def save(columns: Mapping[str, np.ndarray]) -> bytes:
+    """The columns' bytes as one Arrow IPC stream: a record with a binary field for each column."""
+    fields = [pa.array([_bytes(column)], pa.large_binary()) for column in columns.values()]
+    schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(FORMAT)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(fields, schema=schema))
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def load(data: bytes) -> dict[str, pa.Buffer]:
+    """What `save` wrote. Raises StateError for anything else."""
+    try:
+        batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+    except (pa.ArrowException, StopIteration) as error:
+        msg = f"the saved state cannot be read: {error}"
+        raise StateError(msg) from error
+    written = (batch.schema.metadata or {}).get(b"format", b"none").decode()
+    if written != str(FORMAT):
+        msg = f"the saved state has format {written}, this version reads format {FORMAT}"
+        raise StateError(msg)
+    return {name: batch.column(name)[0].as_buffer() for name in batch.schema.names}
+
+
+def column(data: pa.Buffer, dtype: np.dtype | type, width: int | None = None) -> np.ndarray:
+    """A saved column; `width`: with that many words a row."""
+    flat = np.frombuffer(data, dtype).copy()
+    return flat if width is None else flat.reshape(-1, width) if width else flat.reshape(0, 0)
+
+
+def _bytes(column: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(column).view(np.uint8).reshape(-1).data if column.size else memoryview(b"")

@@ -1,0 +1,58 @@
+"""Every attribute as one column of 64-bit words, the only thing that kernels see.
+
+int64 and timestamp are themselves, float64 is its bits, boolean is 0 or 1, string and list are codes of interned bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.engine.arrow import arrow_type
+from service.engine.strings import Strings
+from service.pipeline.types import Kind, Type
+
+
+def to_words(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
+    """The words of an array without nulls."""
+    match type_.kind:
+        case Kind.FLOAT64:
+            return array.to_numpy(zero_copy_only=False).view(np.int64)
+        case Kind.STRING:
+            return strings.intern_arrow(array)
+        case Kind.LIST:
+            return _list_codes(array, type_, strings)
+        case _:
+            return pc.cast(array, pa.int64()).to_numpy(zero_copy_only=False)
+
+
+def from_words(words: np.ndarray, type_: Type, strings: Strings) -> pa.Array:
+    """The array of these words."""
+    match type_.kind:
+        case Kind.FLOAT64:
+            return pa.array(np.ascontiguousarray(words).view(np.float64))
+        case Kind.STRING:
+            return strings.take(words).view(pa.string())
+        case Kind.LIST:
+            return _lists(strings.take(words), type_, strings)
+        case Kind.BOOLEAN:
+            return pa.array(words.astype(np.bool_))
+        case _:
+            return pa.array(np.ascontiguousarray(words)).view(arrow_type(type_))
+
+
+def _list_codes(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
+    """A list is interned as the bytes of its elements' words."""
+    assert type_.element is not None
+    elements = to_words(array.values, type_.element, strings)
+    starts = array.offsets.to_numpy().astype(np.int64) * 8
+    return strings.intern(np.ascontiguousarray(elements).view(np.uint8), starts)
+
+
+def _lists(values: pa.BinaryArray, type_: Type, strings: Strings) -> pa.Array:
+    assert type_.element is not None
+    _, starts, data = values.buffers()
+    offsets = np.frombuffer(starts, np.int32) // 8
+    words = np.frombuffer(data or b"", np.int64)
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), from_words(words, type_.element, strings))
