@@ -7,9 +7,6 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-import yaml
 
 from service.files import project_file
 from service.pipeline.errors import SluiceError
@@ -30,10 +27,11 @@ class Service(AbstractContextManager["Service"]):
         self._log = folder / "service.log"
         temporary = folder / "tmp"
         temporary.mkdir()
-        file = folder / "flights.yaml"
-        file.write_text(yaml.safe_dump(_pipeline(bootstrap, folder / "checkpoint"), sort_keys=False))
         self._process = Tethered(
-            [sys.executable, "-m", "service", "run", str(file), "--no-http"],
+            [
+                *(sys.executable, "-m", "service", "run", str(project_file("examples/flights.yaml")), "--no-http"),
+                *("--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")),
+            ],
             folder=folder,
             log=self._log,
             environment={
@@ -61,8 +59,3 @@ class Service(AbstractContextManager["Service"]):
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")[-3000:]
-
-
-def _pipeline(bootstrap: str, checkpoint: Path) -> dict[str, Any]:
-    pipeline: dict[str, Any] = yaml.safe_load(project_file("examples/flights.yaml").read_text())
-    return {**pipeline, "kafka": {"bootstrap.servers": bootstrap}, "checkpoint": str(checkpoint)}

@@ -157,8 +157,11 @@ class EmbeddedBroker:
 
     def _java(self) -> list[str]:
         class_path = os.pathsep.join(map(str, jars("broker")))
-        return [find_java(), f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path]  # fmt: skip
+        return [
+            *(find_java(), f"-Xmx{self._heap}", "-XX:+UseSerialGC"),
+            *("-XX:-UsePerfData", f"-Djava.io.tmpdir={self._data}"),  # else a kill leaves files behind
+            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path),
+        ]
 
     def _properties_file(self) -> str:
         return str(self._data / "server.properties")

@@ -19,8 +19,12 @@ pytestmark = pytest.mark.kafka
 YEAR_2013, YEAR_2100 = 1_357_000_000_000, 4_102_444_800_000
 
 
-def folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("sluice-broker-*"))
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where all temporary files of this test go."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
 
 
 def create(bootstrap: str, topic: str) -> None:
@@ -51,8 +55,7 @@ def test_records_of_any_time_come_back(broker: str) -> None:
     assert consume(broker, "any-time", 2) == sent
 
 
-def test_killed_and_restarted_it_has_its_data_and_stopped_it_leaves_nothing() -> None:
-    before = folders()
+def test_killed_and_restarted_it_has_its_data_and_stopped_it_leaves_nothing(temporary: Path) -> None:
     with EmbeddedBroker({"num.partitions": "3"}) as embedded:
         bootstrap = embedded.bootstrap
         create(bootstrap, "kept")
@@ -61,31 +64,29 @@ def test_killed_and_restarted_it_has_its_data_and_stopped_it_leaves_nothing() ->
         embedded.restart()
         assert embedded.bootstrap == bootstrap
         assert consume(bootstrap, "kept", 1) == {b"kept": YEAR_2013}
-    assert folders() == before
+    assert [*temporary.iterdir()] == []
 
 
-def test_a_start_that_fails_leaves_nothing_and_shows_the_log() -> None:
-    before = folders()
+def test_a_start_that_fails_leaves_nothing_and_shows_the_log(temporary: Path) -> None:
     with pytest.raises(BrokerError, match=r"log\.segment\.bytes"), EmbeddedBroker({"log.segment.bytes": "nonsense"}):
         pass
-    assert folders() == before
+    assert [*temporary.iterdir()] == []
 
 
-def test_it_does_not_outlive_a_killed_owner() -> None:
+def test_it_does_not_outlive_a_killed_owner(temporary: Path) -> None:
     program = (
         "import time; from service.kafka.broker import EmbeddedBroker\n"
         "with EmbeddedBroker() as broker: print(broker.pid, flush=True); time.sleep(600)"
     )
-    before = folders()
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 30
-    while (running(pid) or folders() != before) and time.monotonic() < deadline:
+    while (running(pid) or [*temporary.iterdir()]) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not running(pid)
-    assert folders() == before
+    assert [*temporary.iterdir()] == []
 
 
 def running(pid: int) -> bool:
