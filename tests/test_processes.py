@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from service.processes import Tethered
@@ -12,20 +13,28 @@ def shell(script: str, folder: Path) -> Tethered:
     """Returns once the script has written `ready`."""
     log = folder / "log"
     process = Tethered(["/bin/sh", "-c", script], folder=folder, log=log)
-    await_text(log, "ready")
+    await_true(lambda: "ready" in log.read_text())
     return process
 
 
-def await_text(log: Path, text: str) -> None:
+def await_true(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
-    while text not in log.read_text() and time.monotonic() < deadline:
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def running(number: int) -> bool:
+    """Not a zombie either, where nobody collects orphans."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_it_has_the_exit_code_and_what_was_printed(tmp_path: Path) -> None:
     process = shell("echo ready; echo oops >&2; exit 7", tmp_path)
-    while process.exit_code is None:
-        time.sleep(0.01)
+    await_true(lambda: process.exit_code is not None)
     process.kill()
     assert process.exit_code == 7
     assert (tmp_path / "log").read_text() == "ready\noops\n"
@@ -47,8 +56,8 @@ def test_it_is_killed_if_it_does_not_listen(tmp_path: Path) -> None:
 def test_its_children_go_with_it(tmp_path: Path) -> None:
     process = shell(f"sleep 600 & echo $! > {tmp_path}/child; echo ready; wait", tmp_path)
     process.kill()
-    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
-    assert not child.exists() or " Z " in child.read_text()
+    number = int((tmp_path / "child").read_text())
+    await_true(lambda: not running(number))
 
 
 def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
@@ -60,7 +69,4 @@ def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
-    deadline = time.monotonic() + 20
-    while folder.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not folder.exists()
+    await_true(lambda: not folder.exists())

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -92,7 +91,6 @@ def test_it_does_not_outlive_a_killed_owner(temporary: Path) -> None:
 def running(pid: int) -> bool:
     """Not a zombie either, where nobody collects orphans."""
     try:
-        os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
+    except FileNotFoundError:
         return False
