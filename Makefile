@@ -7,8 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
+MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery bench lock clean
+.PHONY: help setup demo test lint format test-recovery fuzz bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ format: setup ## let ruff format the sources
 
 test-recovery: setup ## the slow tests: kills and restarts; ARGS hands options on
 	@$(BIN)/python -m pytest -m slow $(TESTS) $(ARGS)
+
+fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10
+	@PYTHONPATH=. $(BIN)/python -m tests.fuzz $(MINUTES)
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on
 	@$(BIN)/python -m benchmarks $(ARGS)

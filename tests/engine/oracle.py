@@ -1,7 +1,7 @@
 """The windows of SPL, one tuple at a time: slow, obvious, and written as the rules read.
 
-The engine must give what this gives. Rule ids (T1, S8, A16 ...) are those of the semantics reference. Operators and events
-have the format of the conformance vectors; `topic_partition` of an event and `schema` of an operator may be added.
+The engine must give what this gives. Rule ids (T1, S8, A16 ...) are those of the semantics reference. Operators and
+events have the format of the conformance vectors; an event may add a `topic_partition`, an operator a `schema`.
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ class Operator:
             firings = self.aggregate.window.insert(self.aggregate.key(values), Stored(values, now, source))
             yield from map(as_json, self.aggregate.emit(firings))
         elif event.get("punct") == "window":
-            yield from self.aggregate.emit(self.aggregate.window.mark(source))
+            yield from map(as_json, self.aggregate.emit(self.aggregate.window.mark(source)))
         elif event.get("punct") == "final":
             self.live.remove(source)
             if not self.live:
@@ -432,7 +432,8 @@ def window(operator: dict[str, Any], schema: dict[str, str]) -> Tumbling | Slidi
     sizes = [(name, text) for name, text in policies if name != "partitioned"]
     if kind[0] == "tumbling":
         return tumbling(*sizes[0], schema)
-    return sliding(sizes[0], (sizes + [("count", "1")])[1], partitioned, schema)  # W1
+    eviction, trigger = [*sizes, ("count", "1")][:2]  # W1
+    return Sliding(evictions(*eviction, schema), triggers(*trigger, schema), partitioned)
 
 
 def tumbling(policy: str, text: str, schema: dict[str, str]) -> Tumbling:
@@ -446,18 +447,16 @@ def tumbling(policy: str, text: str, schema: dict[str, str]) -> Tumbling:
     return TumblingPunct()
 
 
-def sliding(eviction: tuple[str, str], trigger: tuple[str, str], partitioned: bool, schema: dict[str, str]) -> Sliding:
-    evictions: dict[str, Callable[[str], Any]] = {
-        "count": lambda text: CountEviction(int(text)),
-        "time": lambda text: TimeEviction(nanoseconds(text)),
-        "delta": lambda text: DeltaEviction(*delta(text, schema)),
-    }
-    triggers: dict[str, Callable[[str], Any]] = {
-        "count": lambda text: CountTrigger(int(text)),
-        "time": lambda text: TimeTrigger(nanoseconds(text)),
-        "delta": lambda text: DeltaTrigger(*delta(text, schema)),
-    }
-    return Sliding(evictions[eviction[0]](eviction[1]), triggers[trigger[0]](trigger[1]), partitioned)
+def evictions(policy: str, text: str, schema: dict[str, str]) -> CountEviction | TimeEviction | DeltaEviction:
+    if policy == "count":
+        return CountEviction(int(text))
+    return TimeEviction(nanoseconds(text)) if policy == "time" else DeltaEviction(*delta(text, schema))
+
+
+def triggers(policy: str, text: str, schema: dict[str, str]) -> CountTrigger | TimeTrigger | DeltaTrigger:
+    if policy == "count":
+        return CountTrigger(int(text))
+    return TimeTrigger(nanoseconds(text)) if policy == "time" else DeltaTrigger(*delta(text, schema))
 
 
 def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float]:

@@ -1,0 +1,238 @@
+"""Events of a replay, one JSON object each, as stretches of the input streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from service.engine.arrow import arrow_schema
+from service.engine.items import FINAL, TUPLE, WINDOW, Items
+from service.engine.values import column, fits, nanoseconds
+from service.pipeline.errors import SluiceError
+from service.pipeline.types import Schema, Type
+
+Event = Mapping[str, Any]
+#: an event and where it stands, for people
+Placed = tuple[str, Event]
+
+KEYS = ("at", "stream", "tuple", "punct", "watermark", "topic_partition")
+CONTENTS = ("tuple", "punct", "watermark")
+MARKS = {"window": WINDOW, "final": FINAL}
+#: below this many seconds a float64 tells nanoseconds apart
+EXACT_BELOW = 4_000_000
+
+
+class EventError(SluiceError):
+    """An event that the replay cannot use."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Neighbouring events; `at` has an entry for each of them, `inputs` what they bring to each stream."""
+
+    #: number of the first event
+    first: int
+    #: where the clock stands afterwards; None before the first event of all
+    now: int | None
+    at: np.ndarray
+    inputs: Mapping[str, Items]
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path, name: str | None = None) -> Iterator[Placed]:
+    """The events of a JSON-lines file; empty lines count for nothing."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.isspace():
+                place = f"{name or path}:{number}"
+                yield place, _parsed(line, place)
+
+
+def numbered(events: Iterable[Event]) -> Iterator[Placed]:
+    """Events that are values already."""
+    for number, event in enumerate(events):
+        yield f"event {number}", event
+
+
+def _parsed(line: bytes, place: str) -> Event:
+    try:
+        event = orjson.loads(line)
+    except ValueError as error:
+        raise EventError(place, f"not JSON: {error}") from None
+    if not isinstance(event, dict):
+        raise EventError(place, f"expected a JSON object, got {line.decode().strip()[:60]}")
+    if isinstance(event.get("at"), float) and abs(event["at"]) >= EXACT_BELOW:
+        event["at"] = json.loads(line, parse_float=Decimal)["at"]
+    return event
+
+
+def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[str, int]:
+    """How many topic partitions each stream has: as many as its events name, at least one."""
+    counts = dict.fromkeys(streams, 1)
+    for _, event in events:
+        stream, partition = event.get("stream", streams[0]), event.get("topic_partition", 0)
+        if stream in counts and isinstance(partition, int):
+            counts[stream] = max(counts[stream], partition + 1)
+    return counts
+
+
+# ---- checking and cutting --------------------------------------------------------------------------------------------
+
+
+class Cutter:
+    """Turns events into batches, in order, and checks each on the way."""
+
+    def __init__(self, inputs: Mapping[str, Schema]) -> None:
+        self._stretches = {name: _Stretch(name, schema) for name, schema in inputs.items()}
+        self._only = next(iter(inputs)) if len(inputs) == 1 else None
+        self._count = 0
+        self._now: int | None = None
+
+    def batches(self, events: Iterable[Placed], size: int) -> Iterator[Batch]:
+        events = iter(events)
+        while some := list(islice(events, size)):
+            yield self.batch(some)
+
+    def batch(self, events: Sequence[Placed]) -> Batch:
+        """These events as the next batch."""
+        first, times = self._count, []
+        for place, event in events:
+            times.append(self._add(place, event))
+        inputs = {name: s.items() for name, s in self._stretches.items() if s}
+        return Batch(first, self._now, np.array(times, np.int64), inputs)
+
+    def _add(self, place: str, event: Event) -> int:
+        for key in event:
+            if key not in KEYS:
+                raise EventError(place, f"unknown key {_quoted(key)}{_nearest(key, KEYS)}")
+        at = self._at(place, event)
+        contents = [key for key in CONTENTS if key in event]
+        if len(contents) > 1:
+            raise EventError(place, f"at most one of tuple, punct and watermark, got {' and '.join(contents)}")
+        stream = self._stream(place, event, needed=bool(contents))
+        if stream is not None and contents:
+            stream.add(place, event, self._count, at)
+        self._count += 1
+        return at
+
+    def _at(self, place: str, event: Event) -> int:
+        at = event.get("at")
+        if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
+            raise EventError(place, f"`at` must be a number of seconds, got {_quoted(at) if 'at' in event else 'none'}")
+        try:
+            now = int(np.int64(nanoseconds(at)))
+        except (ArithmeticError, ValueError):
+            raise EventError(place, f"`at` is not a time between the years 1677 and 2262: {at}") from None
+        if self._now is not None and now < self._now:
+            raise EventError(place, f"`at` goes back from {_seconds(self._now)} to {_seconds(now)}")
+        self._now = now
+        return now
+
+    def _stream(self, place: str, event: Event, *, needed: bool) -> _Stretch | None:
+        name = event.get("stream", self._only)
+        if name in self._stretches:
+            return self._stretches[name]
+        known = f"the inputs are {', '.join(self._stretches)}"
+        if "stream" in event:
+            raise EventError(place, f"unknown stream {_quoted(name)}{_nearest(name, self._stretches)}; {known}")
+        if needed:
+            raise EventError(place, f"`stream` is missing; {known}")
+        return None
+
+
+class _Stretch:
+    """The items of one stream that a batch has so far."""
+
+    def __init__(self, name: str, schema: Schema) -> None:
+        self._schema = schema
+        self._arrow = arrow_schema(schema)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._items: list[tuple[int, int, int, int]] = []
+        self._tuples: list[Mapping[str, Any]] = []
+        self._places: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def add(self, place: str, event: Event, number: int, at: int) -> None:
+        source = event.get("topic_partition", 0)
+        if type(source) is not int or source < 0:
+            raise EventError(place, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
+        if "tuple" in event:
+            self._items.append((number, at, TUPLE, source))
+            self._tuples.append(_tuple(place, event["tuple"]))
+            self._places.append(place)
+        elif "punct" in event:
+            self._items.append((number, at, _mark(place, event["punct"]), source))
+
+    def items(self) -> Items:
+        events, at, kind, source = np.array(self._items, np.int64).reshape(-1, 4).T
+        columns = [self._column(name, type_) for name, type_ in self._schema]
+        tuples = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        no_keys = pa.array([], pa.binary())
+        items = Items(
+            event=np.ascontiguousarray(events), at=np.ascontiguousarray(at),
+            kind=kind.astype(np.int8), source=source.astype(np.int32),
+            key=np.full(len(events), -1, np.int32), keys=no_keys, tuples=tuples,
+        )  # fmt: skip
+        self._clear()
+        return items
+
+    def _column(self, name: str, type_: Type) -> pa.Array:
+        try:
+            return column([values[name] for values in self._tuples], type_)
+        except (ValueError, KeyError, OverflowError):
+            raise self._first_wrong(name, type_) from None
+
+    def _first_wrong(self, name: str, type_: Type) -> EventError:
+        place, values = next(
+            (p, v) for p, v in zip(self._places, self._tuples, strict=True) if name not in v or not fits(v[name], type_)
+        )
+        if name not in values:
+            return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
+        return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(values[name])}")
+
+
+def _tuple(place: str, values: object) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise EventError(place, f"`tuple` must be an object, got {_quoted(values)}")
+    return values
+
+
+def _mark(place: str, word: object) -> int:
+    if not isinstance(word, str) or word not in MARKS:
+        raise EventError(place, f"`punct` must be window or final, got {_quoted(word)}")
+    return MARKS[word]
+
+
+# ---- words for people ------------------------------------------------------------------------------------------------
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)[:60]
+
+
+def _nearest(word: object, known: Iterable[str]) -> str:
+    near = get_close_matches(str(word), known, 1)
+    return f", perhaps {_quoted(near[0])}" if near else ""
+
+
+def _seconds(time: int) -> str:
+    return f"{Decimal(time).scaleb(-9):f}".rstrip("0").rstrip(".")

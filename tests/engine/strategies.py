@@ -1,0 +1,99 @@
+"""Random operators and events for the comparison with the oracle: few of everything, so that things meet."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+Case = dict[str, Any]
+
+SCHEMA = {
+    "k": "string", "n": "int64", "g": "string", "b": "boolean",
+    "i": "int64", "f": "float64", "s": "string", "t": "timestamp",
+}  # fmt: skip
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
+VALUES: dict[str, list[Any]] = {
+    "k": ["", "a", "b", "ab", "é", "\U0001f600"],
+    "n": [0, 1, 2, 10, -1],
+    "g": ["u", "v", ""],
+    "b": [True, False],
+    "i": [0, 1, 2, 3, 5, 8, 13, -1, -4, LARGEST, SMALLEST],
+    "f": [0.0, -0.0, 0.5, 1.0, 2.5, 4.0, -3.5, 0.1, 1e15, 1e300, -1e300, 1e-300, math.nan, math.inf, -math.inf],
+    "s": ["", "x", "xy", "y", "Z", "ß", "\U0001f600", "long enough to be stored apart from short ones"],
+    "t": ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000001Z", "1969-12-31T23:59:58Z", "1970-01-01T00:00:01.5Z",
+          "2013-01-01T05:15:00Z", "1700-01-01T00:00:00Z", "2262-01-01T00:00:00Z"],
+}  # fmt: skip
+CALLS = [
+    "Count()", "Sum(i)", "Sum(f)", "Sum(s)", "Average(i)", "Average(f)",
+    *(f"{function}({v})" for function in ("Min", "Max") for v in "ifstb"),
+    *(f"{function}({v}, {w})" for function in ("ArgMin", "ArgMax") for v in "ifst" for w in "isft"),
+    *(f"{function}({v})" for function in ("First", "Last", "Any", "Collect") for v in "ifstbk"),
+]  # fmt: skip
+
+keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"]])
+groups = st.sampled_from([[], [], ["g"], ["b"], ["g", "n"], ["f"]])
+counts = st.integers(0, 5).map("count({})".format)
+times = st.sampled_from(["0.5", "1", "1.5", "2", "7.25"]).map("time({})".format)
+deltas = st.one_of(
+    st.sampled_from([0, 1, 2, 5, LARGEST]).map("delta(i, {})".format),
+    st.sampled_from([0.0, 0.5, 1.0, 2.5, 1e14]).map(lambda size: f"delta(f, {size:.1f})"),
+    st.sampled_from(["0.0", "0.000000001", "1.5", "60.0"]).map("delta(t, {})".format),
+)
+policies = st.one_of(counts, times, deltas)
+
+
+@st.composite
+def windows(draw: st.DrawFn, partitioned: bool) -> str:  # noqa: FBT001
+    end = ", partitioned" if partitioned else ""
+    if draw(st.booleans()):
+        return f"tumbling, {draw(st.one_of(policies, st.just('punct()')))}{end}"
+    trigger = draw(st.one_of(st.just(""), policies.map(", {}".format)))
+    return f"sliding, {draw(policies)}{trigger}{end}"
+
+
+@st.composite
+def operators(draw: st.DrawFn) -> dict[str, Any]:
+    partition_by = draw(st.one_of(st.just([]), keys))
+    window = draw(windows(bool(partition_by)))
+    calls = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=6, unique=True))
+    return {
+        "kind": "aggregate",
+        "window": window,
+        "partition_by": partition_by,
+        "group_by": draw(groups),
+        "aggregate_incomplete_windows": window.startswith("sliding") and draw(st.booleans()),
+        "output": {f"o{n}": call for n, call in enumerate(["Collect(i)", *calls])},
+        "schema": SCHEMA,
+    }
+
+
+tuples = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()})
+contents = st.one_of(
+    *[tuples.map(lambda values: {"tuple": values})] * 8,
+    st.just({"punct": "window"}),
+    st.just({"punct": "window"}),
+    st.just({}),
+    st.just({"punct": "final"}),
+)
+steps = st.sampled_from([0, 0, 0, 1, 2, 4, 7, 30, 120])
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Steps of the clock are quarters of a second, so that timers fall due at events, and tuples expire at them."""
+    quarters = draw(st.sampled_from([0, 0, 3, -30]))
+    found = []
+    for content, step, source in draw(st.lists(st.tuples(contents, steps, st.integers(0, 2)), max_size=40)):
+        quarters += step
+        found.append({"at": quarters / 4, **content, "topic_partition": source})
+    return found
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    return {"operator": draw(operators()), "input": draw(events())}
+
+
+cuts = st.lists(st.integers(0, 7), max_size=20)

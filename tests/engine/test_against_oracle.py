@@ -1,0 +1,78 @@
+"""The engine gives what the oracle gives, for random operators and events, however the events are cut into batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+
+from service.engine import clean
+from service.testing import run_case
+from tests.engine import oracle
+from tests.engine.comparing import differences
+from tests.engine.finds import FINDS
+from tests.engine.strategies import VALUES, Case, cases, cuts
+
+
+@pytest.fixture(autouse=True)
+def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no window holds any more is forgotten at once, not only among thousands of keys."""
+    monkeypatch.setattr(clean, "SMALL", 2)
+
+
+def check(case: Case, batches: list[int]) -> None:
+    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    whole = run_case(case)
+    groups_in_any_order = case | {"unordered": {"tuples": True}}
+    assert differences(whole, oracle.run(case), groups_in_any_order) == []
+    for sizes in ([1] * len(case["input"]), batches):
+        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+
+
+@given(cases(), cuts)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_random_operators_and_events(case: Case, batches: list[int]):
+    check(case, batches)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in FINDS])
+def test_what_was_found_before(case: Case):
+    check(case, case["cuts"])
+
+
+# ---- many keys, long windows -----------------------------------------------------------------------------------------
+
+MANY = [
+    "tumbling, count(3), partitioned",
+    "tumbling, punct(), partitioned",
+    "sliding, count(4), count(2), partitioned",
+    "sliding, time(30.0), delta(i, 3), partitioned",
+    "sliding, delta(i, 5), time(60.0), partitioned",
+]
+
+
+@pytest.mark.parametrize("keys", [1, 1_000])
+@pytest.mark.parametrize("window", MANY)
+def test_many_events(window: str, keys: int):
+    case = {
+        "operator": {
+            "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": ["g"],
+            "aggregate_incomplete_windows": window.startswith("sliding"),
+            "output": {"k": "Last(k)", "n": "Count()", "all": "Collect(i)", "sum": "Sum(f)", "least": "Min(s)"},
+        },
+        "input": list(many_events(random.Random(7), keys)),
+    }  # fmt: skip
+    check(case, [700] * 5)
+
+
+def many_events(choose: random.Random, keys: int) -> Iterator[dict[str, object]]:
+    for number in range(4_000):
+        at = number / 4
+        if choose.random() < 0.01:
+            yield {"at": at, "punct": "window"}
+        else:
+            values = {name: choose.choice(VALUES[name]) for name in "gs"}
+            values |= {"k": f"key {choose.randrange(keys)}", "i": choose.randrange(20), "f": choose.uniform(-1e6, 1e6)}
+            yield {"at": at, "tuple": values}

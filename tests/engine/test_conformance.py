@@ -1,0 +1,89 @@
+"""Every conformance vector that the engine offers everything for, however its events are cut into batches."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from service.testing import run_case
+from tests.engine.comparing import Record, differences
+from tests.engine.vectors import Case, all_cases, supported
+
+CASES = [case for case in all_cases() if supported(case)]
+RANDOM_CUTS = 20
+INTERLEAVINGS = 5
+every_case = pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES])
+
+
+def test_how_many_vectors_run():
+    """All of tumbling and sliding, and of the others what needs no more than these."""
+    kinds = {case["name"]: case["name"].split("-")[0] for case in CASES}
+    assert len(all_cases()) == 239
+    run = {"tumbling": 22, "sliding": 43, "generated": 15, "fn": 7, "group": 4, "partition": 1}
+    assert Counter(kinds.values()) == run
+
+
+@every_case
+def test_in_one_batch(case: Case):
+    assert differences(run_case(case), case["output"], case) == []
+
+
+@every_case
+def test_with_one_event_per_batch(case: Case):
+    assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []
+
+
+@every_case
+def test_with_random_cuts(case: Case):
+    for seed in range(RANDOM_CUTS):
+        cuts = random_cuts(len(case["input"]), seed)
+        assert differences(run_case(case, cuts), case["output"], case) == [], f"cuts {cuts}"
+
+
+def random_cuts(events: int, seed: int) -> list[int]:
+    """Batch sizes that add up to `events`, some of them 0."""
+    choose = random.Random(seed)
+    sizes: list[int] = []
+    while sum(sizes) < events:
+        sizes.append(min(choose.choice((0, 1, 1, 2, 3, 5, 8)), events - sum(sizes)))
+    return [*sizes, 0]
+
+
+# ---- partitions do not see each other --------------------------------------------------------------------------------
+
+
+def interleaves(case: Case) -> bool:
+    """Whether the order across partitions is not defined by the case."""
+    return bool(case["operator"]["partition_by"]) and "time(" not in case["operator"]["window"]
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES if interleaves(c)])
+def test_neighbours_of_different_partitions_may_be_exchanged(case: Case):
+    for seed in range(INTERLEAVINGS):
+        order = interleaved(case, random.Random(seed))
+        moved = [{**case["input"][n], "at": place["at"]} for n, place in zip(order, case["input"], strict=True)]
+        records = [record | {"after": order[record["after"]]} for record in run_case(case | {"input": moved})]
+        assert differences(sorted(records, key=cause), case["output"], case) == [], f"order {order}"
+
+
+def interleaved(case: Case, choose: random.Random) -> list[int]:
+    """The numbers of the events in a new order."""
+    order = list(range(len(case["input"])))
+    for _ in range(5 * len(order)):
+        place = choose.randrange(max(1, len(order) - 1))
+        pair = order[place : place + 2]
+        if len({partition(case, n) for n in pair} - {None}) == 2:
+            order[place : place + 2] = pair[::-1]
+    return order
+
+
+def partition(case: Case, event: int) -> tuple[object, ...] | None:
+    """The partition of a tuple; None of other events, which stay."""
+    values = case["input"][event].get("tuple")
+    return values and tuple(values[name] for name in case["operator"]["partition_by"])
+
+
+def cause(record: Record) -> int:
+    return int(record["after"])

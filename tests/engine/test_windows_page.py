@@ -1,0 +1,62 @@
+"""Every table of docs/windows.md is what a replay of it gives, row by row."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from service.engine.replay import replay
+from service.testing import pipeline_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "windows.md").read_text()
+EXAMPLE = re.compile(r"### (?P<title>[^\n]*)|```yaml\n(?P<yaml>.*?)```\s+(?P<table>(?:\|[^\n]*\n)+)", re.DOTALL)
+MARKS = {"■": "window", "F": "final"}
+
+
+def examples() -> list[Any]:
+    found, title = [], ""
+    for match in EXAMPLE.finditer(PAGE):
+        title = match["title"] or title
+        if match["yaml"]:
+            operator = yaml.safe_load(match["yaml"])
+            found.append(pytest.param(operator, rows(match["table"]), id=operator["window"]))
+    return found
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """The rows as column -> text."""
+    head, _, *body = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
+    return [dict(zip(head, row, strict=True)) for row in body]
+
+
+def event(row: dict[str, str]) -> dict[str, Any]:
+    at, *cells = (text for name, text in row.items() if name != "comes out")
+    if cells[0] in MARKS:
+        return {"at": float(at), "punct": MARKS[cells[0]]}
+    names = [name for name in row if name not in ("at", "comes out")]
+    content = {"tuple": dict(zip(names, map(yaml.safe_load, cells), strict=True))} if cells[0] else {}
+    return {"at": float(at)} | content
+
+
+def shown(record: dict[str, Any]) -> str:
+    if "punct" in record:
+        return next(sign for sign, word in MARKS.items() if word == record["punct"])
+    return " ".join(map(str, record["tuple"].values()))
+
+
+def test_the_page_has_an_example_of_each_policy():
+    windows = " ".join(str(example.id) for example in examples())
+    assert len(examples()) == 14
+    assert all(word in windows for word in ("count(", "time(", "delta(", "punct(", "partitioned"))
+
+
+@pytest.mark.parametrize(("operator", "table"), examples())
+def test_table(operator: dict[str, Any], table: list[dict[str, str]]):
+    events = [event(row) for row in table]
+    records = list(replay(pipeline_of({"operator": operator, "input": events}), events))
+    got = [" ".join(shown(r) for r in records if r["after"] == number) for number in range(len(table))]
+    assert got == [row["comes out"] for row in table]

@@ -1,0 +1,36 @@
+"""The conformance vectors (tests/conformance), and which of them the engine offers what they need."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from service.engine.aggregates import FUNCTIONS
+
+Case = dict[str, Any]
+FOLDER = Path(__file__).parent.parent / "conformance"
+
+WORDS = {"tumbling", "sliding", "count", "time", "delta", "punct", "partitioned"}
+
+
+def all_cases() -> list[Case]:
+    return [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]
+
+
+def supported(case: Case) -> bool:
+    """Whether the engine has the case's kind of operator, its policies, and its functions for these arguments."""
+    operator = case["operator"]
+    if operator["kind"] != "aggregate":
+        return False
+    clause = re.sub(r"\([^)]*\)", "", operator["window"])
+    if not WORDS.issuperset(re.findall(r"\w+", clause)):
+        return False
+    lists = {name for event in case["input"] for name, v in event.get("tuple", {}).items() if isinstance(v, list)}
+    return all(_offered(call, lists) for call in operator["output"].values())
+
+
+def _offered(call: str, lists: set[str]) -> bool:
+    function, *arguments = re.findall(r"\w+", call)
+    return function in FUNCTIONS and lists.isdisjoint(arguments)
