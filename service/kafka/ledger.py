@@ -7,6 +7,7 @@ the topic helps when the group is gone (a group's offsets expire, by default aft
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -15,13 +16,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from service.kafka.client import client_properties
 from service.kafka.errors import LedgerError, UnavailableError
-from service.kafka.report import Entry
+from service.kafka.report import Entry, Report
 
 TOPIC = "sluice.ledger"
 PARTITION = 0
 SECONDS = 30.0
 
-START_OVER = "to begin anew, with outputs that repeat what is there, start once with --reset-ledger"
+START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
 
 
 class Stand(NamedTuple):
@@ -45,7 +46,8 @@ def verify(kafka: Mapping[str, str], query: str, query_id: str, committed: int |
     committed   last batch in the checkpoint's log of commits, None for none
     planned     last batch in the checkpoint's log of offsets, None for none
     """
-    _require_same_checkpoint(read_stand(kafka, query), query, query_id, committed, planned)
+    # A transaction left open would keep a settled reader waiting.
+    _require_same_checkpoint(read_stand(kafka, query, "read_uncommitted"), query, query_id, committed, planned)
     settle(kafka, query)
     stand = read_stand(kafka, query)
     if stand is None:
@@ -54,8 +56,8 @@ def verify(kafka: Mapping[str, str], query: str, query_id: str, committed: int |
     if not first <= stand.next_batch <= last:
         message = (
             f"the ledger of {query!r} says that batch {stand.next_batch} is next, the checkpoint says {first}"
-            f"{'' if first == last else f' or {last}'}: one of them is an older copy; restore the one that fits, "
-            f"or {START_OVER}"
+            f"{'' if first == last else f' or {last}'}: one of them is an older copy. Restore the one that fits; "
+            f"{START_OVER}"
         )
         raise LedgerError(message)
 
@@ -69,8 +71,8 @@ def _require_same_checkpoint(
             raise LedgerError(lost_message(query, committed))
     elif planned is None:
         message = (
-            f"the ledger of {query!r} says that {stand.next_batch} batches were written, but the checkpoint is "
-            f"new; give the checkpoint that was used ({stand.query_id}), give the pipeline another name, or {START_OVER}"
+            f"the ledger of {query!r} says that {stand.next_batch} batches were written, but the checkpoint "
+            f"is new. Give the checkpoint that was used ({stand.query_id}), or the pipeline another name; {START_OVER}"
         )
         raise LedgerError(message)
     elif stand.query_id != query_id:
@@ -79,15 +81,15 @@ def _require_same_checkpoint(
 
 def lost_message(query: str, batch: int) -> str:
     return (
-        f"the checkpoint of {query!r} is at batch {batch}, but Kafka has no ledger of it (no group "
-        f"{group_of(query)!r}, no entry in topic {TOPIC!r}): is this the right cluster? If the ledger is lost, {START_OVER}"
+        f"the checkpoint of {query!r} is at batch {batch}, but Kafka has no ledger of it "
+        f"(no group {group_of(query)!r}, no entry in topic {TOPIC!r}). Is this the right cluster? If so, {START_OVER}"
     )
 
 
 def foreign_message(query: str, query_id: str, stand: Stand) -> str:
     return (
         f"the ledger of {query!r} belongs to the checkpoint {stand.query_id}, this checkpoint is {query_id}: two "
-        f"pipelines have one name, or the checkpoint was changed. Rename one, restore the checkpoint, or {START_OVER}"
+        f"pipelines have one name, or the checkpoint was changed. Rename one, or restore the checkpoint; {START_OVER}"
     )
 
 
@@ -98,30 +100,36 @@ def settle(kafka: Mapping[str, str], query: str) -> None:
         Producer(client_properties(kafka, "producer") | own).init_transactions(SECONDS)
 
 
-def forget(kafka: Mapping[str, str], query: str) -> None:
-    """Empties the ledger, so that a new checkpoint can begin; what was written stays."""
-    settle(kafka, query)
-    producer = Producer(client_properties(kafka, "producer") | {"transactional.id": transactional_id_of(query)})
-    consumer = group_member(kafka, query)
+def reset(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None) -> None:
+    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice."""
+    own = {"transactional.id": transactional_id_of(query)}
+    producer, group = Producer(client_properties(kafka, "producer") | own), group_member(kafka, query)
     try:
         with reporting("reset the ledger"):
             producer.init_transactions(SECONDS)
             producer.begin_transaction()
-            producer.produce(TOPIC, None, query.encode(), PARTITION)
-            producer.send_offsets_to_transaction([_place(0, "")], consumer.consumer_group_metadata())
+            producer.produce(TOPIC, _reset_entry(query, query_id, committed), query.encode(), PARTITION)
+            place = _place(0, "") if committed is None else place_after(committed, query_id)
+            producer.send_offsets_to_transaction([place], group.consumer_group_metadata())
             producer.commit_transaction(SECONDS)
     finally:
-        consumer.close()
+        group.close()
 
 
-def read_stand(kafka: Mapping[str, str], query: str) -> Stand | None:
+def _reset_entry(query: str, query_id: str, committed: int | None) -> bytes | None:
+    """Nothing, which takes the query out of the topic, where the checkpoint is new."""
+    now = time.time_ns() // 1_000_000
+    return None if committed is None else Entry(query, query_id, committed, now, 0, Report()).to_json()
+
+
+def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Stand | None:
     """What the ledger says; None for a query that it does not know."""
     with reporting("read the ledger"):
-        return _from_group(kafka, query) or _from_topic(kafka, query)
+        return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
-def _from_group(kafka: Mapping[str, str], query: str) -> Stand | None:
-    consumer = group_member(kafka, query)
+def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand | None:
+    consumer = group_member(kafka, query, isolation)
     try:
         place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=SECONDS)[0]
     finally:
@@ -168,9 +176,9 @@ def _next(consumer: Consumer) -> Message | None:
     return message
 
 
-def group_member(kafka: Mapping[str, str], query: str) -> Consumer:
+def group_member(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Consumer:
     """A consumer that names the ledger's group and never joins it."""
-    own = {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": "read_committed"}
+    own = {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
     return Consumer(client_properties(kafka, "consumer") | own)
 
 

@@ -27,8 +27,8 @@ def name() -> str:
 
 @pytest.fixture
 def create_topic(kafka) -> Callable[..., None]:
-    """Creates a topic: name, topic partitions, properties."""
-    return lambda name, partitions=1, **config: create(kafka, NewTopic(name, partitions, config=config))
+    """Creates a topic: name, topic partitions, properties, and where it is to be, if not in `kafka`."""
+    return lambda name, partitions=1, at=None, **config: create(at or kafka, NewTopic(name, partitions, config=config))
 
 
 @pytest.fixture
