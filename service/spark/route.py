@@ -162,7 +162,7 @@ class Lane:
 
 def _counts(rows: Rows) -> dict[str, int]:
     """How many records there are of each kind."""
-    marks = np.bincount(rows.kind, minlength=len(WORDS))
+    marks = np.bincount(rows.kind, minlength=max(WORDS) + 1)
     return {word: int(marks[kind]) for kind, word in WORDS.items() if marks[kind]}
 
 
