@@ -1,0 +1,60 @@
+"""The log on stderr: one line per event, in key=value pairs, without secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Iterable
+from typing import IO
+
+MASK = "****"
+#: a text that needs no quotes as a value
+PLAIN = re.compile(r"[^\s=\"\\]+")
+#: what every record has; the rest are the event's own fields (`extra=`)
+STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
+
+
+def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None) -> None:
+    """Sends the log of `sluice` and of all below it to stderr, in lines; `secrets` are masked wherever they are."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(Lines(secrets))
+    logger = logging.getLogger("sluice")
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(level)
+
+
+class Lines(logging.Formatter):
+    """`at=2013-01-01T10:00:00.123Z level=info logger=sluice.kafka message="created topic a" batch=3`."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        # The longest first: one may hold another.
+        known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        self._secret = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def format(self, record: logging.LogRecord) -> str:
+        own = {name: value for name, value in record.__dict__.items() if name not in STANDARD}
+        fields = {
+            "at": _moment(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **own,
+            **({"error": self.formatException(record.exc_info)} if record.exc_info else {}),
+        }
+        return " ".join(f"{name}={_quoted(self._masked(str(value)))}" for name, value in fields.items())
+
+    def _masked(self, text: str) -> str:
+        return self._secret.sub(MASK, text) if self._secret else text
+
+
+def _moment(seconds: float) -> str:
+    milliseconds = int(seconds * 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(milliseconds // 1000))}.{milliseconds % 1000:03}Z"
+
+
+def _quoted(text: str) -> str:
+    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
