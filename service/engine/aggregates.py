@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from service.engine import summaries
+from service.engine.kernel import kernel
 from service.engine.strings import Strings
 from service.engine.words import from_words
 from service.pipeline.expressions import AggregateCall, Expression
@@ -145,7 +145,7 @@ def _truncated_mean(found: Found, word: int) -> pa.Array:
     return pa.array(means)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) -> None:
     """Divides 128-bit sums by counts below 2**31, toward zero (A20): long division in 32-bit digits of the magnitude."""
     for row in range(len(sizes)):

@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from service.engine.kernel import inlined, kernel
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, NOBODY
-
 
 #: the state of each cell, one record each
 CELL = np.dtype([
@@ -73,7 +72,7 @@ class Contents(NamedTuple):
     scratch: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
     """Handles the window events from number `start` on; gives the number before which the room for results ran out."""
     for k in range(start, len(events)):
@@ -92,7 +91,7 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
     return len(events)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _insert(c: Contents, p: int, slot: int) -> None:
     cells = c.cells
     cell = c.links[slot].cell
@@ -108,7 +107,7 @@ def _insert(c: Contents, p: int, slot: int) -> None:
     cells[cell].size += 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _link(c: Contents, cell: int, slot: int) -> None:
     youngest = c.cells[cell].youngest
     c.links[slot].older = youngest
@@ -120,7 +119,7 @@ def _link(c: Contents, cell: int, slot: int) -> None:
     c.cells[cell].youngest = slot
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _evict(c: Contents, p: int, slot: int) -> None:
     cells, links = c.cells, c.links
     cell = links[slot].cell
@@ -143,7 +142,7 @@ def _evict(c: Contents, p: int, slot: int) -> None:
         _forget(c, p, cell)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _build_front(c: Contents, cell: int) -> None:
     """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones."""
     links = c.links
@@ -157,7 +156,7 @@ def _build_front(c: Contents, cell: int) -> None:
     c.cells[cell].stale = 0
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _clear(c: Contents, p: int, results: Results) -> None:
     cell = c.ends[p].first
     while cell != NOBODY:
@@ -171,13 +170,13 @@ def _clear(c: Contents, p: int, results: Results) -> None:
     c.ends[p].first = c.ends[p].last = NOBODY
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _free(results: Results, slot: int) -> None:
     results.freed[results.used[2]] = slot
     results.used[2] += 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _room(c: Contents, p: int, results: Results) -> bool:
     rows, tuples = 0, 0
     cell = c.ends[p].first
@@ -190,7 +189,7 @@ def _room(c: Contents, p: int, results: Results) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     cell = c.ends[p].first
     while cell != NOBODY:
@@ -206,7 +205,7 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
         cell = c.cells[cell].following
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
     front, size = c.cells[cell].front, c.cells[cell].size
     width = into.shape[1]
@@ -220,7 +219,7 @@ def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
             into[row, i] = c.back[cell, i]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _list(c: Contents, cell: int, results: Results) -> None:
     k = results.used[1]
     slot = c.cells[cell].oldest
@@ -231,7 +230,7 @@ def _list(c: Contents, cell: int, results: Results) -> None:
     results.used[1] = k
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _remember(c: Contents, p: int, cell: int) -> None:
     cells = c.cells
     cells[cell].front = 0
@@ -247,7 +246,7 @@ def _remember(c: Contents, p: int, cell: int) -> None:
     c.ends[p].last = cell
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _forget(c: Contents, p: int, cell: int) -> None:
     preceding, following = c.cells[cell].preceding, c.cells[cell].following
     if preceding == NOBODY:

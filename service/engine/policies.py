@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from service.engine.bits import as_real
+from service.engine.kernel import inlined
 from service.pipeline.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
 
 COUNT, TIME, DELTA, PUNCT, NONE = range(5)
@@ -71,7 +71,7 @@ def deltas(window: Window) -> list[str]:
     return [part.attribute for part in parts if isinstance(part, Delta)]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def exceeds(policy: Policy, new: int, reference: int) -> bool:
     """Whether the word `new` lies strictly more than the delta's size above `reference` (T11 to T15, S8, S11).
 

@@ -11,8 +11,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
+from service.engine.kernel import inlined, kernel
 from service.engine.store import column, grown
 
 EMPTY = -1
@@ -25,7 +25,7 @@ class Text(NamedTuple):
     offsets: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _hash(data: np.ndarray, start: int, stop: int) -> int:
     value = np.uint64(14695981039346656037)
     for i in range(start, stop):
@@ -33,7 +33,7 @@ def _hash(data: np.ndarray, start: int, stop: int) -> int:
     return np.int64(value ^ (value >> np.uint64(29)))
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _equal(left: np.ndarray, start: int, stop: int, right: np.ndarray, at: int) -> bool:
     for i in range(stop - start):
         if left[start + i] != right[at + i]:
@@ -41,7 +41,7 @@ def _equal(left: np.ndarray, start: int, stop: int, right: np.ndarray, at: int) 
     return True
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def less(text: Text, left: int, right: int) -> bool:
     """Whether the bytes of code `left` come before those of `right`."""
     a, b = text.offsets[left], text.offsets[right]
@@ -52,10 +52,11 @@ def less(text: Text, left: int, right: int) -> bool:
     return n < m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(hashes: np.ndarray, slots: np.ndarray, count: int) -> None:
     mask = len(slots) - 1
-    slots[:] = EMPTY
+    for slot in range(len(slots)):
+        slots[slot] = EMPTY
     for code in range(count):
         slot = hashes[code] & mask
         while slots[slot] != EMPTY:
@@ -63,7 +64,7 @@ def _place(hashes: np.ndarray, slots: np.ndarray, count: int) -> None:
         slots[slot] = code
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _intern(values, starts, data, offsets, hashes, slots, count, codes):  # type: ignore[no-untyped-def]
     mask = len(slots) - 1
     for row in range(len(codes)):
@@ -74,7 +75,8 @@ def _intern(values, starts, data, offsets, hashes, slots, count, codes):  # type
             code = slots[slot]
             if code == EMPTY:
                 end = offsets[count]
-                data[end : end + stop - start] = values[start:stop]
+                for i in range(stop - start):
+                    data[end + i] = values[start + i]
                 offsets[count + 1] = end + stop - start
                 hashes[count] = value
                 slots[slot] = code = count
@@ -92,7 +94,7 @@ def _intern(values, starts, data, offsets, hashes, slots, count, codes):  # type
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(text: Text, codes: np.ndarray, starts: np.ndarray, values: np.ndarray) -> None:
     for row in range(len(codes)):
         at = text.offsets[codes[row]]

@@ -16,9 +16,9 @@ LEAST, GREATEST  value, companion                       int64, timestamp, boolea
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from service.engine.bits import as_real, as_word
+from service.engine.kernel import inlined
 from service.engine.strings import Text, less
 
 (
@@ -47,7 +47,7 @@ def layout(summaries: list[tuple[int, int, int]]) -> tuple[Layout, int]:
     return made, width
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
     """The summaries of the one tuple in `slot`."""
     for a in range(len(of)):
@@ -67,7 +67,7 @@ def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> 
                 into[at, o + 3] = companion
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def combine(of: Layout, text: Text, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int) -> None:  # noqa: E501, E741
     """The summaries of the stretch `older[l]` followed by `younger[r]`; `into[d]` may be either of them."""
     for a in range(len(of)):
@@ -98,7 +98,7 @@ def combine(of: Layout, text: Text, older: np.ndarray, l: int, younger: np.ndarr
             into[d, o], into[d, o + 1] = older[l, o], older[l, o + 1]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _better(code: int, text: Text, new: int, old: int) -> bool:
     if code == LEAST:
         return new < old
@@ -107,7 +107,7 @@ def _better(code: int, text: Text, new: int, old: int) -> bool:
     return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)  # type: ignore[no-any-return]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _combine_reals(code: int, o: int, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int) -> None:  # noqa: E501, E741
     """The first value stays the older one's; the best is a number where there is one."""
     old, new = as_real(older[l, o + 2]), as_real(younger[r, o + 2])

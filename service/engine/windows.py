@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from service.engine.items import LONE, TIMER, TUPLE, WINDOW
 from service.engine.bits import as_real
+from service.engine.items import LONE, TIMER, TUPLE, WINDOW
+from service.engine.kernel import inlined, kernel
 from service.engine.policies import COUNT, DELTA, PUNCT, TIME, Clause, exceeds
 
 #: window events
@@ -78,7 +78,7 @@ class Window(NamedTuple):
     used: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     """Handles the items from number `first` on, then the ticks that are due by `end`.
 
@@ -106,7 +106,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _room(w: Window, tuples: int, partitions: int) -> bool:
     """Whether there is room for what may happen when as many tuples leave and as many partitions fire."""
     events = len(w.events) - w.used[0]
@@ -117,7 +117,7 @@ def _room(w: Window, tuples: int, partitions: int) -> bool:
 # ---- what may come --------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _arrive(w: Window, arrivals: np.ndarray, i: int) -> None:
     p, slot, at, event = arrivals[i].partition, arrivals[i].slot, arrivals[i].at, arrivals[i].event
     w.scalars[GROUP] += 1
@@ -127,7 +127,7 @@ def _arrive(w: Window, arrivals: np.ndarray, i: int) -> None:
         _tumble(w, p, slot, at, event, arrivals[i].source)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
     """A tuple comes to a tumbling window: count fires with it (T1), delta without it (T10)."""
     eviction = w.clause.eviction
@@ -144,7 +144,7 @@ def _tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> N
         _flush(w, p, at, event)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
     """A tuple comes to a sliding window: the order of section 4.1."""
     parts, eviction, trigger = w.partitions, w.clause.eviction, w.clause.trigger
@@ -175,7 +175,7 @@ def _slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> No
             _trigger(w, p, at, event)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _tick(w: Window, at: int) -> None:
     """The timer is due: a tumbling window flushes (T6), a sliding one triggers (S13), every stored partition of it."""
     w.scalars[GROUP] += 1
@@ -197,7 +197,7 @@ def _tick(w: Window, at: int) -> None:
             _fire(w, NOBODY, at, TIMER, LONE)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _mark(w: Window, arrivals: np.ndarray, i: int) -> None:
     """A window mark: every partition that holds a tuple of its topic partition is flushed (T18), or one mark (T19)."""
     at, event, source = arrivals[i].at, arrivals[i].event, arrivals[i].source
@@ -217,7 +217,7 @@ def _mark(w: Window, arrivals: np.ndarray, i: int) -> None:
 # ---- what happens then ----------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _note(w: Window, code: int, p: int, slot: int) -> None:
     event = w.events[w.used[0]]
     event.code = code
@@ -226,7 +226,7 @@ def _note(w: Window, code: int, p: int, slot: int) -> None:
     w.used[0] += 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
     firing = w.firings[w.used[1]]
     firing.event = event
@@ -239,13 +239,13 @@ def _fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
     w.used[1] += 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _trigger(w: Window, p: int, at: int, event: int) -> None:
     if w.partitions[p].full or w.clause.incomplete:  # S17
         _fire(w, p, at, event, WINDOW)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _flush(w: Window, p: int, at: int, event: int) -> None:
     _fire(w, p, at, event, WINDOW)
     _note(w, CLEAR, p, NOBODY)
@@ -254,7 +254,7 @@ def _flush(w: Window, p: int, at: int, event: int) -> None:
     _forget(w, p)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
     parts, rows = w.partitions, w.rows
     if not parts[p].size:
@@ -276,7 +276,7 @@ def _insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
     _note(w, INSERT, p, slot)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _evict(w: Window, p: int, slot: int) -> None:
     parts, rows = w.partitions, w.rows
     older, younger = rows[slot].older, rows[slot].younger
@@ -295,14 +295,14 @@ def _evict(w: Window, p: int, slot: int) -> None:
         _forget(w, p)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _expire(w: Window, p: int, now: int) -> None:
     """Evicts what has been inside for more than the time (S5), before anybody looks (S6)."""
     while w.partitions[p].size and now - w.rows[w.partitions[p].oldest].at > w.clause.eviction.size:
         _evict(w, p, w.partitions[p].oldest)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _evict_exceeding(w: Window, p: int, slot: int) -> None:
     """Evicts every tuple that the new one exceeds, wherever it stands (S8); the first one makes the window full."""
     parts, rows, eviction = w.partitions, w.rows, w.clause.eviction
@@ -322,7 +322,7 @@ def _evict_exceeding(w: Window, p: int, slot: int) -> None:
         old = younger
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _reaches(w: Window, new: int, other: int) -> bool:
     """Whether a delta's value is not smaller than another one; NaN reaches nothing."""
     if w.clause.eviction.floating:
@@ -330,7 +330,7 @@ def _reaches(w: Window, new: int, other: int) -> bool:
     return new >= other
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _remember(w: Window, p: int) -> None:
     last = w.scalars[LAST]
     w.partitions[p].oldest = w.partitions[p].youngest = NOBODY
@@ -344,7 +344,7 @@ def _remember(w: Window, p: int) -> None:
     w.scalars[STORED] += 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _forget(w: Window, p: int) -> None:
     preceding, following = w.partitions[p].preceding, w.partitions[p].following
     if preceding == NOBODY:

@@ -1,0 +1,24 @@
+"""How kernels are compiled: once per machine, without the interpreter's lock, and without any allocation.
+
+A kernel that allocates does not compile, and none of its arrays is counted: counting references cost ten times what the
+loops themselves do. Small functions become part of the kernel that calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compiles a function that Python calls."""
+    return njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: Function) -> Function:
+    """Compiles a function that only kernels call, into them."""
+    return njit(cache=True, nogil=True, _nrt=False, inline="always")(function)  # type: ignore[no-any-return]
