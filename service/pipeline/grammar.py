@@ -50,6 +50,8 @@ NAME: /(?!(and|or|not|true|false)\b)[^\W\d]\w*/
 
 RESERVED = ("and", "or", "not", "true", "false")
 LIMIT = 2**63
+#: calls inside of calls; all that goes through an expression may do so by recursion
+DEEPEST = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,7 @@ class ExpressionError(ValueError):
 def parse(text: str, scope: Scope) -> Expression:
     """The typed expression. Raises ExpressionError with all faults."""
     typing = Typing(text, scope)
-    try:
-        expression = typing.of(parse_tree(text))
-    except RecursionError:
-        raise ExpressionError([Fault("an expression that is less deeply nested", f"{text[:40]} ...")]) from None
+    expression = typing.of(parse_tree(text))
     if typing.faults or expression is None:
         raise ExpressionError(typing.faults)
     return expression
@@ -139,11 +138,16 @@ class Typing:
     faults: list[Fault] = field(default_factory=list)
     #: the aggregate call around the part in hand
     inside: str | None = None
+    depth: int = 0
 
     def of(self, tree: Tree[Token] | Token) -> Expression | None:
         assert isinstance(tree, Tree)  # noqa: S101 - a token is never a rule of its own
+        if self.depth == DEEPEST:
+            raise ExpressionError([Fault("an expression that is less deeply nested", f"{self.text[:40]} ...")])
         handler = getattr(self, f"of_{tree.data}")
+        self.depth += 1
         found: Expression | None = handler(tree, *tree.children)
+        self.depth -= 1
         return found
 
     # -- leaves --

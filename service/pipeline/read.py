@@ -26,18 +26,22 @@ class Source:
     lines: dict[Path, int] = field(default_factory=dict)
     texts: dict[Path, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    overridden: set[Path] = field(default_factory=set)
 
     def line(self, path: Path) -> int | None:
         """The line of the value at `path`, or of the nearest thing around it."""
         while path not in self.lines and path:
+            if path in self.overridden:
+                return None
             path = path[:-1]
         return self.lines.get(path)
 
     def override(self, values: Mapping[str, Any]) -> None:
         """Puts values from elsewhere, a command line or a test, in place of the file's; `kafka` is merged."""
         for key, value in values.items():
-            if key == "kafka":
-                self.data[key] = {**(self.data.get(key) or {}), **value}
+            old = self.data.get(key)
+            if key == "kafka" and isinstance(old, dict):
+                self.data[key] = {**old, **value}
                 self.forget((key, option) for option in value)
             else:
                 self.data[key] = value
@@ -45,6 +49,7 @@ class Source:
 
     def forget(self, paths: Iterable[Path]) -> None:
         for path in paths:
+            self.overridden.add(path)
             self.lines = {inner: line for inner, line in self.lines.items() if inner[: len(path)] != path}
             self.texts = {inner: text for inner, text in self.texts.items() if inner[: len(path)] != path}
 

@@ -65,21 +65,20 @@ def origin(text: str, report: Report) -> int | None:
     """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC)."""
     try:
         exact = Decimal(text) * NANOSECONDS
-        if exact == exact.to_integral_value() and -LIMIT <= exact < LIMIT:
-            return int(exact)
     except InvalidOperation:
-        if nanoseconds := iso(text):
-            return nanoseconds
+        exact = iso(text)
+    if exact.is_finite() and exact == exact.to_integral_value() and -LIMIT <= exact < LIMIT:
+        return int(exact)
     expected = "seconds since 1970 or an ISO 8601 time such as 2013-01-01T00:00:00Z, between 1677 and 2262"
     report.problem(("clock_origin",), expected)
     return None
 
 
-def iso(text: str) -> int | None:
+def iso(text: str) -> Decimal:
+    """Nanoseconds; NaN if it is no time."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        return Decimal("NaN")
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
-    nanoseconds = (since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000
-    return nanoseconds if -LIMIT <= nanoseconds < LIMIT else None
+    return Decimal((since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000)
