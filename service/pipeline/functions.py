@@ -21,7 +21,7 @@ class Signature:
     kernel: str
 
     def __str__(self) -> str:
-        return f"{', '.join(self.parameters)} -> {self.result}"
+        return f"{', '.join(self.parameters)} -> {self.result}".strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,50 @@
+"""The tables of docs/pipeline-file.md and docs/expressions.md are those of the code, and their examples are right."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pydantic_core import PydanticUndefined
+
+from service.pipeline.file import AggregateShape, FileShape, MapShape, StreamShape
+from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS
+from service.pipeline.load import load_text
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILE_PAGE = (DOCS / "pipeline-file.md").read_text(encoding="utf-8")
+EXPRESSIONS_PAGE = (DOCS / "expressions.md").read_text(encoding="utf-8")
+
+
+def key_table(model):
+    rows = [
+        f"| `{field.alias or name}` | {default(field)} | {field.description} |"
+        for name, field in model.model_fields.items()
+    ]
+    return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows])
+
+
+def default(field):
+    if field.default is PydanticUndefined:
+        return "needed"
+    return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+
+
+def function_table(functions):
+    rows = [f"| `{f.name}` | {'<br>'.join(f'`{s}`' for s in f.signatures)} | {f.meaning} |" for f in functions.values()]
+    return "\n".join(["| name | takes -> gives | value |", "| --- | --- | --- |", *rows]).replace("||", "\\|\\|")
+
+
+@pytest.mark.parametrize("model", [FileShape, StreamShape, AggregateShape, MapShape])
+def test_keys_of_the_file(model):
+    assert key_table(model) in FILE_PAGE
+
+
+@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES])
+def test_functions(table):
+    assert function_table(table) in EXPRESSIONS_PAGE
+
+
+@pytest.mark.parametrize("text", re.findall(r"```yaml\n(pipeline:.*?)```", FILE_PAGE, re.DOTALL))
+def test_examples(text):
+    assert load_text(text, "example", environment={"KAFKA_PASSWORD": "x"})
