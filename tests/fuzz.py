@@ -38,7 +38,7 @@ def one_round(number: int) -> int:
     def compare(case: Case, batches: list[int]) -> None:
         nonlocal ran
         ran += 1
-        check(case, batches)
+        check(case, [1] * len(case["input"]), batches)
 
     compare()
     return ran

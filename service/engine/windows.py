@@ -309,7 +309,8 @@ def _evict_exceeding(w: Window, p: int, slot: int) -> None:
     new = w.words[slot, eviction.column]
     if not parts[p].size:
         parts[p].ordered = 1
-    elif not _reaches(w, new, w.words[parts[p].youngest, eviction.column]):
+        return
+    if not _reaches(w, new, w.words[parts[p].youngest, eviction.column]):
         parts[p].ordered = 0
     old = parts[p].oldest
     while old != NOBODY:
