@@ -21,7 +21,11 @@ SHORT = 0.005
 
 
 class Player(threading.Thread):
-    """Sends each departure when it is due, and behind each day a window mark to every topic partition."""
+    """Sends each departure when it is due, and behind each day a window mark to every topic partition.
+
+    With a speed, the first day goes at once and the others wait for `go`: by then the service has seen its first batch,
+    for which it starts programs and loads code.
+    """
 
     def __init__(
         self, bootstrap: str, topic: str, topic_partitions: int, days: Iterable[Day], days_per_second: float | None
@@ -37,6 +41,9 @@ class Player(threading.Thread):
         self._place = places(topic_partitions)
         self._played = days
         self._speed = days_per_second
+        #: a moment, and the time of flights that is due then
+        self._began: tuple[float, int] | None = None
+        self._going = threading.Event()
         self._stopped = threading.Event()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
@@ -51,28 +58,35 @@ class Player(threading.Thread):
             self._producer.purge()
         self._producer.flush()
 
+    def go(self) -> None:
+        """Lets the days after the first begin."""
+        self._going.set()
+
     def stop(self) -> None:
         """Ends it in the middle of a day; what is not sent yet is thrown away."""
         self._stopped.set()
+        self._going.set()
         self.join()
 
     def _play(self) -> None:
-        first: int | None = None
-        began = time.monotonic()
-        for day in self._played:
-            first = day.start if first is None else first
+        for number, day in enumerate(self._played):
+            if number == 1 and self._speed is not None:
+                self._producer.flush()
+                self._going.wait()
+                self._began = time.monotonic(), day.start
             for departure in day.departures:
-                if not self._due(began, departure.at - first):
+                if not self._due(departure.at):
                     return
                 self._send(departure)
-            if not self._due(began, day.end - first):
+            if not self._due(day.end):
                 return
             self._mark(day)
 
-    def _due(self, began: float, milliseconds: int) -> bool:
+    def _due(self, at: int) -> bool:
         """Waits until it is time; False if the player was stopped."""
-        if self._speed is not None:
-            seconds = began + milliseconds / DAY / self._speed - time.monotonic()
+        if self._began is not None and self._speed is not None:
+            then, first = self._began
+            seconds = then + (at - first) / DAY / self._speed - time.monotonic()
             if seconds > SHORT:
                 self._producer.poll(0)
                 self._stopped.wait(seconds)

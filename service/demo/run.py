@@ -28,7 +28,7 @@ FLIGHTS, DELAYS, DAYS, DEAD = "flights", "flights.delays", "flights.days", "flig
 TOPIC_PARTITIONS = 4  # with which each airport has its own, and one is empty
 DAYS_PER_SECOND = 1.0
 #: seconds after which nothing will come any more
-PATIENCE = 90
+PATIENCE = 180
 
 
 def run(seconds: int | None) -> None:
@@ -105,8 +105,10 @@ def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: 
     while player.is_alive() or board.incomplete(player.tuples, player.summaries):
         before = board.out
         reader.read(min(view.interval, 0.1))
+        if board.days_out:
+            player.go()
         now = time.monotonic()
-        moved = now if board.out > before or player.is_alive() else moved
+        moved = now if board.out > before else moved
         if now - shown >= view.interval:
             shown = now
             board.sent(player.days, player.tuples, player.marks)

@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from service.kafka.jars import jars
 from service.kafka.java import find_java
@@ -31,10 +30,10 @@ PROPERTIES = {
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "num.partitions": "2",
     "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "2",
+    "offsets.topic.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -175,15 +174,18 @@ class EmbeddedBroker:
             time.sleep(0.05)
 
     def _answers(self) -> bool:
-        """Whether the broker is up and its controller knows it: only then topics can be created."""
+        """Whether topics can be created, and groups have their coordinator, which takes a moment longer."""
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", self._port)):
                 return False
+        client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "sluice.start", "log_level": 0})
         try:
-            client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-            return bool(client.list_topics(timeout=5).brokers)
+            known = bool(client.list_topics(timeout=5).brokers)
+            return known and not client.committed([TopicPartition("any", 0)], timeout=5)[0].error
         except KafkaException:
             return False
+        finally:
+            client.close()
 
 
 def _free_ports(count: int) -> list[int]:

@@ -53,7 +53,8 @@ def processes(folder: Path) -> list[str]:
 
 
 def summary(printed: str) -> list[int]:
-    return [int(number.replace(",", "")) for number in re.findall(r"^[ a-z]+ ([\d,]+) (?:tuples|marks|dead)", printed, re.M)]
+    numbers = re.findall(r"^[ a-z]+ ([\d,]+) (?:tuples|marks|dead)", printed, re.MULTILINE)
+    return [int(number.replace(",", "")) for number in numbers]
 
 
 def test_it_plays_some_days_says_what_came_back_and_leaves_nothing(tmp_path: Path) -> None:
@@ -69,11 +70,13 @@ def test_it_plays_some_days_says_what_came_back_and_leaves_nothing(tmp_path: Pat
 
     assert demo.returncode == 0, printed
     topic_partitions, airports = 4, len(AIRPORTS)
-    marks = SECONDS * topic_partitions  # out: one behind each airport's day, and one for the topic partition without any
+    marks = (
+        SECONDS * topic_partitions
+    )  # out: one behind each airport's day, and one for the topic partition without any
     assert summary(printed) == [departures, marks, departures, SECONDS * airports, marks, 0], printed
     averages = [line for line in printed.splitlines() if "average delay of the last 100" in line]
     assert "  ".join(f"{name} {sum(last[name]) / 100:.1f}" for name in AIRPORTS) in averages[-1]
-    assert re.search(r"^2013-01-0\d  EWR: \d+ departures, .* worst \d+ min \(\w\w \d+\)", printed, re.M)
+    assert re.search(r"^2013-01-0\d  EWR: \d+ departures, .* worst \d+ min \(\w\w \d+\)", printed, re.MULTILINE)
     assert left_behind(tmp_path) == []
 
 
