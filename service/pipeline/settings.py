@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from service.pipeline.clause import NANOSECONDS
 from service.pipeline.errors import nearest
 from service.pipeline.file import FileShape
-from service.pipeline.librdkafka import OURS, USUAL
+from service.pipeline.librdkafka import KNOWN, OURS
 from service.pipeline.report import Report
 from service.pipeline.secrets import MissingSecretError, substitute
 from service.pipeline.spec import Properties, Settings
@@ -47,10 +47,10 @@ def properties(kafka: Mapping[str, str], environment: Mapping[str, str] | None, 
 def check_property(name: str, report: Report) -> None:
     if name in OURS:
         report.problem(("kafka", name), "only properties that the service does not set itself", name)
-    elif name not in USUAL:
-        near = nearest(name, USUAL)
-        hint = f" (did you mean {near}?)" if near else ""
-        report.caution(("kafka", name), f'"{name}" is not among the usual properties of librdkafka{hint}')
+    elif name not in KNOWN:
+        report.problem(
+            ("kafka", name), "a property of librdkafka that the service hands on", name, nearest(name, KNOWN)
+        )
 
 
 def duration(name: str, seconds: float, report: Report) -> int:

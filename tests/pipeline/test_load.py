@@ -173,10 +173,6 @@ CAUTIONS = {
         "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)",
     ),
     "unused stream": (aggregate().replace("  out:", "  other: {}\n  out:"), "no operator reads or writes this stream"),
-    "unusual property": (
-        aggregate(more="kafka: {securty.protocol: SSL}"),
-        '"securty.protocol" is not among the usual properties of librdkafka (did you mean security.protocol?)',
-    ),
 }
 
 

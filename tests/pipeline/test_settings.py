@@ -1,6 +1,8 @@
 import pytest
 
+from service.kafka import client
 from service.pipeline.errors import PipelineError
+from service.pipeline.librdkafka import KNOWN, OURS
 from service.pipeline.spec import Properties
 from tests.pipeline.files import aggregate, loaded
 
@@ -78,6 +80,11 @@ def test_secret(name):
 @pytest.mark.parametrize("name", ["bootstrap.servers", "sasl.username", "ssl.key.location", "security.protocol"])
 def test_no_secret(name):
     assert Properties({name: "shown"}).masked() == {name: "shown"}
+
+
+def test_check_takes_the_properties_that_the_clients_take():
+    assert {*KNOWN} == client.KNOWN | {alias for alias, name in client.ALIASES.items() if name in client.KNOWN}
+    assert {*OURS} == client.OURS | {alias for alias, name in client.ALIASES.items() if name in client.OURS}
 
 
 def test_a_wrong_property_does_not_show_its_value():
