@@ -14,7 +14,7 @@ from service.pipeline.grammar import RESERVED, ExpressionError, Scope, check_syn
 from service.pipeline.report import Report
 from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
-from service.pipeline.spec import Aggregate, Map, Operator, Output, Pipeline, Stream, Window
+from service.pipeline.spec import Aggregate, Map, Operator, Output, Pipeline, Stream
 from service.pipeline.topology import cycle, upstream_first
 from service.pipeline.types import BOOLEAN, FLOAT64, SCALARS, Kind, Schema, parse_type
 from service.pipeline.windows import window
@@ -217,16 +217,8 @@ class Build:
         group_by = self.keys(index, shape, "group_by")
         self.check_window(index, shape, clause)
         outputs = tuple(self.outputs(index, shape))
-        window_or_any: Window = found  # type: ignore[assignment]  # None only where the report has a problem
-        return Aggregate(
-            shape.name,
-            shape.aggregate,
-            window_or_any,
-            outputs,
-            partition_by,
-            group_by,
-            shape.aggregate_incomplete_windows,
-        )
+        incomplete = shape.aggregate_incomplete_windows
+        return Aggregate(shape.name, shape.aggregate, found, outputs, partition_by, group_by, incomplete)
 
     def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
         if clause.faults or self.shaped.partly(self.path(index)):

@@ -14,18 +14,22 @@ from service.pipeline.types import INT64, TIMESTAMP, Type
 LARGEST = 2**63 - 1
 
 
-def window(text: str, path: Path, scope: Scope | None, report: Report) -> tuple[Clause, Window | None]:
-    """What the clause says, and the window if nothing is wrong with it. Without scope deltas are not checked."""
+#: stands in for a window that cannot be told; the report says why
+UNKNOWN = Tumbling(Punct())
+
+
+def window(text: str, path: Path, scope: Scope | None, report: Report) -> tuple[Clause, Window]:
+    """What the clause says, and the window. Without scope, which is that of the input, deltas are not checked."""
     clause = parse_clause(text)
     for fault in clause.faults:
         report.fault(path, fault)
     for caution in clause.cautions:
         report.caution(path, caution)
     policies = [typed(policy, scope, path, report) for policy, _ in clause.policies]
-    return clause, None if clause.faults or None in policies else assemble(clause, policies)
+    return clause, assemble(clause, policies)
 
 
-def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]) -> Window | None:
+def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]) -> Window:
     match policies:
         case [(Count() | Time() | Delta() | Punct()) as eviction] if clause.tumbling:
             return Tumbling(eviction, clause.partitioned)
@@ -34,7 +38,7 @@ def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]
         case [(Count() | Time() | Delta()) as eviction, (Count() | Time() | Delta()) as trigger]:
             return Sliding(eviction, trigger, clause.partitioned)
         case _:
-            return None
+            return UNKNOWN
 
 
 def typed(
