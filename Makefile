@@ -71,5 +71,5 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py)
-	@if [ -f service/engine/warm.py ]; then $(BIN)/python -m service.engine.warm; fi
+	@$(BIN)/python -m service.engine.warm
 	@touch $@

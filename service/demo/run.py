@@ -118,6 +118,6 @@ def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: 
         if player.error:
             raise ServiceError(f"the broker did not take a record: {player.error}")
         if now - moved > PATIENCE:
-            raise ServiceError(f"nothing came out for {PATIENCE} seconds; the service's log ends:\n{service.log()}")
+            raise ServiceError(f"nothing came out for {PATIENCE} seconds; the service said:\n{service.log()}")
     board.sent(player.days, player.tuples, player.marks)
     view.show(board)

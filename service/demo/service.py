@@ -14,6 +14,7 @@ from service.processes import Tethered
 
 #: seconds that it may take to finish the batch in hand
 GRACE = 15
+LAST_WORDS = 3000
 
 
 class ServiceError(SluiceError):
@@ -55,7 +56,9 @@ class Service(AbstractContextManager["Service"]):
         """Raises ServiceError if it does not run any more."""
         code = self._process.exit_code
         if code is not None:
-            raise ServiceError(f"the service ended with exit code {code}; its log ends:\n{self.log()}")
+            raise ServiceError(f"the service ended with exit code {code}; it said:\n{self.log()}")
 
     def log(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
+        """Its last words: from its last own message on, but not all that Spark may add to it."""
+        text = self._log.read_text(errors="replace")
+        return text[max(text.rfind("sluice: "), 0) :][:LAST_WORDS]
