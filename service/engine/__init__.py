@@ -13,7 +13,9 @@ def _kernels() -> Path:
     here = Path(__file__).parent
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
     writable = os.access(here, os.W_OK)
-    cache = here / "__pycache__" if writable else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sluice"
+    cache = (
+        here / "__pycache__" if writable else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sluice"
+    )
     return cache / f"kernels-{digest}"
 
 

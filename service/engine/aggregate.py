@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pyarrow as pa
 
-from service.engine import contents, emit, policies, summaries, windows
-from service.engine.aggregates import Found, Function, function
-from service.engine.arrow import arrow_schema
+from service.engine import contents, emit, windows
+from service.engine.aggregates import Found
 from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
-from service.engine.items import FINAL, TUPLE, Items
+from service.engine.items import FINAL, LONE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
+from service.engine.program import Program
+from service.engine.rejects import joined, without_nulls
 from service.engine.state import NEVER, AggregateState
 from service.engine.store import grown
 from service.engine.words import to_words
-from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, walk
-from service.pipeline.spec import Aggregate, Count
-from service.pipeline.types import Kind, Schema
+from service.pipeline.expressions import Expression
+from service.pipeline.spec import Aggregate
+from service.pipeline.types import Schema
 
 #: room for window events per item, to begin with
 EVENTS_PER_ITEM = 4
@@ -32,28 +31,11 @@ class AggregateOperator:
     def __init__(self, spec: Aggregate, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
         self.spec = spec
-        self._calls = _distinct(e for _, e in _assignments(spec) for e in walk(e) if isinstance(e, AggregateCall))
-        self._functions = [function(call) for call in self._calls]
-        self._columns = _columns(spec, schema, self._functions)
-        where = {e: i for i, e in enumerate(self._columns)}
-        self._clause = policies.clause(
-            spec.window,
-            {e.name: i for e, i in where.items() if isinstance(e, Attribute)},
-            incomplete=spec.aggregate_incomplete_windows,
-        )
-        kept = [f for f in self._functions if f.code is not None]
-        self._layout, width = summaries.layout([_places(f, where) for f in kept])
-        self._words = dict(zip(map(id, kept), self._layout["word"].tolist(), strict=True))
-        self._where = where
-        self._listing = any(f.listing for f in self._functions)
-        empty = spec.window.eviction
-        self._holding = (self._clause.sliding or self._listing) and not (isinstance(empty, Count) and empty.size <= 0)
-        self._widths = {"words": len(self._columns), "back": width, "stack": width, "sources": -(-sources // 64)}
-        self._results = [
-            (output.stream, arrow_schema(tuple((name, e.type) for name, e in output.attributes)),
-             [_over_results(e, self._calls) for _, e in output.attributes])
-            for output in spec.outputs
-        ]  # fmt: skip
+        self._program = Program.of(spec, schema)
+        self._widths = {
+            "words": len(self._program.columns), "back": self._program.summary, "stack": self._program.summary,
+            "sources": -(-sources // 64),
+        }  # fmt: skip
 
     def initial(self) -> AggregateState:
         return AggregateState(self._widths)
@@ -63,51 +45,52 @@ class AggregateOperator:
 
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
+        program = self._program
         items, last, end = _until_final(state, items, clock)
-        if self._clause.period and state.scalars[windows.TICK] == NEVER:
-            state.scalars[windows.TICK] = clock.start + self._clause.period
-        arrivals = self._arrive(state, items)
-        found, firing, firings = self._run(state, arrivals, end)
-        plan = emit.plan(firings, firing, state.keys if self.spec.partition_by else None)
-        outputs = self._outputs(found, plan)
-        clean(state, self._text_columns(), self._text_words(), partitioned=bool(self.spec.partition_by))
-        if last is None:
-            return outputs
-        state.finished = True
-        return {stream: emit.final(output, *last) for stream, output in outputs.items()}
+        if program.clause.period and state.scalars[windows.TICK] == NEVER:
+            state.scalars[windows.TICK] = clock.start + program.clause.period
+        items, read, unread = without_nulls(
+            items, _computed(program.reads, items.tuples), self.spec.name, program.parts
+        )
+        found, firing, firings = self._run(state, self._arrive(state, items, read), end)
+        outputs, unmade = self._outputs(found, emit.plan(firings, firing, state.keys if program.partition_by else None))
+        clean(state, program)
+        if last is not None:
+            state.finished = True
+            outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
+        return outputs | joined([unread, *unmade])
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
-    def _arrive(self, state: AggregateState, items: Items) -> np.ndarray:
-        """Gives every tuple its partition, its cell and a slot with its words."""
-        tuples, is_tuple = items.tuples, items.kind == TUPLE
-        count = tuples.num_rows
+    def _arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+        """Gives every tuple its partition, its cell and a slot with its words. `read` has the program's `reads`."""
+        program, count = self._program, read.num_rows
         partition = np.zeros(count, np.int64)
-        if self.spec.partition_by:
-            partition = key_codes([evaluate(e, tuples) for e in self.spec.partition_by], state.keys)
+        if program.partition_by:
+            partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
         state.reserve_partitions(max(1, state.keys.count))
-        cell = self._cells(state, tuples, partition)
+        cell = self._cells(state, read, partition)
         state.reserve_cells(max(1, state.keys.count, state.pairs.count))
         slot = self._slots(state, count)
         state.links["cell"][slot] = cell
-        for column, expression in enumerate(self._columns):
-            state.words[slot, column] = to_words(evaluate(expression, tuples), expression.type, state.strings)
-        arrivals = np.zeros(len(items), windows.ARRIVAL)
-        arrivals["kind"], arrivals["at"], arrivals["event"] = items.kind, items.at, items.event
-        arrivals["source"] = np.maximum(items.source, 0)
+        for column, type_ in enumerate(program.columns):
+            state.words[slot, column] = to_words(read.column(column), type_, state.strings)
+        arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE
+        arrivals["kind"] = np.where(items.kind == LONE, WINDOW, items.kind)
+        arrivals["at"], arrivals["event"], arrivals["source"] = items.at, items.event, np.maximum(items.source, 0)
         arrivals["partition"][is_tuple], arrivals["slot"][is_tuple] = partition, slot
         return arrivals
 
-    def _cells(self, state: AggregateState, tuples: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
-        if not self.spec.group_by:
+    def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
+        if not self._program.group_by:
             return partition
-        group = key_codes([evaluate(e, tuples) for e in self.spec.group_by], state.groups)
+        group = key_codes([read.column(i) for i in self._program.group_by], state.groups)
         pairs = np.ascontiguousarray(np.stack([partition, group], axis=1))
         return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for this batch's tuples. What leaves in a batch stays readable in it: its slots are free for the next."""
-        if not self._holding:
+        if not self._program.holding:
             state.reserve_rows(count)
             return np.arange(count)
         again = min(count, len(state.free))
@@ -124,7 +107,7 @@ class AggregateOperator:
         events, firings = self._window_events(state, arrivals, end)
         results = self._fill(state, events, len(firings))
         rows, listed, freed = results.used
-        if self._holding:
+        if self._program.holding:
             state.free = np.concatenate([state.free, results.freed[:freed]])
         words = state.words[results.tuples[:listed]]
         found = Found(results.rows["size"][:rows], results.summary[:rows], words, state.strings)
@@ -137,7 +120,7 @@ class AggregateOperator:
         first = 0
         while True:
             window = windows.Window(
-                self._clause, state.scalars, state.partitions, state.rows, state.words, state.sources,
+                self._program.clause, state.scalars, state.partitions, state.rows, state.words, state.sources,
                 events, firings, used,
             )  # fmt: skip
             first = windows.run(window, arrivals, end, first)
@@ -147,15 +130,15 @@ class AggregateOperator:
 
     def _fill(self, state: AggregateState, events: np.ndarray, firings: int) -> contents.Results:
         """What the windows hold at each firing."""
-        width = self._widths["stack"]
+        width = self._program.summary
         results = contents.Results(
             np.zeros(firings, contents.RESULT), np.zeros((firings, width), np.int64),
-            np.zeros(len(events) if self._listing else 0, np.int64), np.empty(len(events) + state.top, np.int32),
+            np.zeros(len(events) if self._program.listing else 0, np.int64), np.empty(len(events) + state.top, np.int32),
             np.zeros(3, np.int64),
         )  # fmt: skip
         kernel = contents.Contents(
-            self._layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack, state.ends,
-            self._clause.sliding, self._listing, np.zeros((1, width), np.int64),
+            self._program.layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack, state.ends,
+            self._program.clause.sliding, self._program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
         start = 0
         while (start := contents.run(kernel, events, results, start)) < len(events):
@@ -164,73 +147,18 @@ class AggregateOperator:
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def _outputs(self, found: Found, plan: emit.Plan) -> dict[str, Items]:
-        columns = [f.finish(found, self._argument(f)) for f in self._functions]
-        names = [f"#{i}" for i in range(len(columns))]
-        results = pa.record_batch(columns, names=names) if columns else _rows_only(len(found.size))
-        return {
-            stream: plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
-            for stream, schema, expressions in self._results
-        }
-
-    def _argument(self, function_: Function) -> int:
-        """What `finish` wants to know: the summary's first word, or the column that is listed."""
-        if function_.code is not None:
-            return self._words[id(function_)]
-        return self._where[function_.value] if function_.value is not None else 0
-
-    def _text_columns(self) -> np.ndarray:
-        return np.array([i for i, e in enumerate(self._columns) if _is_text(e)], np.int64)
-
-    def _text_words(self) -> np.ndarray:
-        """The words of a summary that are codes of texts or lists."""
-        layout, columns = self._layout, self._columns
-        texts: list[int] = []
-        for code, word, value, companion in layout.tolist():
-            for i in range(summaries.WIDTH[code]):
-                arguments = (value, companion) if code >= summaries.LEAST else (value, value)
-                if _is_text(columns[arguments[i % 2]]):
-                    texts.append(word + i)
-        return np.array(texts, np.int64)
-
-
-# ---- what the operator is made of ------------------------------------------------------------------------------------
-
-
-def _assignments(spec: Aggregate) -> list[tuple[str, Expression]]:
-    return [assignment for output in spec.outputs for assignment in output.attributes]
-
-
-def _distinct(calls: Iterable[AggregateCall]) -> list[AggregateCall]:
-    return list(dict.fromkeys(calls))
-
-
-def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
-    """What is kept of a tuple: the arguments of the aggregates and the attributes of deltas."""
-    types = dict(schema)
-    read = [e for f in functions for e in (f.value, f.companion) if e is not None]
-    return list(dict.fromkeys(read + [Attribute(name, types[name]) for name in policies.deltas(spec.window)]))
-
-
-def _places(function_: Function, where: dict[Expression, int]) -> tuple[int, int, int]:
-    assert function_.code is not None
-    assert function_.value is not None
-    companion = function_.value if function_.companion is None else function_.companion
-    return function_.code, where[function_.value], where[companion]
-
-
-def _over_results(expression: Expression, calls: list[AggregateCall]) -> Expression:
-    """The expression with each aggregate call replaced by the column of its results."""
-    if isinstance(expression, AggregateCall):
-        return Attribute(f"#{calls.index(expression)}", expression.type)
-    if isinstance(expression, Call):
-        arguments = tuple(_over_results(argument, calls) for argument in expression.arguments)
-        return Call(expression.function, arguments, expression.type)
-    return expression
-
-
-def _is_text(expression: Expression) -> bool:
-    return expression.type.kind in (Kind.STRING, Kind.LIST)
+    def _outputs(self, found: Found, plan: emit.Plan) -> tuple[dict[str, Items], list[Items | None]]:
+        """The items of each output stream, and the tuples that lack a value."""
+        results = _named(
+            [function.finish(found, argument) for function, argument in self._program.functions], len(found.size)
+        )
+        outputs, rejected = {}, []
+        for stream, schema, expressions in self._program.outputs:
+            made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
+            names = [f"{stream}.{name}" for name in schema.names]
+            outputs[stream], _, bad = without_nulls(made, made.tuples, self.spec.name, names)
+            rejected.append(bad)
+        return outputs, rejected
 
 
 def _until_final(state: AggregateState, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
@@ -244,8 +172,14 @@ def _until_final(state: AggregateState, items: Items, clock: Clock) -> tuple[Ite
     return items.first(int(ends[0])), last, last[1]
 
 
-def _rows_only(count: int) -> pa.RecordBatch:
-    return pa.record_batch([pa.nulls(count)], names=["#"])
+def _computed(expressions: tuple[Expression, ...], tuples: pa.RecordBatch) -> pa.RecordBatch:
+    return _named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
+
+
+def _named(columns: list[pa.Array], count: int) -> pa.RecordBatch:
+    """Columns #0, #1 ...; one that nobody reads where there is none, for the number of rows."""
+    columns = columns or [pa.array(np.zeros(count, np.int8))]
+    return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
 
 
 def _more(results: contents.Results) -> contents.Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from service.engine.program import Program
 from service.engine.state import AggregateState
 from service.engine.windows import FIRST, LAST, NOBODY
 
@@ -11,13 +12,12 @@ from service.engine.windows import FIRST, LAST, NOBODY
 SMALL = 4096
 
 
-def clean(state: AggregateState, columns: np.ndarray, words: np.ndarray, *, partitioned: bool) -> None:
-    """`columns` of a tuple's words and `words` of a summary are codes of texts."""
+def clean(state: AggregateState, program: Program) -> None:
     names = max(state.keys.count, state.pairs.count)
     if _doubled(names, state.kept_keys):
-        _forget_partitions(state) if partitioned else _forget_cells(state, np.arange(1))
+        _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
     if _doubled(state.strings.count, state.kept_strings):
-        _forget_strings(state, columns, words)
+        _forget_strings(state, program.text_columns, program.text_words)
 
 
 def _doubled(count: int, kept: int) -> bool:

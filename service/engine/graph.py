@@ -17,6 +17,7 @@ from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.items import FINAL, Items
 from service.engine.map import MapOperator
+from service.engine.rejects import REJECTS, joined
 from service.engine.state import AggregateState
 from service.engine.store import StateError, column, load, save
 from service.pipeline.spec import Aggregate, Operator, Pipeline
@@ -51,7 +52,7 @@ class Graph:
         return GraphState([operator.initial() for operator in self._operators])
 
     def feed(self, state: GraphState, inputs: Mapping[str, Items], clock: Clock) -> dict[str, Items]:
-        """The items of every stream that an operator writes. `state` is changed in place.
+        """The items of every stream that an operator writes, and the REJECTS. `state` is changed in place.
 
         `inputs` has the items of the input streams in the order in which they are handled; a stream may be missing.
         """
@@ -63,7 +64,8 @@ class Graph:
         for operator, remembered in zip(self._operators, state.operators, strict=True):
             name = operator.spec.input
             items = made.get(name) or streams.get(name) or nothing(self._schemas[name])
-            made |= operator.feed(remembered, items, clock)  # type: ignore[arg-type]
+            found = operator.feed(remembered, items, clock)  # type: ignore[arg-type]
+            made |= found | joined([made.get(REJECTS), found.get(REJECTS)])
         return made
 
     def save(self, state: GraphState) -> bytes:

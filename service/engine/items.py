@@ -51,3 +51,7 @@ class Items:
         columns = (self.event, self.at, self.kind, self.source, self.key)
         rows = int(np.count_nonzero(self.kind[:count] == TUPLE))
         return Items(*(column[:count] for column in columns), self.keys, self.tuples.slice(0, rows))
+
+    def with_tuples(self, tuples: pa.RecordBatch) -> Items:
+        """The same items with other attributes, row for row."""
+        return Items(self.event, self.at, self.kind, self.source, self.key, self.keys, tuples)

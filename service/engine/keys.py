@@ -46,7 +46,9 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     encoded = [pc.dictionary_encode(column) for column in columns]
     combination = np.zeros(len(columns[0]), np.int64)
     for column in encoded:
-        _, combination = np.unique(combination * len(column.dictionary) + column.indices.to_numpy(), return_inverse=True)
+        _, combination = np.unique(
+            combination * len(column.dictionary) + column.indices.to_numpy(), return_inverse=True
+        )
     _, rows = np.unique(combination, return_index=True)
     values = [_values(column.dictionary.take(column.indices.take(pa.array(rows)))) for column in encoded]
     return pa.array([_json(list(key)) for key in zip(*values, strict=True)], pa.binary()).take(pa.array(combination))

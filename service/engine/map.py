@@ -9,6 +9,7 @@ from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.items import TUPLE, Items
+from service.engine.rejects import joined, without_nulls
 from service.pipeline.spec import Map
 
 
@@ -26,19 +27,21 @@ class MapOperator:
     def initial(self) -> None:
         return None
 
-    def load(self, data: bytes) -> None:  # noqa: ARG002
+    def load(self, data: bytes) -> None:
         return None
 
-    def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:  # noqa: ARG002
+    def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream."""
         kept = self._kept(items)
-        return {
-            stream: Items(
-                kept.event, kept.at, kept.kind, kept.source, kept.key, kept.keys,
-                pa.RecordBatch.from_arrays([evaluate(e, kept.tuples) for e in expressions], schema=schema),
-            )
-            for stream, expressions, schema in self._outputs
-        }  # fmt: skip
+        outputs, rejected = {}, []
+        for stream, expressions, schema in self._outputs:
+            tuples = kept.tuples
+            made = pa.RecordBatch.from_arrays([evaluate(e, tuples) for e in expressions], schema=schema)
+            names = [f"{stream}.{name}" for name in schema.names]
+            whole, made, bad = without_nulls(kept, made, self.spec.name, names)
+            outputs[stream] = whole.with_tuples(made)
+            rejected.append(bad)
+        return outputs | joined(rejected)
 
     def _kept(self, items: Items) -> Items:
         if self.spec.where is None:

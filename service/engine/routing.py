@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.pipeline.expressions import Attribute, Expression
-from service.pipeline.spec import Aggregate, Map, Operator, Pipeline
+from service.pipeline.spec import Aggregate, Map, Operator, Pipeline, Punct
 
 Keys = tuple[Expression, ...]
 
@@ -24,21 +24,22 @@ def spread_by(pipeline: Pipeline) -> dict[str, Keys] | None:
     return keys
 
 
-def _wanted(pipeline: Pipeline, operator: Operator, stream: str) -> set[Keys]:
-    """What `operator` and all behind it want the tuples of `stream`, which it reads, to be spread by."""
-    if isinstance(operator, Aggregate):
-        return {operator.partition_by} | {
-            _through(operator, output.stream, key)
-            for output in operator.outputs
-            for reader in _readers(pipeline, output.stream)
-            for key in _wanted(pipeline, reader, output.stream)
-        }
-    return {
+def _wanted(pipeline: Pipeline, operator: Operator, stream: str, *, made: bool = False) -> set[Keys]:
+    """What `operator` and all behind it want the tuples of `stream`, which it reads, to be spread by.
+
+    `made`: a windowed operator writes the stream. Each of its marks closes what all keys have sent, so a punct() window
+    behind it must see them all.
+    """
+    windowed = isinstance(operator, Aggregate)
+    behind = {
         _through(operator, output.stream, key)
         for output in operator.outputs
         for reader in _readers(pipeline, output.stream)
-        for key in _wanted(pipeline, reader, output.stream)
+        for key in _wanted(pipeline, reader, output.stream, made=made or windowed)
     }
+    if not isinstance(operator, Aggregate):
+        return behind
+    return behind | {() if made and isinstance(operator.window.eviction, Punct) else operator.partition_by}
 
 
 def _through(operator: Operator, stream: str, key: Keys) -> Keys:

@@ -68,7 +68,9 @@ def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> 
 
 
 @inlined
-def combine(of: Layout, text: Text, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int) -> None:  # noqa: E501, E741
+def combine(
+    of: Layout, text: Text, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int
+) -> None:
     """The summaries of the stretch `older[l]` followed by `younger[r]`; `into[d]` may be either of them."""
     for a in range(len(of)):
         code, o = of[a].code, of[a].word
@@ -108,7 +110,9 @@ def _better(code: int, text: Text, new: int, old: int) -> bool:
 
 
 @inlined
-def _combine_reals(code: int, o: int, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int) -> None:  # noqa: E501, E741
+def _combine_reals(
+    code: int, o: int, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int
+) -> None:
     """The first value stays the older one's; the best is a number where there is one."""
     old, new = as_real(older[l, o + 2]), as_real(younger[r, o + 2])
     if np.isnan(old) or (new < old if code == LEAST_FLOAT else new > old):

@@ -1,0 +1,143 @@
+"""An Aggregate as the numbers that the kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine import policies, summaries
+from service.engine.aggregates import Function, function
+from service.engine.arrow import arrow_schema
+from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, walk
+from service.pipeline.spec import Aggregate, Count
+from service.pipeline.types import Kind, Schema, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What `AggregateOperator` runs.
+
+    reads         the distinct expressions over the input, those that are kept as words first
+    parts         what each of them is, for a message
+    columns       the types of those that are kept as words: arguments of functions, attributes of deltas
+    partition_by, group_by   places among `reads`
+    clause        the window clause
+    layout        the summaries of a cell, `summary` words in all
+    functions     the functions, each with its summary's first word or the column that it lists
+    outputs       of each stream its name, its schema, and its expressions over the functions' results
+    listing       whether a function lists the tuples
+    holding       whether tuples are held beyond their batch
+    text_columns, text_words   the words of a tuple and of a summary that are codes of texts or lists
+    """
+
+    reads: tuple[Expression, ...]
+    parts: tuple[str, ...]
+    columns: tuple[Type, ...]
+    partition_by: tuple[int, ...]
+    group_by: tuple[int, ...]
+    clause: policies.Clause
+    layout: summaries.Layout
+    summary: int
+    functions: tuple[tuple[Function, int], ...]
+    outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
+    listing: bool
+    holding: bool
+    text_columns: np.ndarray
+    text_words: np.ndarray
+
+    @classmethod
+    def of(cls, spec: Aggregate, schema: Schema) -> Program:
+        """`schema` is that of the input."""
+        calls = _calls(spec)
+        functions = [function(call) for call in calls]
+        columns = _columns(spec, schema, functions)
+        reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
+        where = {e: i for i, e in enumerate(reads)}
+        deltas = {e.name: where[e] for e in columns if isinstance(e, Attribute)}
+        clause = policies.clause(spec.window, deltas, incomplete=spec.aggregate_incomplete_windows)
+        layout, width = summaries.layout([_summary(f, where) for f in functions if f.code is not None])
+        listing = any(f.listing for f in functions)
+        return cls(
+            reads=tuple(reads),
+            parts=tuple(_part(i, len(columns), spec) for i in range(len(reads))),
+            columns=tuple(e.type for e in columns),
+            partition_by=tuple(where[e] for e in spec.partition_by),
+            group_by=tuple(where[e] for e in spec.group_by),
+            clause=clause,
+            layout=layout,
+            summary=width,
+            functions=tuple(zip(functions, _arguments(functions, where, layout), strict=True)),
+            outputs=_outputs(spec, calls),
+            listing=listing,
+            holding=(clause.sliding or listing) and not _keeps_nothing(spec),
+            text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
+            text_words=_text_words(layout, columns),
+        )
+
+
+def _calls(spec: Aggregate) -> list[AggregateCall]:
+    """The distinct aggregate calls of all outputs."""
+    expressions = [e for output in spec.outputs for _, e in output.attributes]
+    return list(dict.fromkeys(e for whole in expressions for e in walk(whole) if isinstance(e, AggregateCall)))
+
+
+def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
+    """What is kept of a tuple: the arguments of the functions and the attributes of deltas."""
+    types = dict(schema)
+    arguments = [e for f in functions for e in (f.value, f.companion) if e is not None]
+    return list(dict.fromkeys(arguments + [Attribute(name, types[name]) for name in policies.deltas(spec.window)]))
+
+
+def _part(place: int, columns: int, spec: Aggregate) -> str:
+    return "an argument" if place < columns else "partition_by" if spec.partition_by else "group_by"
+
+
+def _summary(function_: Function, where: dict[Expression, int]) -> tuple[int, int, int]:
+    assert function_.code is not None
+    assert function_.value is not None
+    return function_.code, where[function_.value], where[function_.companion or function_.value]
+
+
+def _arguments(functions: list[Function], where: dict[Expression, int], layout: summaries.Layout) -> list[int]:
+    words = iter(layout["word"].tolist())
+    return [next(words) if f.code is not None else where[f.value] if f.value is not None else 0 for f in functions]
+
+
+def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]:
+    return tuple(
+        (
+            output.stream,
+            arrow_schema(tuple((name, e.type) for name, e in output.attributes)),
+            tuple(_over_results(e, calls) for _, e in output.attributes),
+        )
+        for output in spec.outputs
+    )
+
+
+def _over_results(expression: Expression, calls: list[AggregateCall]) -> Expression:
+    """The expression with each aggregate call replaced by the column of its results."""
+    if isinstance(expression, AggregateCall):
+        return Attribute(f"#{calls.index(expression)}", expression.type)
+    if isinstance(expression, Call):
+        arguments = tuple(_over_results(argument, calls) for argument in expression.arguments)
+        return Call(expression.function, arguments, expression.type)
+    return expression
+
+
+def _keeps_nothing(spec: Aggregate) -> bool:
+    return isinstance(spec.window.eviction, Count) and spec.window.eviction.size <= 0
+
+
+def _is_text(expression: Expression) -> bool:
+    return expression.type.kind in (Kind.STRING, Kind.LIST)
+
+
+def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:
+    """Values and companions take turns in a summary that has both."""
+    texts: list[int] = []
+    for code, word, value, companion in layout.tolist():
+        turns = (value, companion) if code >= summaries.LEAST else (value, value)
+        texts += [word + i for i in range(summaries.WIDTH[code]) if _is_text(columns[turns[i % 2]])]
+    return np.array(texts, np.int64)

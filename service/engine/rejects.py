@@ -1,0 +1,51 @@
+"""Tuples for which an expression has no value (a remainder of a division by zero, a text that is no number).
+
+They leave the operator on a stream of their own, for the dead letters: nothing is lost, nothing is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from service.engine.items import TUPLE, Items
+
+#: the name of that stream; an item has the event that brought the tuple, or made it
+REJECTS = ""
+SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple", pa.string())])
+
+
+def without_nulls(
+    items: Items, columns: pa.RecordBatch, operator: str, names: Sequence[str]
+) -> tuple[Items, pa.RecordBatch, Items | None]:
+    """The items and columns of the tuples that have all values, and the rejected tuples.
+
+    `columns` has a row for each tuple of `items`; `names` says of each column what it is, for the reason.
+    """
+    if not any(column.null_count for column in columns.columns):
+        return items, columns, None
+    null = np.array([column.is_null().to_numpy(zero_copy_only=False) for column in columns.columns])
+    bad = null.any(axis=0)
+    kept = items.kind != TUPLE
+    kept[~kept] = ~bad
+    reasons = [f"{names[column]} has no value" for column in null[:, bad].argmax(axis=0).tolist()]
+    return items.only(kept), columns.filter(pa.array(~bad)), _rejects(items.only(~kept), operator, reasons)
+
+
+def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
+    """All rejected tuples as one stream, where there are some."""
+    some = [part for part in parts if part is not None and len(part)]
+    if not some:
+        return {}
+    columns = (np.concatenate([getattr(part, name) for part in some]) for name in ("event", "at", "kind", "source"))
+    tuples = pa.Table.from_batches([part.tuples for part in some]).combine_chunks().to_batches()[0]
+    return {REJECTS: Items(*columns, np.full(tuples.num_rows, -1, np.int32), pa.array([], pa.binary()), tuples)}
+
+
+def _rejects(items: Items, operator: str, reasons: list[str]) -> Items:
+    texts = [orjson.dumps(row, default=str).decode() for row in items.tuples.to_pylist()]
+    tuples = pa.record_batch([[operator] * len(texts), reasons, texts], schema=SCHEMA)
+    return Items(items.event, items.at, items.kind, items.source, items.key, items.keys, tuples)
