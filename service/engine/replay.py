@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from service.engine.events import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import FINAL, LONE, TIMER, TUPLE, WINDOW, Items
+from service.engine.rejects import REJECTS
 from service.engine.values import json_values, nanoseconds
 from service.pipeline.errors import SluiceError
 from service.pipeline.spec import Aggregate, Operator, Pipeline, Sliding, Time
@@ -71,8 +73,7 @@ class Player:
             return iter(())
         origin = int(batch.at[0]) if len(batch.at) else batch.now
         made = self.graph.feed(state, batch.inputs, Clock(origin, batch.now))
-        stretches = [(stream, made[stream]) for stream in self._streams if stream in made]
-        return self._merged(stretches, batch)
+        return self._merged([(stream, made[stream]) for stream in [*self._streams, REJECTS] if stream in made], batch)
 
     def _merged(self, stretches: list[tuple[str, Items]], batch: Batch) -> Iterator[Record]:
         if not stretches:
@@ -81,12 +82,15 @@ class Player:
         at = np.concatenate([items.at for _, items in stretches])
         by_event = np.concatenate([items.event != TIMER for _, items in stretches])
         order = np.lexsort((by_event, at, after))  # stable: then by operator, then as it came
-        rows = list(
-            chain.from_iterable(self._records(stream, items, self._streams[stream]) for stream, items in stretches)
-        )
+        rows = list(chain.from_iterable(self._records(stream, items) for stream, items in stretches))
         return ({"after": n} | rows[place] for place, n in zip(order.tolist(), after[order].tolist(), strict=True))
 
-    def _records(self, stream: str, items: Items, schema: Schema) -> Iterator[Record]:
+    def _records(self, stream: str, items: Items) -> Iterator[Record]:
+        if stream == REJECTS:
+            return (_dead_letter(row) for row in items.tuples.to_pylist())
+        return self._tuples_and_marks(stream, items, self._streams[stream])
+
+    def _tuples_and_marks(self, stream: str, items: Items, schema: Schema) -> Iterator[Record]:
         columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
         names = [name for name, _ in schema]
         tuples = iter(zip(*columns, strict=True)) if columns else repeat(())
@@ -95,6 +99,11 @@ class Player:
                 yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
             else:
                 yield {"stream": stream, "punct": PUNCT[kind]}
+
+
+def _dead_letter(row: Record) -> Record:
+    """A tuple that an operator could not use, and why."""
+    return {"dead_letter": row | {"tuple": orjson.loads(row["tuple"])}}
 
 
 def _causes(items: Items, batch: Batch) -> np.ndarray:

@@ -481,7 +481,7 @@ def key_bytes(key: Key) -> bytes:
     """In this order partitions fire together: one string as it is, else as JSON."""
     if len(key) == 1 and isinstance(key[0], str):
         return key[0].encode()
-    value = key[0] if len(key) == 1 else key
+    value = plain(key[0]) if len(key) == 1 else [plain(v) for v in key]
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 

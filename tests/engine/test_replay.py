@@ -175,6 +175,29 @@ def test_streams_that_only_operators_read_are_not_shown():
     assert list(shown(pipeline(CHAIN))) == ["fours"]
 
 
+REMAINDERS = """
+pipeline: remainders
+streams:
+  numbers: {topic: numbers, schema: {x: int64, y: int64}}
+  rests: {topic: rests}
+  sums: {topic: sums}
+operators:
+  - {name: divide, map: numbers, output: {rests: {rest: x % y}}}
+  - {name: add, aggregate: numbers, window: "tumbling, count(2)", output: {sums: {sum: Sum(x % y)}}}
+"""
+
+
+def test_a_tuple_without_a_value_is_a_dead_letter_and_the_next_one_is_handled():
+    rows = [{"x": 7, "y": 4}, {"x": 1, "y": 0}, {"x": 5, "y": 3}]
+    records = everything(pipeline(REMAINDERS), tuples(*rows))
+    assert briefly([r for r in records if "stream" in r]) == ["0 rests 3", "2 rests 2", "2 sums 5", "2 sums window"]
+    letters = [(r["after"], r["dead_letter"]) for r in records if "stream" not in r]
+    assert [(n, letter["operator"], letter["tuple"]) for n, letter in letters] == [
+        (1, "divide", {"x": 1, "y": 0}), (1, "add", {"x": 1, "y": 0}),
+    ]  # fmt: skip
+    assert all("has no value" in letter["reason"] for _, letter in letters)
+
+
 # ---- values and the clock --------------------------------------------------------------------------------------------
 
 TICKS = """

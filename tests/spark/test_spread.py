@@ -1,0 +1,154 @@
+"""Nobody can tell one bucket from several: the records of random pipelines' outputs are equal, byte by byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.engine.events import Batch, Cutter, numbered, topic_partitions
+from service.engine.expressions import evaluate
+from service.engine.graph import Clock, Graph
+from service.engine.items import LONE, TUPLE, WINDOW, Items
+from service.engine.keys import key_bytes
+from service.engine.routing import Keys, spread_by
+from service.kafka.murmur2 import partition_for
+from service.pipeline.load import load_text
+from service.pipeline.spec import Pipeline
+from service.spark.merge import merged
+from service.spark.outgoing import records
+from service.spark.plan import Plan
+from tests.engine.strategies import SCHEMA, events, operators
+
+TOPIC_PARTITIONS = 3
+
+
+def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> list[list[Any]]:
+    """Per batch and stream the rows that go to Kafka: time, kind, topic partition, key, value."""
+    placed = list(numbered(given_events))
+    streams = {stream.name: TOPIC_PARTITIONS for stream in pipeline.outputs}
+    plan = Plan(pipeline, "q", "", buckets, topic_partitions(placed, [s.name for s in pipeline.inputs]) | streams)
+    graphs = [Graph(pipeline, plan.topic_partitions) for _ in range(buckets)]
+    states = [graph.initial() for graph in graphs]
+    keys = spread_by(pipeline) or {}
+    found = []
+    for batch in Cutter({s.name: s.schema for s in pipeline.inputs}).batches(placed, size):
+        clock = Clock(int(batch.at[0]), int(batch.at[-1]))
+        made = [
+            graph.feed(state, {name: share(items, keys[name], number, buckets) for name, items in batch.inputs.items()}
+                       if buckets > 1 else batch.inputs, clock)
+            for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
+        ]  # fmt: skip
+        found += [of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs]
+    return found
+
+
+def share(items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
+    """What a bucket gets: its own tuples and all marks."""
+    kept = items.kind != TUPLE
+    if keys:
+        kept[~kept] = partition_for(key_bytes([evaluate(e, items.tuples) for e in keys]), buckets) == bucket
+    else:
+        kept[~kept] = items.source[~kept] % buckets == bucket
+    return items.only(kept)
+
+
+def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batch) -> list[Any]:
+    places = np.arange(batch.first + len(batch.at))
+    output = plan.pipeline.streams[stream]
+    parts = [records(plan, output, items[stream], places, number) for number, items in enumerate(made)]
+    rows: pa.RecordBatch = merged([part for part in parts if part.num_rows] or parts[:1], plan.buckets)
+    columns = [rows.column(name).to_pylist() for name in ("at", "kind", "partition", "key", "value")]
+    return [(at, WINDOW if kind == LONE else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]
+
+
+def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:
+    whole = records_with(1, pipeline, given_events, size)
+    for buckets in (2, 3) if spread_by(pipeline) is not None else ():
+        assert records_with(buckets, pipeline, given_events, size) == whole, f"{buckets} buckets"
+
+
+# ---- one operator ----------------------------------------------------------------------------------------------------
+
+sizes = st.sampled_from([2, 5, 100])
+
+
+@given(operators(), events(), sizes)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    check(one_operator(operator), given_events, size)
+
+
+def one_operator(operator: dict[str, Any]) -> Pipeline:
+    names = ("window", "partition_by", "group_by", "aggregate_incomplete_windows")
+    parameters = {name: operator[name] for name in names if operator[name]}
+    file = {
+        "pipeline": "p",
+        "streams": {"input": {"topic": "input", "schema": SCHEMA}, "output": {"topic": "output"}},
+        "operators": [{"name": "o", "aggregate": "input", **parameters, "output": {"output": operator["output"]}}],
+        "clock_origin": "1970-01-01T00:00:00Z",
+    }
+    return load_text(orjson.dumps(file).decode(), "p", environment=None)
+
+
+# ---- several ---------------------------------------------------------------------------------------------------------
+
+WINDOWS = [
+    "tumbling, count(2)",
+    "tumbling, time(2)",
+    "tumbling, punct()",
+    "sliding, count(2)",
+    "sliding, time(3), time(1)",
+]
+
+
+def chain(first: str, second: str) -> str:
+    return f"""
+pipeline: chain
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  input: {{topic: input, schema: {dict(SCHEMA)}}}
+  inner: {{topic: inner}}
+  large: {{topic: large}}
+  output: {{topic: output}}
+operators:
+  - {{name: a, aggregate: input, window: "{first}, partitioned", partition_by: [k],
+     output: {{inner: {{k: k, n: Count()}}}}}}
+  - {{name: m, map: inner, where: n > 1, output: {{large: {{k: k, n: n}}}}}}
+  - {{name: b, aggregate: large, window: "{second}, partitioned", partition_by: [k],
+     output: {{output: {{k: k, all: Collect(n)}}}}}}
+""".replace("'", "")
+
+
+@pytest.mark.parametrize("second", WINDOWS)
+@pytest.mark.parametrize("first", WINDOWS)
+def test_a_chain_of_windows(first: str, second: str):
+    pipeline = load_text(chain(first, second), "p", environment=None)
+
+    @given(events(), sizes)
+    @settings(max_examples=5, deadline=None, derandomize=True)
+    def of(given_events: list[dict[str, Any]], size: int) -> None:
+        check(pipeline, given_events, size)
+
+    of()
+
+
+MAP = f"""
+pipeline: map
+streams:
+  input: {{topic: input, schema: {SCHEMA}}}
+  output: {{topic: output}}
+operators:
+  - {{name: m, map: input, where: b, output: {{output: {{k: k, n: n + 1}}}}}}
+""".replace("'", "")
+
+
+@given(events(), sizes)
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_a_map(given_events: list[dict[str, Any]], size: int):
+    check(load_text(MAP, "p", environment=None), given_events, size)
