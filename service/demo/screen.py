@@ -59,6 +59,7 @@ class PlainScreen(Screen):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._line = ""
         self._day = ""
 
     def __exit__(
@@ -70,8 +71,9 @@ class PlainScreen(Screen):
         self._console.file.flush()
 
     def show(self, board: Board) -> None:
-        if board.airports:
-            self.say(line(board))
+        if board.airports and line(board) != self._line:
+            self._line = line(board)
+            self.say(self._line)
         complete = [day for day, airports in board.days.items() if day > self._day and len(airports) == len(AIRPORTS)]
         if complete:
             self._day = max(complete)
