@@ -13,6 +13,7 @@ from service.engine.arrow import arrow_schema
 from service.pipeline.types import Schema, Type
 from service.wire.dead_letters import Reason, reason
 from service.wire.decoded import Decoded, record_batch
+from service.wire.json_batch import decode_surely, scannable
 from service.wire.json_values import NotOfTypeError, reader, shown
 from service.wire.json_write import encode
 
@@ -28,7 +29,26 @@ def decode(values: pa.BinaryArray, schema: Schema) -> Decoded:
 
     Attributes that the schema does not name are ignored; of several with one name the last counts.
     """
-    return decode_exactly(values, schema)
+    if not scannable(schema):
+        return decode_exactly(values, schema)
+    tuples, sure = decode_surely(values, schema)
+    if sure.all():
+        return Decoded(tuples, np.arange(len(values)), [])
+    return _merged(tuples, np.flatnonzero(sure), values, np.flatnonzero(~sure), schema)
+
+
+def _merged(
+    tuples: pa.RecordBatch, sure: np.ndarray, values: pa.BinaryArray, doubtful: np.ndarray, schema: Schema
+) -> Decoded:
+    """The tuples of the rows that are sure, with what the exact way says of the others, in order."""
+    exact = decode_exactly(values.take(pa.array(doubtful)), schema)
+    good = np.concatenate([sure, doubtful[exact.good]])
+    order = np.argsort(good, kind="stable")
+    both = [
+        pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(tuples.columns, exact.tuples.columns, strict=True)
+    ]
+    bad = [(int(doubtful[row]), why) for row, why in exact.bad]
+    return Decoded(record_batch(both, arrow_schema(schema), len(good)), good[order], bad)
 
 
 def decode_exactly(values: pa.BinaryArray, schema: Schema) -> Decoded:
