@@ -1,7 +1,8 @@
 """The window engine. Compiled kernels are kept between runs, in a folder named after their sources.
 
-numba notices a change in the file of a kernel, not one in a file that the kernel calls into: with one folder for each state of
-the sources, what runs is always what stands here. Where the installed package cannot be written, the user's cache serves.
+numba notices a change in the file of a kernel, not one in a file that the kernel calls into: with one folder for each
+state of the sources, what runs is always what stands here. Where the installed package cannot be written, the user's
+cache serves.
 """
 
 import hashlib

@@ -89,7 +89,7 @@ class AggregateOperator:
         return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
-        """Slots for this batch's tuples. What leaves in a batch stays readable in it: its slots are free for the next."""
+        """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
         if not self._program.holding:
             state.reserve_rows(count)
             return np.arange(count)
@@ -133,11 +133,12 @@ class AggregateOperator:
         width = self._program.summary
         results = contents.Results(
             np.zeros(firings, contents.RESULT), np.zeros((firings, width), np.int64),
-            np.zeros(len(events) if self._program.listing else 0, np.int64), np.empty(len(events) + state.top, np.int32),
-            np.zeros(3, np.int64),
+            np.zeros(len(events) if self._program.listing else 0, np.int64),
+            np.empty(len(events) + state.top, np.int32), np.zeros(3, np.int64),
         )  # fmt: skip
         kernel = contents.Contents(
-            self._program.layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack, state.ends,
+            self._program.layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack,
+            state.ends,
             self._program.clause.sliding, self._program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
         start = 0

@@ -53,7 +53,7 @@ def function(call: AggregateCall) -> Function:
     return FUNCTIONS[call.function](call)
 
 
-def _count(call: AggregateCall) -> Function:
+def _count(_: AggregateCall) -> Function:
     return Function(None, None, None, lambda found, _: pa.array(found.size.astype(np.int64)))
 
 
@@ -147,7 +147,7 @@ def _truncated_mean(found: Found, word: int) -> pa.Array:
 
 @kernel
 def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) -> None:
-    """Divides 128-bit sums by counts below 2**31, toward zero (A20): long division in 32-bit digits of the magnitude."""
+    """Divides 128-bit sums by counts below 2**31, toward zero (A20): long division, in digits of 32 bits."""
     for row in range(len(sizes)):
         high, low = np.uint64(sums[row, word]), np.uint64(sums[row, word + 1])
         negative = sums[row, word] < 0

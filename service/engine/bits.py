@@ -1,29 +1,33 @@
 """Reading a word as the float64 whose bits it holds, and the other way round, without a detour through memory."""
 
+# numba hands its own objects to these functions, for which it has no types.
+# ruff: noqa: ANN401
+
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+if TYPE_CHECKING:
 
-@intrinsic  # type: ignore[untyped-decorator]
-def as_real(typingctx: Any, word: Any) -> Any:  # noqa: ARG001
-    """The float64 with the bits of an int64."""
+    def as_real(word: int) -> float:
+        """The float64 with the bits of an int64."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        return builder.bitcast(args[0], ir.DoubleType())
+    def as_word(real: float) -> int:
+        """The int64 with the bits of a float64."""
 
-    return types.float64(types.int64), generate
+else:
 
+    def _same_bits(source: Any, target: Any, llvm: ir.Type) -> Callable[..., Any]:
+        @intrinsic
+        def cast(typing: Any, value: Any) -> Any:  # noqa: ARG001
+            return target(source), lambda context, builder, signature, arguments: builder.bitcast(arguments[0], llvm)  # noqa: ARG005
 
-@intrinsic  # type: ignore[untyped-decorator]
-def as_word(typingctx: Any, real: Any) -> Any:  # noqa: ARG001
-    """The int64 with the bits of a float64."""
+        return cast
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+    as_real = _same_bits(types.int64, types.float64, ir.DoubleType())
+    as_word = _same_bits(types.float64, types.int64, ir.IntType(64))

@@ -25,7 +25,7 @@ def _doubled(count: int, kept: int) -> bool:
 
 
 def _forget_partitions(state: AggregateState) -> None:
-    """Keeps the partitions that hold tuples and those with a counter or a reference, which outlive their tuples (S7)."""
+    """Keeps the partitions that hold tuples, and those with a counter or reference, which outlive tuples (S7)."""
     parts = state.partitions[: state.keys.count]
     kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
     renamed = state.keys.keep(kept)
@@ -65,7 +65,7 @@ def _rename_pairs(state: AggregateState, kept: np.ndarray, partitions: np.ndarra
 
 
 def _forget_strings(state: AggregateState, columns: np.ndarray, words: np.ndarray) -> None:
-    """Keeps the texts of stored tuples and of summaries. What a free slot or an empty cell names is kept once too often."""
+    """Keeps the texts of stored tuples and of summaries, and for a while those of free slots and empty cells."""
     tables = ((state.words[: state.top], columns), (state.stack[: state.top], words), (state.back, words))
     codes = np.concatenate([table[:, which].reshape(-1) for table, which in tables])
     renamed = state.strings.keep(codes[(codes >= 0) & (codes < state.strings.count)])

@@ -1,10 +1,11 @@
 """What stands in each window now, and its summary, at a constant cost per window event.
 
 The content of a window partition is split by `group_by` into cells; without it the partition is its only cell. A cell's
-summary is kept as two stacks: every tuple of the front carries the summary of itself and all younger ones of the front, the
-back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never drifts and
-NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1) amortised).
-A tuple that leaves from the middle makes its cell stale, and the next firing builds the front anew, O(content).
+summary is kept as two stacks: every tuple of the front carries the summary of itself and all younger ones of the front,
+the back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never
+drifts and NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1)
+amortised). A tuple that leaves from the middle makes its cell stale, and the next firing builds the front anew,
+O(content).
 """
 
 from __future__ import annotations

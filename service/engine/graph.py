@@ -1,6 +1,6 @@
 """The operators of one pipeline as one pure function over batches: `feed(state, inputs, clock)`.
 
-No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend on how the events were cut into batches.
+No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend on how events were cut into batches.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -91,7 +92,7 @@ class Graph:
         if ends[-1] != len(data):
             msg = "the saved state belongs to another pipeline, or is damaged"
             raise StateError(msg)
-        head, *parts = (data[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True))
+        head, *parts = (data[start:end] for start, end in pairwise(ends))
         saved, names = load(head), list(self._partitions)
         columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
         state = GraphState(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,16 +43,16 @@ class Items:
 
     def only(self, kept: np.ndarray) -> Items:
         """The items for which `kept` is true."""
-        columns = (self.event, self.at, self.kind, self.source, self.key)
-        tuples = self.tuples.filter(pa.array(kept[self.kind == TUPLE]))
-        return Items(*(column[kept] for column in columns), self.keys, tuples)
+        return self._each(lambda column: column[kept], self.tuples.filter(pa.array(kept[self.kind == TUPLE])))
 
     def first(self, count: int) -> Items:
         """The first `count` items."""
-        columns = (self.event, self.at, self.kind, self.source, self.key)
         rows = int(np.count_nonzero(self.kind[:count] == TUPLE))
-        return Items(*(column[:count] for column in columns), self.keys, self.tuples.slice(0, rows))
+        return self._each(lambda column: column[:count], self.tuples.slice(0, rows))
 
     def with_tuples(self, tuples: pa.RecordBatch) -> Items:
         """The same items with other attributes, row for row."""
-        return Items(self.event, self.at, self.kind, self.source, self.key, self.keys, tuples)
+        return self._each(lambda column: column, tuples)
+
+    def _each(self, of: Callable[[np.ndarray], np.ndarray], tuples: pa.RecordBatch) -> Items:
+        return Items(of(self.event), of(self.at), of(self.kind), of(self.source), of(self.key), self.keys, tuples)

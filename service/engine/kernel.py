@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 from numba import njit
 
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def kernel(function: Function) -> Function:
     """Compiles a function that Python calls."""
-    return njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
+    return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def inlined(function: Function) -> Function:
     """Compiles a function that only kernels call, into them."""
-    return njit(cache=True, nogil=True, _nrt=False, inline="always")(function)  # type: ignore[no-any-return]
+    return njit(**OPTIONS, inline="always")(function)  # type: ignore[no-any-return]

@@ -1,6 +1,7 @@
 """Key bytes: the one documented form in which the values of a key travel, as Kafka key, for routing and for sorting.
 
-One string attribute: its UTF-8 bytes. One attribute of another type: its JSON text. Several: the JSON array, without spaces.
+One string attribute: its UTF-8 bytes. One attribute of another type: its JSON text. Several: the JSON array, without
+spaces.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 def key_codes(columns: Sequence[pa.Array], table: Strings) -> np.ndarray:
     """The code in `table` of the key of each row."""
     if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
-        return table.intern_arrow(_texts(columns[0].dictionary))[columns[0].indices.to_numpy()]
+        codes: np.ndarray = table.intern_arrow(_texts(columns[0].dictionary))[columns[0].indices.to_numpy()]
+        return codes
     return table.intern_arrow(key_bytes(columns))
 
 

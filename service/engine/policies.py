@@ -21,9 +21,9 @@ class Policy(NamedTuple):
 
     kind: int
     size: int
-    real: float
-    floating: bool
-    column: int
+    real: float = 0.0
+    floating: bool = False
+    column: int = 0
 
 
 class Clause(NamedTuple):
@@ -42,7 +42,7 @@ class Clause(NamedTuple):
 def clause(window: Window, columns: dict[str, int], *, incomplete: bool) -> Clause:
     """The clause of a window; `columns` says in which column of the rows an attribute of a delta is."""
     if isinstance(window, Tumbling):
-        eviction, trigger = policy(window.eviction, columns), Policy(NONE, 0, 0.0, False, 0)
+        eviction, trigger = policy(window.eviction, columns), Policy(NONE, 0)
         ticking = window.eviction
     else:
         eviction, trigger = policy(window.eviction, columns), policy(window.trigger, columns)
@@ -54,15 +54,15 @@ def clause(window: Window, columns: dict[str, int], *, incomplete: bool) -> Clau
 def policy(of: Count | Time | Delta | Punct, columns: dict[str, int]) -> Policy:
     match of:
         case Count(size):
-            return Policy(COUNT, size, 0.0, False, 0)
+            return Policy(COUNT, size)
         case Time(nanoseconds):
-            return Policy(TIME, nanoseconds, 0.0, False, 0)
+            return Policy(TIME, nanoseconds)
         case Delta(attribute, size) if isinstance(size, float):
-            return Policy(DELTA, 0, size, True, columns[attribute])
+            return Policy(DELTA, 0, size, floating=True, column=columns[attribute])
         case Delta(attribute, size):
-            return Policy(DELTA, int(size), 0.0, False, columns[attribute])
+            return Policy(DELTA, int(size), column=columns[attribute])
         case Punct():
-            return Policy(PUNCT, 0, 0.0, False, 0)
+            return Policy(PUNCT, 0)
 
 
 def deltas(window: Window) -> list[str]:
@@ -79,4 +79,4 @@ def exceeds(policy: Policy, new: int, reference: int) -> bool:
     """
     if policy.floating:
         return as_real(new) >= as_real(reference) and as_real(new) - as_real(reference) > policy.real
-    return new > reference and np.uint64(new) - np.uint64(reference) > np.uint64(policy.size)
+    return new > reference and bool(np.uint64(new) - np.uint64(reference) > np.uint64(policy.size))

@@ -95,9 +95,11 @@ def _part(place: int, columns: int, spec: Aggregate) -> str:
 
 
 def _summary(function_: Function, where: dict[Expression, int]) -> tuple[int, int, int]:
-    assert function_.code is not None
-    assert function_.value is not None
-    return function_.code, where[function_.value], where[function_.companion or function_.value]
+    code, value = function_.code, function_.value
+    if code is None or value is None:
+        msg = "a function with a summary has a code and a value"
+        raise TypeError(msg)
+    return code, where[value], where[function_.companion or value]
 
 
 def _arguments(functions: list[Function], where: dict[Expression, int], layout: summaries.Layout) -> list[int]:

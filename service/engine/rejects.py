@@ -40,12 +40,15 @@ def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
     some = [part for part in parts if part is not None and len(part)]
     if not some:
         return {}
-    columns = (np.concatenate([getattr(part, name) for part in some]) for name in ("event", "at", "kind", "source"))
+    event, at, kind, source = (
+        np.concatenate([getattr(part, name) for part in some]) for name in ("event", "at", "kind", "source")
+    )
     tuples = pa.Table.from_batches([part.tuples for part in some]).combine_chunks().to_batches()[0]
-    return {REJECTS: Items(*columns, np.full(tuples.num_rows, -1, np.int32), pa.array([], pa.binary()), tuples)}
+    key = np.full(tuples.num_rows, -1, np.int32)
+    return {REJECTS: Items(event, at, kind, source, key, pa.array([], pa.binary()), tuples)}
 
 
 def _rejects(items: Items, operator: str, reasons: list[str]) -> Items:
     texts = [orjson.dumps(row, default=str).decode() for row in items.tuples.to_pylist()]
     tuples = pa.record_batch([[operator] * len(texts), reasons, texts], schema=SCHEMA)
-    return Items(items.event, items.at, items.kind, items.source, items.key, items.keys, tuples)
+    return items.with_tuples(tuples)

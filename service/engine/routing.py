@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.pipeline.expressions import Attribute, Expression
+from service.pipeline.expressions import AggregateCall, Attribute, Expression
 from service.pipeline.spec import Aggregate, Map, Operator, Pipeline, Punct
 
 Keys = tuple[Expression, ...]
@@ -11,12 +11,12 @@ Keys = tuple[Expression, ...]
 def spread_by(pipeline: Pipeline) -> dict[str, Keys] | None:
     """The expressions by which each input stream's tuples are spread; None where everything must be in one bucket.
 
-    Tuples that meet in a window partition of any operator must agree in these expressions. An aggregate's partitions meet
-    nobody else, so its `partition_by` serves; behind another operator it must say the same in terms of the input stream.
+    Tuples that meet in a window partition of any operator must agree in these expressions. An aggregate's partitions
+    meet nobody else, so its `partition_by` serves; behind another operator it must say the same of the input stream.
     """
     keys: dict[str, Keys] = {}
     for stream in pipeline.inputs:
-        wanted = [_wanted(pipeline, operator, stream.name) for operator in _readers(pipeline, stream.name)]
+        wanted = [_wanted(pipeline, operator) for operator in _readers(pipeline, stream.name)]
         needed = {key for found in wanted for key in found}
         if len(needed) > 1 or () in needed:
             return None
@@ -24,10 +24,10 @@ def spread_by(pipeline: Pipeline) -> dict[str, Keys] | None:
     return keys
 
 
-def _wanted(pipeline: Pipeline, operator: Operator, stream: str, *, made: bool = False) -> set[Keys]:
-    """What `operator` and all behind it want the tuples of `stream`, which it reads, to be spread by.
+def _wanted(pipeline: Pipeline, operator: Operator, *, made: bool = False) -> set[Keys]:
+    """What `operator` and all behind it want the tuples that it reads to be spread by.
 
-    `made`: a windowed operator writes the stream. Each of its marks closes what all keys have sent, so a punct() window
+    `made`: a windowed operator is before it. Each of its marks closes what all keys have sent, so a punct() window
     behind it must see them all.
     """
     windowed = isinstance(operator, Aggregate)
@@ -35,7 +35,7 @@ def _wanted(pipeline: Pipeline, operator: Operator, stream: str, *, made: bool =
         _through(operator, output.stream, key)
         for output in operator.outputs
         for reader in _readers(pipeline, output.stream)
-        for key in _wanted(pipeline, reader, output.stream, made=made or windowed)
+        for key in _wanted(pipeline, reader, made=made or windowed)
     }
     if not isinstance(operator, Aggregate):
         return behind
@@ -45,7 +45,8 @@ def _wanted(pipeline: Pipeline, operator: Operator, stream: str, *, made: bool =
 def _through(operator: Operator, stream: str, key: Keys) -> Keys:
     """A key over the attributes of an output, over those of the operator's input; () where that cannot be said.
 
-    An attribute of an aggregate's output can be traced where it is a partition attribute, which all of its tuples share.
+    An attribute of an aggregate's output can be traced where it is a partition attribute, which all of its tuples
+    share.
     """
     attributes = dict(next(output.attributes for output in operator.outputs if output.stream == stream))
     traced = tuple(_source(operator, attributes[e.name]) for e in key if isinstance(e, Attribute))
@@ -55,9 +56,11 @@ def _through(operator: Operator, stream: str, key: Keys) -> Keys:
 def _source(operator: Operator, expression: Expression) -> Expression | None:
     if isinstance(operator, Map):
         return expression
-    arguments = getattr(expression, "arguments", ())
-    if len(arguments) == 1 and getattr(expression, "function", "") in ("First", "Last", "Any", "Min", "Max"):
-        return arguments[0] if arguments[0] in operator.partition_by else None
+    match expression:
+        case AggregateCall(("First" | "Last" | "Any" | "Min" | "Max"), (argument,)) if (
+            argument in operator.partition_by
+        ):
+            return argument
     return None
 
 

@@ -23,8 +23,8 @@ STRINGS = ("keys", "groups", "pairs", "strings")
 class AggregateState:
     """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
 
-    `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per summary) and `sources` (one per 64
-    topic partitions).
+    `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per summary) and `sources` (one
+    for 64 topic partitions).
     """
 
     def __init__(self, widths: Mapping[str, int]) -> None:

@@ -1,7 +1,7 @@
 """Interned byte strings, so that a kernel sees a number where a user sees a text, a list or a key.
 
-An open-addressing hash table over one growing byte buffer. Codes count from 0 in order of first sight. Interning costs one
-hash and one comparison per value and makes no Python object.
+An open-addressing hash table over one growing byte buffer. Codes count from 0 in order of first sight. Interning costs
+one hash and one comparison per value and makes no Python object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Text(NamedTuple):
 
 
 @inlined
-def _hash(data: np.ndarray, start: int, stop: int) -> int:
+def _hash(data: np.ndarray, start: int, stop: int) -> np.int64:
     value = np.uint64(14695981039346656037)
     for i in range(start, stop):
         value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
@@ -35,7 +35,7 @@ def _hash(data: np.ndarray, start: int, stop: int) -> int:
 
 @inlined
 def _equal(left: np.ndarray, start: int, stop: int, right: np.ndarray, at: int) -> bool:
-    for i in range(stop - start):
+    for i in range(stop - start):  # noqa: SIM110  numba has no all()
         if left[start + i] != right[at + i]:
             return False
     return True
@@ -48,8 +48,8 @@ def less(text: Text, left: int, right: int) -> bool:
     n, m = text.offsets[left + 1] - a, text.offsets[right + 1] - b
     for i in range(min(n, m)):
         if text.data[a + i] != text.data[b + i]:
-            return text.data[a + i] < text.data[b + i]
-    return n < m
+            return bool(text.data[a + i] < text.data[b + i])
+    return bool(n < m)
 
 
 @kernel
@@ -65,7 +65,16 @@ def _place(hashes: np.ndarray, slots: np.ndarray, count: int) -> None:
 
 
 @kernel
-def _intern(values, starts, data, offsets, hashes, slots, count, codes):  # type: ignore[no-untyped-def]
+def _intern(
+    values: np.ndarray,
+    starts: np.ndarray,
+    data: np.ndarray,
+    offsets: np.ndarray,
+    hashes: np.ndarray,
+    slots: np.ndarray,
+    count: int,
+    codes: np.ndarray,
+) -> int:
     mask = len(slots) - 1
     for row in range(len(codes)):
         start, stop = starts[row], starts[row + 1]
@@ -120,15 +129,14 @@ class Strings:
         """The codes of the byte strings `values[starts[i]:starts[i + 1]]`, new ones where not seen before."""
         codes = np.empty(len(starts) - 1, np.int64)
         self._reserve(len(codes), int(starts[-1] - starts[0]))
-        self.count = int(
-            _intern(values, starts, self._data, self._offsets, self._hashes, self._slots, self.count, codes)
-        )
+        self.count = _intern(values, starts, self._data, self._offsets, self._hashes, self._slots, self.count, codes)
         return codes
 
     def intern_arrow(self, array: pa.Array) -> np.ndarray:
         """The codes of a string or binary array, dictionary-encoded or not. Nulls count as empty."""
         if pa.types.is_dictionary(array.type):
-            return self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
+            codes: np.ndarray = self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
+            return codes
         return self.intern(*_buffers(array))
 
     def take(self, codes: np.ndarray) -> pa.BinaryArray:

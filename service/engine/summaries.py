@@ -1,7 +1,8 @@
 """What an aggregate keeps of tuples: a summary of a few words, and how two summaries make one.
 
-Every aggregate has the same shape: `lift` makes the summary of one tuple, `combine` that of two neighbouring stretches (it is
-associative; the left one is older), and aggregates.py makes the result of it. So a window of any kind needs nothing else.
+Every aggregate has the same shape: `lift` makes the summary of one tuple, `combine` that of two neighbouring stretches
+(it is associative; the left one is older), and aggregates.py makes the result of it. A window of any kind needs no
+more.
 
 code             words of a summary                     of
 SUM_INT          sum                                    int64; wraps as SPL's does (7.3)
@@ -10,7 +11,7 @@ SUM_WIDE         high and low half of a 128-bit sum     int64, for Average (A20)
 OLDEST, YOUNGEST word                                   First; Last and Any
 LEAST, GREATEST  value, companion                       int64, timestamp, boolean; ties to the older (7.3)
 ... _TEXT        value, companion                       strings, by their bytes
-... _FLOAT       first value and companion, best and companion     float64: a first NaN stays, later ones are ignored (A16)
+... _FLOAT       first and best value, with companions  float64: a first NaN stays, later ones are ignored (A16)
 """
 
 from __future__ import annotations
@@ -69,35 +70,35 @@ def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> 
 
 @inlined
 def combine(
-    of: Layout, text: Text, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int
+    of: Layout, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
-    """The summaries of the stretch `older[l]` followed by `younger[r]`; `into[d]` may be either of them."""
+    """The summaries of the stretch `older[left]` followed by `younger[right]`; `into[d]` may be either of them."""
     for a in range(len(of)):
         code, o = of[a].code, of[a].word
         if code == SUM_INT:
-            into[d, o] = older[l, o] + younger[r, o]
+            into[d, o] = older[left, o] + younger[right, o]
         elif code == SUM_FLOAT:
-            x, y = as_real(older[l, o]), as_real(younger[r, o])
+            x, y = as_real(older[left, o]), as_real(younger[right, o])
             total = x + y
             part = total - x
             lost = (x - (total - part)) + (y - part)  # two-sum: what `total` lacks, exactly
-            into[d, o + 1] = as_word(as_real(older[l, o + 1]) + as_real(younger[r, o + 1]) + lost)
+            into[d, o + 1] = as_word(as_real(older[left, o + 1]) + as_real(younger[right, o + 1]) + lost)
             into[d, o] = as_word(total)
         elif code == SUM_WIDE:
-            low = np.uint64(older[l, o + 1]) + np.uint64(younger[r, o + 1])
-            carry = 1 if low < np.uint64(older[l, o + 1]) else 0
-            into[d, o] = older[l, o] + younger[r, o] + carry
+            low = np.uint64(older[left, o + 1]) + np.uint64(younger[right, o + 1])
+            carry = 1 if low < np.uint64(older[left, o + 1]) else 0
+            into[d, o] = older[left, o] + younger[right, o] + carry
             into[d, o + 1] = np.int64(low)
         elif code == OLDEST:
-            into[d, o] = older[l, o]
+            into[d, o] = older[left, o]
         elif code == YOUNGEST:
-            into[d, o] = younger[r, o]
+            into[d, o] = younger[right, o]
         elif code >= LEAST_FLOAT:
-            _combine_reals(code, o, older, l, younger, r, into, d)
-        elif _better(code, text, younger[r, o], older[l, o]):
-            into[d, o], into[d, o + 1] = younger[r, o], younger[r, o + 1]
+            _combine_reals(code, o, older, left, younger, right, into, d)
+        elif _better(code, text, younger[right, o], older[left, o]):
+            into[d, o], into[d, o + 1] = younger[right, o], younger[right, o + 1]
         else:
-            into[d, o], into[d, o + 1] = older[l, o], older[l, o + 1]
+            into[d, o], into[d, o + 1] = older[left, o], older[left, o + 1]
 
 
 @inlined
@@ -106,18 +107,18 @@ def _better(code: int, text: Text, new: int, old: int) -> bool:
         return new < old
     if code == GREATEST:
         return new > old
-    return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)  # type: ignore[no-any-return]
+    return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)
 
 
 @inlined
 def _combine_reals(
-    code: int, o: int, older: np.ndarray, l: int, younger: np.ndarray, r: int, into: np.ndarray, d: int
+    code: int, o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
     """The first value stays the older one's; the best is a number where there is one."""
-    old, new = as_real(older[l, o + 2]), as_real(younger[r, o + 2])
+    old, new = as_real(older[left, o + 2]), as_real(younger[right, o + 2])
     if np.isnan(old) or (new < old if code == LEAST_FLOAT else new > old):
-        best, companion = younger[r, o + 2], younger[r, o + 3]
+        best, companion = younger[right, o + 2], younger[right, o + 3]
     else:
-        best, companion = older[l, o + 2], older[l, o + 3]
-    into[d, o], into[d, o + 1] = older[l, o], older[l, o + 1]
+        best, companion = older[left, o + 2], older[left, o + 3]
+    into[d, o], into[d, o + 1] = older[left, o], older[left, o + 1]
     into[d, o + 2], into[d, o + 3] = best, companion

@@ -9,7 +9,7 @@ from service.engine.clock import Clock
 from service.engine.graph import Graph
 from service.engine.items import TUPLE, Items
 from service.pipeline.expressions import AggregateCall, Attribute
-from service.pipeline.spec import Aggregate, Count, Output, Pipeline, Settings, Sliding, Stream
+from service.pipeline.spec import Aggregate, Count, Output, Pipeline, Properties, Settings, Sliding, Stream
 from service.pipeline.types import INT64, STRING
 
 
@@ -22,7 +22,7 @@ def main() -> None:
         "warm",
         {"in": Stream("in", schema), "out": Stream("out", tuple((name, e.type) for name, e in outputs))},
         (Aggregate("warm", "in", Sliding(Count(1), Count(1), partitioned=True), (Output("out", outputs),), (key,)),),
-        Settings({}),
+        Settings(Properties()),
     )
     graph = Graph(pipeline, {"in": 1})
     one, number = np.zeros(1, np.int64), np.zeros(1, np.int32)

@@ -1,10 +1,12 @@
 """When tuples enter and leave a window and when it fires: SPL's window events, for every policy (reference 3 and 4).
 
 The kernel walks the items of a batch in order, and the ticks of the operator's timer between them, and writes down what
-happens to each partition: a tuple is inserted (INSERT), evicted (EVICT), the content is handed to the operator (FIRE), all
-of it leaves (CLEAR). It knows nothing of aggregates; whoever reads these events (contents.py) knows nothing of policies.
+happens to each partition: a tuple is inserted (INSERT), evicted (EVICT), the content is handed to the operator (FIRE),
+all of it leaves (CLEAR). It knows nothing of aggregates; who reads these events (contents.py) knows nothing of
+policies.
 
-A partition is stored while it holds tuples. What S7 keeps beyond that, its fullness, counter and reference, stays in its row.
+A partition is stored while it holds tuples. What S7 keeps beyond that, its fullness, counter and reference, stays in
+its record.
 """
 
 from __future__ import annotations
@@ -192,9 +194,14 @@ def _tick(w: Window, at: int) -> None:
             if w.partitions[p].size:
                 _trigger(w, p, at, TIMER)
         p = following
-    if w.clause.sliding and w.scalars[FIRST] == NOBODY:  # S14, A5
-        if w.clause.incomplete or (not w.clause.partitioned and w.partitions[0].full):
-            _fire(w, NOBODY, at, TIMER, LONE)
+    if w.clause.sliding and w.scalars[FIRST] == NOBODY and _had_been_full(w):  # S14
+        _fire(w, NOBODY, at, TIMER, LONE)
+
+
+@inlined
+def _had_been_full(w: Window) -> bool:
+    """Whether a window that stores nothing may speak: always, or once it was full (A5)."""
+    return w.clause.incomplete or (not w.clause.partitioned and bool(w.partitions[0].full))
 
 
 @inlined

@@ -18,13 +18,13 @@ def to_words(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
     """The words of an array without nulls."""
     match type_.kind:
         case Kind.FLOAT64:
-            return array.to_numpy(zero_copy_only=False).view(np.int64)
+            return np.asarray(array.to_numpy(zero_copy_only=False)).view(np.int64)
         case Kind.STRING:
             return strings.intern_arrow(array)
         case Kind.LIST:
             return _list_codes(array, type_, strings)
         case _:
-            return pc.cast(array, pa.int64()).to_numpy(zero_copy_only=False)
+            return np.asarray(pc.cast(array, pa.int64()).to_numpy(zero_copy_only=False))
 
 
 def from_words(words: np.ndarray, type_: Type, strings: Strings) -> pa.Array:
@@ -44,15 +44,20 @@ def from_words(words: np.ndarray, type_: Type, strings: Strings) -> pa.Array:
 
 def _list_codes(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
     """A list is interned as the bytes of its elements' words."""
-    assert type_.element is not None
-    elements = to_words(array.values, type_.element, strings)
+    elements = to_words(array.values, _element(type_), strings)
     starts = array.offsets.to_numpy().astype(np.int64) * 8
     return strings.intern(np.ascontiguousarray(elements).view(np.uint8), starts)
 
 
 def _lists(values: pa.BinaryArray, type_: Type, strings: Strings) -> pa.Array:
-    assert type_.element is not None
     _, starts, data = values.buffers()
     offsets = np.frombuffer(starts, np.int32) // 8
     words = np.frombuffer(data or b"", np.int64)
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), from_words(words, type_.element, strings))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), from_words(words, _element(type_), strings))
+
+
+def _element(type_: Type) -> Type:
+    if type_.element is None:
+        msg = f"{type_} is no list"
+        raise TypeError(msg)
+    return type_.element
