@@ -6,6 +6,7 @@ spaces.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,10 +58,19 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """Python values that JSON can show; a timestamp as its ISO text."""
+    """Python values that JSON can show; a timestamp as its ISO text, what is not finite as a word."""
+    if pa.types.is_floating(column.type):
+        return [_real(value) for value in column.to_pylist()]
     if pa.types.is_timestamp(column.type):
         return [_iso(text) for text in pc.strftime(column, "%Y-%m-%dT%H:%M:%S").to_pylist()]
     return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def _real(value: float) -> float | str:
+    """Equal keys for equal values: there is one zero, and one NaN."""
+    if math.isfinite(value):
+        return value + 0.0  # -0.0 + 0.0 is 0.0
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _iso(text: str) -> str:

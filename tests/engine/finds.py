@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 Case = dict[str, Any]
@@ -19,5 +20,17 @@ FINDS = [
         {"window": "sliding, delta(x, 0), partitioned", "partition_by": ["k"], "output": {"n": "Count()"}},
         {"tuple": {"k": "a", "x": 0}},
         {"tuple": {"k": "b", "x": 1}},
+    ),
+    find(
+        "NaN and both infinities were one group",
+        {"window": "tumbling, punct()", "group_by": ["f"], "output": {"f": "Last(f)", "n": "Count()"}},
+        *({"tuple": {"f": f}} for f in (math.nan, 1.0, math.nan, math.inf, -math.inf)),
+        {"punct": "window"},
+    ),
+    find(
+        "zero and negative zero were two partitions",
+        {"window": "tumbling, count(2), partitioned", "partition_by": ["f", "k"], "output": {"n": "Count()"}},
+        {"tuple": {"f": 0.0, "k": "a"}},
+        {"tuple": {"f": -0.0, "k": "a"}},
     ),
 ]

@@ -6,7 +6,6 @@ events have the format of the conformance vectors; an event may add a `topic_par
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+import orjson
 
 Value = Any
 Tuple = dict[str, Value]
@@ -371,7 +372,7 @@ class Aggregate:
         return row
 
     def key(self, values: Tuple) -> Key:
-        return tuple(values[a] for a in self.partition_by)
+        return identity(values, self.partition_by)
 
 
 class Operator:
@@ -481,13 +482,23 @@ def key_bytes(key: Key) -> bytes:
     """In this order partitions fire together: one string as it is, else as JSON."""
     if len(key) == 1 and isinstance(key[0], str):
         return key[0].encode()
-    value = plain(key[0]) if len(key) == 1 else [plain(v) for v in key]
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    values = [word(plain(v)) for v in key]
+    value = values[0] if len(values) == 1 else values
+    return orjson.dumps(value)
+
+
+def word(value: Value) -> Value:
+    """In a key what is not finite is a word, and -0.0 is 0.0."""
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return value + 0.0 if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def identity(values: Tuple, attributes: list[str]) -> Key:
-    """Equal for tuples of one group. A NaN equals nothing, itself included (A9)."""
-    return tuple(object() if values[a] != values[a] else values[a] for a in attributes)
+    """Equal for tuples of one partition or group: there is one NaN (unlike A9), and one zero."""
+    return tuple(math.nan if values[a] != values[a] else values[a] for a in attributes)
 
 
 class Timestamp(int):

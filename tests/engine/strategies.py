@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ CALLS = [
     *(f"{function}({v})" for function in ("First", "Last", "Any", "Collect") for v in "ifstbk"),
 ]  # fmt: skip
 
-keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"]])
+keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"], ["f"], ["f", "k"]])
 groups = st.sampled_from([[], [], ["g"], ["b"], ["g", "n"], ["f"]])
 counts = st.integers(0, 5).map("count({})".format)
 times = st.sampled_from(["0.5", "1", "1.5", "2", "7.25"]).map("time({})".format)
@@ -69,31 +71,49 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-tuples = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()})
-contents = st.one_of(
-    *[tuples.map(lambda values: {"tuple": values})] * 8,
-    st.just({"punct": "window"}),
-    st.just({"punct": "window"}),
-    st.just({}),
-    st.just({"punct": "final"}),
-)
+marks = ["window"] * 8 + [None] * 4 + ["final"]
+sources = st.sampled_from([0, 0, 0, 1, 2])
 steps = st.sampled_from([0, 0, 0, 1, 2, 4, 7, 30, 120])
+lengths = st.sampled_from([3, 6, 12, 25, 40])
+
+
+def tuples(names: AbstractSet[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({name: st.sampled_from(VALUES[name]) for name in sorted(names)})
 
 
 @st.composite
-def events(draw: st.DrawFn) -> list[dict[str, Any]]:
+def contents(draw: st.DrawFn, names: AbstractSet[str]) -> dict[str, Any]:
+    """Mostly tuples; marks; now and then only the clock moves."""
+    if draw(st.integers(0, 7)):
+        return {"tuple": draw(tuples(names))}
+    mark = draw(st.sampled_from(marks))
+    return {"punct": mark} if mark else {}
+
+
+@st.composite
+def events(draw: st.DrawFn, names: AbstractSet[str] = frozenset(SCHEMA)) -> list[dict[str, Any]]:
     """Steps of the clock are quarters of a second, so that timers fall due at events, and tuples expire at them."""
     quarters = draw(st.sampled_from([0, 0, 3, -30]))
+    length = draw(lengths)
     found = []
-    for content, step, source in draw(st.lists(st.tuples(contents, steps, st.integers(0, 2)), max_size=40)):
-        quarters += step
-        found.append({"at": quarters / 4, **content, "topic_partition": source})
+    for _ in range(length):
+        quarters += draw(steps)
+        found.append({"at": quarters / 4, **draw(contents(names)), "topic_partition": draw(sources)})
     return found
+
+
+def read_by(operator: dict[str, Any]) -> set[str]:
+    """The attributes that an operator reads."""
+    words = re.findall(r"\b[a-z]\b", " ".join([operator["window"], *operator["output"].values()]))
+    return {*words, *operator["partition_by"], *operator["group_by"]}
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    return {"operator": draw(operators()), "input": draw(events())}
+    operator = draw(operators())
+    names = read_by(operator)
+    operator["schema"] = {name: SCHEMA[name] for name in sorted(names)}
+    return {"operator": operator, "input": draw(events(names))}
 
 
 cuts = st.lists(st.integers(0, 7), max_size=20)
