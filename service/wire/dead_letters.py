@@ -52,21 +52,24 @@ class DeadLetter:
     headers: Headers = field(default_factory=list)
 
     def record(self, limit: int) -> tuple[bytes | None, bytes | None, Headers]:
-        """Key, value and headers of the record to write, of at most `limit` bytes: the value is cut first, then the
-        key; of headers that leave no room only ours stay.
+        """Key, value and headers of the record to write, of at most `limit` bytes.
+
+        What is too large loses the end of its value, then its own headers, then the end of its key.
         """
-        key, headers = self.key, self._all_headers()
-        if _size(key, None, headers) > limit:
-            headers = self._own_headers()
-            key = _cut(key, limit - _size(None, None, headers))
-        room = limit - _size(key, None, headers)
-        if len(self.value or b"") <= room:
-            return key, self.value, headers
-        headers.append((PREFIX + "truncated", str(len(self.value or b"")).encode()))
+        headers = self._all_headers()
+        if _size(self.key, self.value, headers) <= limit:
+            return self.key, self.value, headers
+        headers = [*headers, self._truncated()]
+        if _size(self.key, None, headers) > limit:
+            headers = [*self._own_headers(), self._truncated()]
+        key = _cut(self.key, limit - _size(None, None, headers))
         return key, _cut(self.value, limit - _size(key, None, headers)), headers
 
     def _all_headers(self) -> Headers:
         return [*((name, value) for name, value in self.headers if name not in OWN), *self._own_headers()]
+
+    def _truncated(self) -> tuple[str, bytes]:
+        return PREFIX + "truncated", str(len(self.value or b"")).encode()
 
     def _own_headers(self) -> Headers:
         values = (self.reason, self.stream, self.topic, self.partition, self.offset, self.timestamp)
