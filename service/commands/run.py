@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from service.ops.logs import configure
 from service.pipeline.load import load
+from service.pipeline.secrets import is_secret
 from service.pipeline.spec import Pipeline
 
 
@@ -24,14 +26,14 @@ def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
 @click.option("--buckets", type=click.IntRange(min=1), help="Slices of keys, of a new checkpoint; else one per core.")
-@click.option("--kafka", multiple=True, metavar="NAME=VALUE", callback=properties, help="A client property, over the file's.")
-@click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Of /metrics and /healthz.")
+@click.option("--kafka", multiple=True, metavar="NAME=VALUE", callback=properties, help="A property of the clients.")
+@click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Where metrics are.")
 @click.option("--no-http", is_flag=True, help="Serve neither.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option("--reset-ledger", is_flag=True, help="Forget what an earlier checkpoint has written, once.")
-def run(
-    file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int, no_http: bool,  # noqa: FBT001
-    master: str, reset_ledger: bool,  # noqa: FBT001
+def run(  # noqa: PLR0917 - click passes them by name
+    file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
+    no_http: bool, master: str, reset_ledger: bool,  # noqa: FBT001 - flags are what they are
 ) -> None:  # fmt: skip
     """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
 
@@ -44,6 +46,7 @@ def run(
     overrides |= {"buckets": buckets} if buckets else {}
     pipeline = load(file, overrides=overrides)
 
+    configure(secrets=(value for name, value in pipeline.settings.kafka.items() if is_secret(name)))
     from service.spark.service import serve  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
 
     click.echo(summary(pipeline))

@@ -1,4 +1,4 @@
-"""Bodies of state as files beside the checkpoint: what would pass through Spark's state store at 45 MB/s passes at once.
+"""Bodies of state as files beside the checkpoint: Spark's state store would carry 45 MB/s of them.
 
 Spark's state holds which version counts; a file is complete before Spark hears of its version, and equal whoever wrote
 it, since a batch that runs again gets equal inputs.

@@ -13,7 +13,8 @@ import pyarrow as pa
 from service.engine.items import FINAL, LONE, TUPLE, WINDOW
 from service.kafka.records import SCHEMA, Records, records
 from service.kafka.report import Counts, Report
-from service.kafka.transactions import DEFAULT_LIMIT, WriterSettings, writer
+from service.kafka.sessions import DEFAULT_LIMIT
+from service.kafka.transactions import WriterSettings, writer
 from service.spark.dead import letters
 from service.spark.merge import merged
 from service.spark.outgoing import MARKED
@@ -134,4 +135,4 @@ def _add(counts: Counts, stream: str, word: str, count: int) -> None:
 
 def _ranges(lengths: np.ndarray) -> np.ndarray:
     """0, 1, ... for each length."""
-    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # type: ignore[no-any-return]

@@ -78,7 +78,7 @@ def _partitions(items: Items, partitions: int) -> np.ndarray:
     keyed = (items.source == MADE) & (items.key >= 0)
     if keyed.any():
         chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]
-    return chosen
+    return chosen  # type: ignore[no-any-return]
 
 
 def _keys(items: Items) -> pa.BinaryArray:

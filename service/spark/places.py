@@ -1,4 +1,4 @@
-"""The place of a record among all records of its batch: port, topic partition and number, as one int64 that sorts so."""
+"""The place of a record among all of its batch: port, topic partition and number, as one int64 that sorts so."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ class Note(NamedTuple):
 class Pulse:
     """Which time may be released; knows neither Spark nor Kafka."""
 
-    def __init__(self, step: int, now: Callable[[], int], ends: Callable[[], Offsets], read: Callable[[], Offsets]) -> None:
+    def __init__(
+        self, step: int, now: Callable[[], int], ends: Callable[[], Offsets], read: Callable[[], Offsets]
+    ) -> None:
         self._step, self._now, self._ends, self._read = step, now, ends, read
         self._notes: deque[Note] = deque(maxlen=NOTES)
         self._noted = 0
@@ -98,11 +100,11 @@ def kafka_offsets(entry: str) -> Offsets:
 PULSE_KEY = "pulse"
 
 
-class At(InputPartition):  # type: ignore[misc]
+class At(InputPartition):
     """The one row per bucket of a batch that the pulse is in."""
 
 
-class PulseReader(DataSourceStreamReader):  # type: ignore[misc]
+class PulseReader(DataSourceStreamReader):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._pulse: Pulse | None = None
@@ -110,14 +112,14 @@ class PulseReader(DataSourceStreamReader):  # type: ignore[misc]
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {PULSE_KEY: 0}
 
-    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: ARG002, N802
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
         self._pulse = self._pulse or _pulse(self._plan)
         return {PULSE_KEY: self._pulse.released(start[PULSE_KEY])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[At]:
         return [At(end[PULSE_KEY])] if end != start else []
 
-    def read(self, partition: At) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = labels(self._plan.buckets)
         time_ = partition.value.to_bytes(8, "big")
         columns = [pa.array(marks, pa.int32()), pa.array([PULSE] * len(marks), pa.int32()), pa.array([time_] * len(marks))]
@@ -140,7 +142,7 @@ def _pulse(plan: Plan) -> Pulse:
 def pulse(plan: Plan) -> type[DataSource]:
     """The data source to register for this plan."""
 
-    class PulseSource(DataSource):  # type: ignore[misc]
+    class PulseSource(DataSource):
         @classmethod
         def name(cls) -> str:
             return "sluice-pulse"
@@ -148,7 +150,7 @@ def pulse(plan: Plan) -> type[DataSource]:
         def schema(self) -> str:
             return ROUTED
 
-        def streamReader(self, schema: StructType) -> PulseReader:  # noqa: ARG002, N802
+        def streamReader(self, schema: StructType) -> PulseReader:  # noqa: N802
             return PulseReader(plan)
 
     return PulseSource

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from service.engine.routing import spread_by
 from service.kafka import ledger, topics
@@ -33,9 +33,10 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     folder = Path(settings.checkpoint or Path("checkpoints", pipeline.name)).absolute()
     buckets = 1 if spread_by(pipeline) is None else settings.buckets
     identity = checkpoint.claim(folder, pipeline.name, _fingerprint(pipeline), buckets, os.cpu_count() or 1)
+    committed, planned = checkpoint.batches(folder)
     if reset_ledger:
-        ledger.forget(settings.kafka, pipeline.name)
-    ledger.verify(settings.kafka, pipeline.name, identity.query, *checkpoint.batches(folder))
+        ledger.reset(settings.kafka, pipeline.name, identity.query, committed)
+    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned)
     streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
     return Plan(
         pipeline, identity.query, str(folder), identity.buckets,

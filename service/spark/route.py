@@ -124,7 +124,7 @@ class Lane:
         """What each bucket gets: its own tuples and all marks."""
         if not len(rows.row):
             return
-        about = {
+        about: dict[str, str | int] = {
             "stream": self._stream.name, "first": self._first, "number": int(rows.number[0]),
             "start": int(rows.stamp[0]), "end": int(rows.stamp[-1]),
         }  # fmt: skip

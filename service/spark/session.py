@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -56,12 +58,23 @@ def session(name: str, master: str, partitions: int, extra: Mapping[str, str] | 
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+        "spark.driver.extraJavaOptions": f"-Xrs -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     }
     builder = SparkSession.builder
     for key, value in (settings | overrides(os.environ) | dict(extra or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _deaf_to_termination():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _deaf_to_termination() -> Iterator[None]:
+    """The JVM starts with SIGTERM ignored, and -Xrs leaves it so: a SIGTERM to the whole group ends us, not the batch."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def overrides(environment: Mapping[str, str]) -> dict[str, str]:

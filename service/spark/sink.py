@@ -13,19 +13,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from service.spark import commit
+from service.spark.commit import commit
 from service.spark.packed import OUTGOING
 from service.spark.plan import Plan
 
 
 @dataclass
-class Packed(WriterCommitMessage):  # type: ignore[misc]
+class Packed(WriterCommitMessage):
     """What one task has to write: what its rows hold, and the rows."""
 
     rows: list[tuple[int, bytes]]
 
 
-class Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class Writer(DataSourceStreamArrowWriter):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
@@ -36,17 +36,17 @@ class Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]
             for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
         ])  # fmt: skip
 
-    def commit(self, messages: list[Packed | None], batchId: int) -> None:  # noqa: N803
-        commit.commit(self._plan, batchId, [row for message in messages if message for row in message.rows])
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        commit(self._plan, batchId, [row for message in messages if isinstance(message, Packed) for row in message.rows])
 
-    def abort(self, messages: list[Packed | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing was written."""
 
 
 def sink(plan: Plan) -> type[DataSource]:
     """The data source to register for this plan. It carries the plan, whose secrets stay out of Spark's options."""
 
-    class Sink(DataSource):  # type: ignore[misc]
+    class Sink(DataSource):
         @classmethod
         def name(cls) -> str:
             return "sluice"
@@ -54,7 +54,7 @@ def sink(plan: Plan) -> type[DataSource]:
         def schema(self) -> str:
             return OUTGOING
 
-        def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:  # noqa: ARG002, FBT001, N802
+        def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:  # noqa: FBT001, N802
             return Writer(plan)
 
     return Sink

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import TUPLE, Items
@@ -25,7 +25,7 @@ from service.spark.plan import Plan
 UNSET = -(2**63)
 
 
-class Stage(StatefulProcessor):  # type: ignore[misc]
+class Stage(StatefulProcessor):
     """Keyed by bucket. It unpacks, calls the engine, stores the state, packs.
 
     Spark's state holds the version of the bucket's state and its clock, `Bodies` the state itself.
@@ -40,7 +40,7 @@ class Stage(StatefulProcessor):  # type: ignore[misc]
         self._bucket_of = {label: bucket for bucket, label in enumerate(labels(plan.buckets))}
         self._head = handle.getValueState("head", "version long, clock long")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ANN401, ARG002, N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: ANN401, N802, N803
         bucket = self._bucket_of[key[0]]
         arrived = list(rows)
         yield from (Row(holds=row.holds, packed=bytes(row.packed)) for row in arrived if row.holds in THROUGH)
@@ -119,8 +119,8 @@ class Part:
     @classmethod
     def of(cls, packed: bytes) -> Part:
         rows, about = unpack(bytes(packed))
-        numbers = (int(about[name]) for name in ("first", "number", "start", "end"))
-        return cls(about["stream"], *numbers, rows)  # type: ignore[arg-type]
+        first, number, start, end = (int(about[name]) for name in ("first", "number", "start", "end"))
+        return cls(about["stream"], first, number, start, end, rows)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class Part:
 
     @property
     def places(self) -> np.ndarray:
-        return self.rows.column(0).to_numpy().astype(np.int64) + self.first
+        return self.rows.column(0).to_numpy().astype(np.int64) + self.first  # type: ignore[no-any-return]
 
 
 def _handled(plan: Plan, parts: list[Part], clock: int) -> tuple[dict[str, Items], np.ndarray]:
@@ -146,12 +146,13 @@ def _handled(plan: Plan, parts: list[Part], clock: int) -> tuple[dict[str, Items
         stop = start + sum(part.rows.num_rows for part in own)
         if stop > start:
             rows = np.argsort(event[start:stop])
-            inputs[stream.name] = _items(own, rows, event[start:stop][rows], at[start:stop][rows], stream.name in plan.keyed)
+            columns = event[start:stop][rows], at[start:stop][rows]
+            inputs[stream.name] = _items(own, rows, *columns, keyed=stream.name in plan.keyed)
         start = stop
     return inputs, places[order]
 
 
-def _items(parts: list[Part], order: np.ndarray, event: np.ndarray, at: np.ndarray, keyed: bool) -> Items:
+def _items(parts: list[Part], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool) -> Items:
     """The rows of a stream's topic partitions in this order."""
     table = pa.Table.from_batches([part.rows for part in parts]).combine_chunks()
     if not np.array_equal(order, np.arange(len(order))):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from service.kafka import errors
 from service.pipeline.errors import SluiceError
@@ -30,16 +30,15 @@ class QueryError(SluiceError):
     exit_code = 6
 
 
-def watch(query: StreamingQuery, seen: Callable[[Progress], None]) -> None:
-    """Returns when SIGTERM or SIGINT has ended the query; raises what made it fail. Hands on each progress report."""
-    with _told_to_end() as told:
-        last = -1
-        while query.isActive and not told.wait(INTERVAL):
-            last = _report(query, last, seen)
-        if query.isActive:
-            _finish_batch(query)
-        query.stop()
-        _report(query, last, seen)
+def watch(query: StreamingQuery, told: threading.Event, seen: Callable[[Progress], None]) -> None:
+    """Returns when the query has ended as it was told to; raises what made it fail. `seen` gets each progress report."""
+    last = -1
+    while query.isActive and not told.wait(INTERVAL):
+        last = _report(query, last, seen)
+    if query.isActive:
+        _finish_batch(query)
+    query.stop()
+    _report(query, last, seen)
     failure = query.exception()
     if failure is not None:
         raise explained(str(failure))
@@ -67,7 +66,8 @@ def _finish_batch(query: StreamingQuery) -> None:
 
 
 @contextmanager
-def _told_to_end() -> Iterator[threading.Event]:
+def told_to_end() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set."""
     told = threading.Event()
     before = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -82,5 +82,5 @@ def explained(failure: str) -> SluiceError:
     found = re.search(r"service\.kafka\.errors\.(\w+): (.*)", failure)
     if found:
         kind = getattr(errors, found[1], QueryError)
-        return kind(found[2])  # type: ignore[no-any-return]
+        return kind(found[2])
     return QueryError(f"a batch failed, and nothing of it is visible; Spark says: {failure}")

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from service.pipeline.load import load_text
+from service.pipeline.spec import Pipeline
+from service.spark.query import prepare, start
+from service.spark.session import session
+from service.wire.marks import HEADER
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    one = session("tests", "local[2]", 1)
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def service(spark: SparkSession, broker: str, tmp_path: Path) -> Service:
+    return Service(spark, broker, tmp_path, f"test-{next(NUMBERS)}")
+
+
+@dataclass
+class Service:
+    """A pipeline with topics of its own; records go in, the query runs until it has read them all, records come out."""
+
+    spark: SparkSession
+    broker: str
+    folder: Path
+    name: str
+    partitions: dict[str, int] = field(default_factory=dict)
+
+    def create(self, stream: str, partitions: int = 1) -> None:
+        """A stream's topic, where the service is not to create it."""
+        self.partitions[stream] = partitions
+        client = AdminClient({"bootstrap.servers": self.broker})
+        (future,) = client.create_topics([NewTopic(self.topic(stream), partitions)]).values()
+        future.result()
+
+    def topic(self, stream: str) -> str:
+        return f"{self.name}.{stream}"
+
+    def pipeline(self, text: str) -> Pipeline:
+        """The pipeline of a file that names no topics: each stream with one gets its own."""
+        file: dict[str, Any] = yaml.safe_load(text)
+        for name, stream in file["streams"].items():
+            file["streams"][name] = {**(stream or {}), "topic": self.topic(name)}
+        file |= {"pipeline": self.name, "kafka": {"bootstrap.servers": self.broker}}
+        file.setdefault("checkpoint", str(self.folder / "checkpoint"))
+        return load_text(yaml.safe_dump(file, sort_keys=False), self.name)
+
+    def send(self, stream: str, records: list[dict[str, Any]]) -> None:
+        """Records as arguments of `Producer.produce`."""
+        producer = Producer({"bootstrap.servers": self.broker, "message.max.bytes": 5_000_000})
+        for record in records:
+            producer.produce(self.topic(stream), **record)
+        assert producer.flush(30) == 0
+
+    def run(self, pipeline: Pipeline, until: Callable[[], bool] = lambda: True) -> None:
+        """Runs until all that is there has been read and `until` holds."""
+        plan = prepare(pipeline)
+        self.spark.conf.set("spark.sql.shuffle.partitions", plan.buckets)
+        query = start(self.spark, plan)
+        try:
+            query.processAllAvailable()
+            while not until():
+                assert query.isActive, query.exception()
+        finally:
+            query.stop()
+
+    def read(self, stream: str) -> list[Message]:
+        """All that is visible in a stream's topic, topic partition by topic partition."""
+        consumer = Consumer({
+            "bootstrap.servers": self.broker, "group.id": "tests", "isolation.level": "read_committed",
+            "enable.partition.eof": True, "enable.auto.commit": False, "fetch.wait.max.ms": 10,
+        })  # fmt: skip
+        found = []
+        for partition in sorted(consumer.list_topics(self.topic(stream), 10).topics[self.topic(stream)].partitions):
+            consumer.assign([TopicPartition(self.topic(stream), partition, 0)])
+            while (message := consumer.poll(10)) is not None and message.error() is None:
+                found.append(message)
+        consumer.close()
+        return found
+
+    def outputs(self, stream: str) -> list[dict[str, Any]]:
+        """As `sluice replay` shows them: {"tuple": ...} or {"punct": ...}."""
+        return [shown(message) for message in self.read(stream)]
+
+
+def shown(message: Message) -> dict[str, Any]:
+    marks = [value.decode() for name, value in message.headers() or () if name == HEADER]
+    return {"punct": marks[0]} if marks else {"tuple": json.loads(message.value())}
