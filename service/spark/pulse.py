@@ -122,7 +122,11 @@ class PulseReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = labels(self._plan.buckets)
         time_ = partition.value.to_bytes(8, "big")
-        columns = [pa.array(marks, pa.int32()), pa.array([PULSE] * len(marks), pa.int32()), pa.array([time_] * len(marks))]
+        columns = [
+            pa.array(marks, pa.int32()),
+            pa.array([PULSE] * len(marks), pa.int32()),
+            pa.array([time_] * len(marks)),
+        ]
         yield pa.RecordBatch.from_arrays(columns, names=["bucket", "holds", "packed"])
 
 
@@ -154,5 +158,3 @@ def pulse(plan: Plan) -> type[DataSource]:
             return PulseReader(plan)
 
     return PulseSource
-
-

@@ -78,7 +78,9 @@ class Lane:
         """One packed row per bucket, and one for the dead letters if there are any."""
         setting = Setting(batch)
         rows = self._usable(batch, setting)
-        packed = [(label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)]
+        packed = [
+            (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
+        ]
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, json.dumps({self._stream.name: _counts(rows)}).encode()))
         if setting:

@@ -36,7 +36,9 @@ def serve(pipeline: Pipeline, master: str, http_port: int | None, *, reset_ledge
             trouble = lambda: None if query.isActive else "the query has ended"  # noqa: E731
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, trouble, trouble))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
-        LOGGER.info("running", extra={"pipeline": pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets})
+        LOGGER.info(
+            "running", extra={"pipeline": pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
+        )
         watch(query, told, Seen(metrics, offsets))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 

@@ -16,6 +16,7 @@ from service.kafka.jars import jars
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
 
+LOG = Path(__file__).with_name("log4j2.properties")
 STATE = "spark.sql.streaming.stateStore"
 SETTINGS = {
     "spark.driver.memory": DRIVER_MEMORY,
@@ -58,7 +59,7 @@ def session(name: str, master: str, partitions: int, extra: Mapping[str, str] | 
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
-        "spark.driver.extraJavaOptions": f"-Xrs -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+        "spark.driver.extraJavaOptions": f"-Xrs -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
     for key, value in (settings | overrides(os.environ) | dict(extra or {})).items():
@@ -69,7 +70,7 @@ def session(name: str, master: str, partitions: int, extra: Mapping[str, str] | 
 
 @contextmanager
 def _deaf_to_termination() -> Iterator[None]:
-    """The JVM starts with SIGTERM ignored, and -Xrs leaves it so: a SIGTERM to the whole group ends us, not the batch."""
+    """The JVM starts with SIGTERM ignored, and -Xrs leaves it so: one to the whole group ends us, not the batch."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         yield

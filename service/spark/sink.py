@@ -37,7 +37,9 @@ class Writer(DataSourceStreamArrowWriter):
         ])  # fmt: skip
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        commit(self._plan, batchId, [row for message in messages if isinstance(message, Packed) for row in message.rows])
+        commit(
+            self._plan, batchId, [row for message in messages if isinstance(message, Packed) for row in message.rows]
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing was written."""

@@ -66,7 +66,9 @@ class Stage(StatefulProcessor):
         at_hand, state = CACHE.pop((self._plan.query, bucket), (0, None))
         if state is not None and at_hand == version:
             return state
-        return self._graph.load(Bodies(self._plan.checkpoint, bucket).load(version)) if version else self._graph.initial()
+        if not version:
+            return self._graph.initial()
+        return self._graph.load(Bodies(self._plan.checkpoint, bucket).load(version))
 
     def _save(self, bucket: int, version: int, state: GraphState) -> None:
         Bodies(self._plan.checkpoint, bucket).save(version, self._graph.save(state))

@@ -31,7 +31,7 @@ class QueryError(SluiceError):
 
 
 def watch(query: StreamingQuery, told: threading.Event, seen: Callable[[Progress], None]) -> None:
-    """Returns when the query has ended as it was told to; raises what made it fail. `seen` gets each progress report."""
+    """Returns when the query has ended as told; raises what made it fail. `seen` gets each progress report."""
     last = -1
     while query.isActive and not told.wait(INTERVAL):
         last = _report(query, last, seen)
