@@ -7,7 +7,6 @@ and ways differ.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,8 +17,6 @@ from service.kafka.errors import PropertyError
 Role = Literal["admin", "consumer", "producer"]
 
 LOGGER = logging.getLogger("sluice.kafka")
-MASK = "****"
-SECRET = re.compile(r"password|secret|jaas|\bkey\.pem|keystore\.key|token", re.IGNORECASE)
 
 #: librdkafka's other names for a property -> the name used here
 ALIASES = {
@@ -133,11 +130,6 @@ def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:
     if "security.protocol" in translated:
         translated["security.protocol"] = translated["security.protocol"].upper()
     return translated | _login(properties) | _trust(properties) | _identity(properties)
-
-
-def masked(properties: Mapping[str, object]) -> dict[str, object]:
-    """The properties as they may be shown: secrets are stars."""
-    return {name: MASK if SECRET.search(name) else value for name, value in properties.items()}
 
 
 def checked(kafka: Mapping[str, str]) -> dict[str, str]:

@@ -116,11 +116,6 @@ def reset(kafka: Mapping[str, str], query: str, query_id: str, committed: int | 
         group.close()
 
 
-def forget(kafka: Mapping[str, str], query: str) -> None:
-    """Makes the ledger fit a new checkpoint."""
-    reset(kafka, query, "", None)
-
-
 def _reset_entry(query: str, query_id: str, committed: int | None) -> bytes | None:
     """Nothing, which takes the query out of the topic, where the checkpoint is new."""
     now = time.time_ns() // 1_000_000
