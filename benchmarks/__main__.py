@@ -1,0 +1,126 @@
+"""`make bench`: throughput, latency and memory of the whole way, Kafka to Kafka, exactly once, on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import tempfile
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.load import fill, make_topic, trickle
+from benchmarks.running import batches, cores, latencies, outputs, service, tuples_read
+from benchmarks.workloads import WORKLOADS, Workload
+from service.files import project_file
+from service.kafka.broker import EmbeddedBroker
+
+#: records a second, and seconds that count, of a latency run
+RATE, SECONDS = 1000, 30
+#: seconds of a latency run that do not count: the virtual machine compiles
+WARM_UP = 40
+HEAD = "| workload | records/s | p50 ms | p99 ms | peak memory MB |\n| --- | --- | --- | --- | --- |"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    title: str
+    rate: float
+    p50: float
+    p99: float
+    memory: int
+
+    def __str__(self) -> str:
+        return f"| {self.title} | {self.rate:,.0f} | {self.p50:.0f} | {self.p99:.0f} | {self.memory / 1e6:,.0f} |"
+
+
+def main() -> None:
+    options = _options()
+    chosen = [w for w in WORKLOADS if options.only in w.title]
+    table = [HEAD]
+    with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
+        print(f"{_machine()}\n\n{HEAD}", flush=True)
+        for keys in sorted({w.keys for w in chosen}):
+            topic = f"records-{keys}"
+            make_topic(broker.bootstrap, topic)
+            fill(broker.bootstrap, topic, options.warm_up + options.records, keys)
+        for number, workload in enumerate(chosen):
+            figures = _measure(workload, broker.bootstrap, Path(scratch), f"bench-{number}", options)
+            table.append(str(figures))
+            print(figures, flush=True)
+    if options.write:
+        _write(table, options)
+
+
+def _measure(workload: Workload, bootstrap: str, scratch: Path, name: str, options: argparse.Namespace) -> Figures:
+    rate, memory = _throughput(workload, bootstrap, scratch / f"{name}-rate", name, options)
+    p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency") if options.latency else (0.0, 0.0)
+    return Figures(workload.title, rate, p50, p99, memory)
+
+
+def _throughput(
+    workload: Workload, bootstrap: str, folder: Path, name: str, options: argparse.Namespace
+) -> tuple[float, int]:
+    """Records per second after the warm-up, from commit to commit, and the peak memory."""
+    records, topic = options.warm_up + options.records, f"{name}-results"
+    with service(workload.pipeline(name, f"records-{workload.keys}", topic), bootstrap, folder) as running:
+        entries = batches(running, bootstrap, name, records)
+    count, total = outputs(bootstrap, topic)
+    if not workload.right(records, workload.keys, count, total):
+        raise SystemExit(f"{workload.title}: {count:,} outputs over {total:,} records are wrong")
+    read, warm = 0, 0
+    while read < options.warm_up:
+        read, warm = read + tuples_read(entries[warm]), warm + 1
+    seconds = (entries[-1].at - entries[warm - 1].at) / 1000
+    return (records - read) / seconds, running.peak
+
+
+def _latency(workload: Workload, bootstrap: str, folder: Path, name: str) -> tuple[float, float]:
+    """Milliseconds from sending a record to reading what it made, committed: median and 99th percentile."""
+    source, target = f"{name}-records", f"{name}-results"
+    make_topic(bootstrap, source)
+    with service(workload.pipeline(name, source, target), bootstrap, folder) as running:
+        keys, length = min(workload.keys, 100), WARM_UP + SECONDS
+        sender = threading.Thread(target=trickle, args=(bootstrap, source, RATE, length, keys))
+        sender.start()
+        # A window of time tells once in ten seconds: what it has from the last record of each key.
+        expected = RATE * length if "time" not in workload.name else keys * (length // 10 - 1)
+        seen = latencies(running, bootstrap, target, expected)
+        sender.join()
+    last = max(sent for sent, _ in seen)
+    counted = [seconds * 1000 for sent, seconds in seen if sent > last - SECONDS]
+    return statistics.median(counted), statistics.quantiles(counted, n=100)[98]
+
+
+def _machine() -> str:
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    total = int(Path("/proc/meminfo").read_text().split()[1]) // 1_000_000
+    return f"{cores()} cores of {model}, {total} GB of memory, Python {platform.python_version()}, {platform.system()}"
+
+
+def _write(table: list[str], options: argparse.Namespace) -> None:
+    page = project_file("docs/benchmarks.md")
+    before, _, rest = page.read_text().partition("<!-- results -->\n")
+    _, _, after = rest.partition("<!-- end of results -->")
+    when = f"{options.records:,} records after a warm-up of {options.warm_up:,}, on {datetime.now(UTC):%Y-%m-%d}:"
+    results = "\n".join([_machine() + ".", when, "", *table])
+    page.write_text(f"{before}<!-- results -->\n{results}\n<!-- end of results -->{after}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--records", type=int, default=6_000_000)
+    parser.add_argument("--warm-up", type=int, default=1_000_000)
+    parser.add_argument("--only", default="", help="run the workloads whose title has this")
+    parser.add_argument("--no-latency", dest="latency", action="store_false")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The service as a process, and what can be seen of it from outside: its ledger, its outputs, its memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.load import PARTITIONS
+from service.kafka import ledger
+from service.kafka.report import Entry
+from service.processes import Tethered
+
+PATIENCE = 600.0
+
+
+@dataclass(slots=True)
+class Service:
+    """`peak` is the most memory that its processes had together, bytes; shared pages are counted once (PSS)."""
+
+    process: Tethered
+    log: Path
+    peak: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def check(self) -> None:
+        if self.process.exit_code is not None:
+            raise RuntimeError(f"the service ended:\n{self.log.read_text()[-3000:]}")
+
+    def watch(self) -> None:
+        while not self.over.wait(0.5):
+            self.peak = max(self.peak, sum(map(_memory, _tree(self.process.pid))))
+
+
+@contextmanager
+def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
+    """Runs the pipeline until the block ends."""
+    folder.mkdir(parents=True)
+    file = folder / "pipeline.yaml"
+    file.write_text(pipeline)
+    command = [sys.executable, "-m", "service", "run", str(file), "--no-http"]
+    options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
+    environment = {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder)}
+    log = folder / "service.log"
+    running = Service(Tethered([*command, *options], folder=folder, log=log, environment=environment), log)
+    watcher = threading.Thread(target=running.watch, daemon=True)
+    watcher.start()
+    try:
+        yield running
+    finally:
+        running.over.set()
+        watcher.join()
+        running.process.terminate(15)
+
+
+def batches(running: Service, bootstrap: str, query: str, records: int) -> list[Entry]:
+    """The ledger's entries of the query, up to the one with which `records` tuples had been read."""
+    consumer = _consumer(bootstrap)
+    entries: list[Entry] = []
+    deadline = time.monotonic() + PATIENCE
+    placed = False
+    while sum(map(tuples_read, entries)) < records:
+        running.check()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{sum(map(tuples_read, entries))} of {records} records after {PATIENCE} s")
+        if not placed and ledger.TOPIC in consumer.list_topics(timeout=10).topics:
+            consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)])
+            placed = True
+        messages = consumer.consume(100, 0.2) if placed else time.sleep(0.2)
+        entries += [Entry.from_json(m.value()) for m in messages or [] if m.key() == query.encode() and m.value()]
+    consumer.close()
+    return entries
+
+
+def tuples_read(entry: Entry) -> int:
+    return sum(kinds.get("tuple", 0) for kinds in entry.report.read.values())
+
+
+def outputs(bootstrap: str, topic: str) -> tuple[int, int]:
+    """The tuples that came out, read committed, and the sum of their n."""
+    consumer, count, total = _consumer(bootstrap), 0, 0
+    open_ = set(range(PARTITIONS))
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in open_])
+    while open_:
+        for message in consumer.consume(10_000, 5):
+            if message.error():
+                open_.discard(message.partition())
+            elif message.value():
+                count += 1
+                total += orjson.loads(message.value()).get("n", 0)
+    consumer.close()
+    return count, total
+
+
+def latencies(running: Service, bootstrap: str, topic: str, expected: int) -> list[tuple[float, float]]:
+    """When each output was sent as an input, and after how many seconds a committed reader had it."""
+    consumer = _consumer(bootstrap, {"fetch.wait.max.ms": 5})
+    seen: list[tuple[float, float]] = []
+    deadline = time.monotonic() + PATIENCE
+    while topic not in consumer.list_topics(timeout=10).topics:
+        running.check()
+        time.sleep(0.2)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    while len(seen) < expected and time.monotonic() < deadline:
+        running.check()
+        for message in consumer.consume(1000, 0.05):
+            if not message.error() and message.value():
+                sent = orjson.loads(message.value())["w"]
+                seen.append((sent, time.time() - sent))
+    consumer.close()
+    return seen
+
+
+def _consumer(bootstrap: str, more: dict[str, object] | None = None) -> Consumer:
+    usual = {"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False}
+    return Consumer({
+        **usual, "isolation.level": "read_committed", "auto.offset.reset": "earliest", "enable.partition.eof": True,
+        **(more or {}),
+    })  # fmt: skip
+
+
+def _tree(root: int) -> list[int]:
+    """The process and all that it has started."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children: dict[int, list[int]] = {}
+    for line in listed.splitlines():
+        pid, parent = map(int, line.split())
+        children.setdefault(parent, []).append(pid)
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found
+
+
+def _memory(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
