@@ -25,7 +25,9 @@ def murmur2(keys: pa.BinaryArray) -> np.ndarray:
     if len(keys):
         _, starts, data = keys.buffers()
         offsets = np.frombuffer(starts, np.int32)[keys.offset : keys.offset + len(keys) + 1]
-        _hash_all(np.frombuffer(data or b"", np.uint8), offsets, hashes.view(np.uint32))
+        content = np.frombuffer(data or b"", np.uint8)
+        content.flags.writeable = offsets.flags.writeable = False  # else the kernel is compiled for either kind
+        _hash_all(content, offsets, hashes.view(np.uint32))
     return hashes
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from service.kafka import ledger
 from service.kafka.client import client_properties
 
-SECONDS = 60.0
+SECONDS, ABORT_SECONDS = 60.0, 5.0
 #: of a topic's `max.message.bytes` where nobody tells: Kafka's default
 DEFAULT_LIMIT = 1_048_588
 
@@ -19,6 +19,7 @@ DEFAULTS = {
     "linger.ms": 1,
     "compression.type": "lz4",
     "batch.num.messages": 100_000,
+    "delivery.report.only.error": True,  # a report for each record would cost as much as a tenth of sending it
     "transaction.timeout.ms": int(SECONDS * 1000),
     # The client holds a batch while it sends; these are its largest numbers.
     "queue.buffering.max.messages": 10_000_000,
@@ -67,7 +68,7 @@ class ExactlyOnce(Session):
     def close(self) -> None:
         # There may be no transaction, or it may be beyond aborting; the next producer ends it then.
         with suppress(KafkaException):
-            self.producer.abort_transaction(SECONDS)
+            self.producer.abort_transaction(ABORT_SECONDS)
         super().close()
 
     def _committed(self, deadline: float) -> bool:
@@ -86,8 +87,7 @@ class AtLeastOnce(Session):
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
         self._failures: list[KafkaError] = []
-        reports: dict[str, object] = {"delivery.report.only.error": True, "on_delivery": self._delivered}
-        super().__init__(kafka, query, limits, reports | {"enable.idempotence": True})
+        super().__init__(kafka, query, limits, {"enable.idempotence": True, "on_delivery": self._delivered})
 
     def begin(self) -> None:
         self._failures.clear()

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from service.kafka import ledger
 from service.kafka.topics import LEDGER_CONFIG
+from tests.kafka.tools import create, visible
 
 NUMBERS = itertools.count()
 
@@ -39,27 +40,7 @@ def topic(kafka, name) -> str:
     return name
 
 
-def create(kafka: dict[str, str], topic: NewTopic) -> None:
-    client = AdminClient(kafka)
-    (future,) = client.create_topics([topic]).values()
-    error = future.exception()
-    assert error is None or error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-
-
 @pytest.fixture
-def read(kafka) -> Callable[[str, int], list]:
-    """Reads what is visible in a topic partition, to its end: the committed messages."""
-
-    def messages(topic: str, partition: int = 0) -> list:
-        consumer = Consumer(kafka | {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True,
-                                     "isolation.level": "read_committed", "fetch.wait.max.ms": 10})  # fmt: skip
-        place = TopicPartition(topic, partition)
-        place.offset, _ = consumer.get_watermark_offsets(place, timeout=10)
-        consumer.assign([place])
-        found = []
-        while (message := consumer.poll(10)) is not None and message.error() is None:
-            found.append(message)
-        consumer.close()
-        return found
-
-    return messages
+def read(kafka) -> Callable[..., list]:
+    """`visible` of the broker of the session."""
+    return partial(visible, kafka)

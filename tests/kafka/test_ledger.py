@@ -43,11 +43,11 @@ def test_a_checkpoint_without_a_committed_batch_needs_no_ledger(kafka, topic, pl
 
 
 @pytest.mark.parametrize(
-    ("query_id", "committed", "planned", "message"),
+    ("query_id", "logs", "message"),
     [
-        pytest.param(OTHER, None, None, r"2 batches were written, but the checkpoint is new", id="new"),
+        pytest.param(OTHER, (None, None), r"2 batches were written, but the checkpoint is new", id="new"),
         pytest.param(
-            OTHER, 1, 1, "belongs to the checkpoint checkpoint-1, this checkpoint is checkpoint-2", id="foreign"
+            OTHER, (1, 1), "belongs to the checkpoint checkpoint-1, this checkpoint is checkpoint-2", id="foreign"
         ),
         pytest.param(MINE, (0, 0), "batch 2 is next, the checkpoint says 1: one of them is an older copy", id="older"),
         pytest.param(MINE, (4, 5), "batch 2 is next, the checkpoint says 5 or 6: one of them", id="newer"),

@@ -6,20 +6,24 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.kafka import ledger
-from service.kafka.errors import FencedError, LedgerError, WriteError
+from service.kafka import ledger, sessions
+from service.kafka.broker import EmbeddedBroker
+from service.kafka.errors import FencedError, LedgerError, UnavailableError, WriteError
 from service.kafka.records import records, unpack
 from service.kafka.report import Report
 from service.kafka.transactions import TransactionalWriter, WriterSettings, writer
+from tests.kafka.tools import create, visible
 
 pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
 
 
 def settings(kafka, query, query_id="checkpoint-1", **more):
@@ -103,7 +107,7 @@ def test_a_batch_that_fails_leaves_nothing_and_can_be_written_again(kafka, topic
 def test_a_writer_that_is_killed_leaves_nothing_and_its_successor_continues(kafka, topic, read):
     killed = """
         import os, signal, sys
-        from test_transactions import settings, values
+        from tests.kafka.test_transactions import settings, values
         from service.kafka.report import Report
         from service.kafka.transactions import TransactionalWriter
 
@@ -117,8 +121,7 @@ def test_a_writer_that_is_killed_leaves_nothing_and_its_successor_continues(kafk
         one.write(1, dying(), Report())
     """
     program = f"KAFKA, TOPIC = {kafka!r}, {topic!r}\n" + textwrap.dedent(killed)
-    path = os.pathsep.join([os.path.dirname(__file__), os.getcwd()])  # noqa: PTH109, PTH120
-    done = subprocess.run([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": path}, check=False)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
     one = TransactionalWriter(settings(kafka, topic))
     assert not one.write(0, [values(topic, "a")], Report())
@@ -223,6 +226,26 @@ def test_a_full_queue_is_waited_for(kafka, topic, read):
     crowded = settings(kafka | {"queue.buffering.max.messages": "10"}, topic)
     assert TransactionalWriter(crowded).write(0, [values(topic, *map(str, range(100)))], Report())
     assert texts(read(topic)) == [str(i) for i in range(100)]
+
+
+def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(monkeypatch):
+    monkeypatch.setattr(sessions, "SECONDS", 3)
+    monkeypatch.setattr(sessions, "ABORT_SECONDS", 1)
+    with EmbeddedBroker() as broker:
+        kafka = {"bootstrap.servers": broker.bootstrap}
+        for name in ("out", ledger.TOPIC):
+            create(kafka, NewTopic(name, 1))
+        one = TransactionalWriter(settings(kafka, "q"))
+        assert one.write(0, [values("out", "a")], Report())
+        broker.kill()
+        with pytest.raises(
+            UnavailableError, match=r"cannot write the batch \('q', batch 1\): .*; nothing of the batch is"
+        ):
+            one.write(1, [values("out", "b")], Report())
+        broker.restart()
+        monkeypatch.undo()
+        assert one.write(1, [values("out", "b")], Report())
+        assert texts(visible(kafka, "out")) == ["a", "b"]
 
 
 def test_producers_of_others_do_not_disturb(kafka, topic, read):
