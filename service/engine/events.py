@@ -54,11 +54,11 @@ class Batch:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path, name: str | None = None) -> Iterator[Placed]:
-    """The events of a JSON-lines file; empty lines count for nothing."""
+def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterator[Placed]:
+    """The events of a JSON-lines file, or those with the key `naming`; empty lines count for nothing."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.isspace():
+            if naming in line and not line.isspace():
                 place = f"{name or path}:{number}"
                 yield place, _parsed(line, place)
 

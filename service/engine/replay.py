@@ -49,11 +49,11 @@ def replay(
     pipeline = with_origin(pipeline, clock_origin)
     kept = events if isinstance(events, Path) else list(events)
 
-    def placed() -> Iterator[Placed]:
-        return read(kept, name) if isinstance(kept, Path) else numbered(kept)
+    def placed(naming: bytes = b"") -> Iterator[Placed]:
+        return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
 
     inputs = {stream.name: stream.schema for stream in pipeline.inputs}
-    player = Player(pipeline, topic_partitions(placed(), list(inputs)))
+    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), list(inputs)))
     state = player.graph.initial()
     for some in Cutter(inputs).batches(from_origin(placed(), pipeline), batch):
         yield from player.feed(state, some)
