@@ -70,6 +70,6 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 	@$(BIN)/python -m service.kafka.jars
 	@touch $@
 
-$(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py)
-	@$(BIN)/python -m service.engine.warm
+$(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/wire/*.py)
+	@$(BIN)/python -m service.warm
 	@touch $@

@@ -194,6 +194,8 @@ def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, starts, values = array.buffers()
     if not len(array):
-        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+        return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
     starts = np.frombuffer(starts, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1]
-    return np.frombuffer(values or b"", np.uint8), starts.astype(np.int64)
+    content = np.frombuffer(values or b"", np.uint8)
+    content.flags.writeable = False  # as some of Arrow's buffers are anyway: kernels are compiled for either kind
+    return content, starts.astype(np.int64)

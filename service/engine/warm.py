@@ -14,7 +14,7 @@ from service.pipeline.types import INT64, STRING
 
 
 def main() -> None:
-    """Feeds one tuple to a window that needs them all."""
+    """Feeds one tuple to a window that needs them all, and saves and loads its state."""
     key, value = Attribute("key", STRING), Attribute("value", INT64)
     outputs = (("text", AggregateCall("Max", (key,), STRING)), ("mean", AggregateCall("Average", (value,), INT64)))
     schema = (("key", STRING), ("value", INT64))
@@ -29,7 +29,9 @@ def main() -> None:
     tuples = pa.record_batch({"key": ["a"], "value": [1]})
     kind = np.full(1, TUPLE, np.int8)
     items = Items(one, one, kind, number, number - 1, pa.array([], pa.binary()), tuples)
-    graph.feed(graph.initial(), {"in": items}, Clock(0, 0))
+    state = graph.initial()
+    graph.feed(state, {"in": items}, Clock(0, 0))
+    graph.load(graph.save(state))
 
 
 if __name__ == "__main__":

@@ -59,10 +59,12 @@ def _without_escapes(texts: pa.StringArray, escaped: np.ndarray) -> pa.StringArr
 def _bytes(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
     """All bytes of a binary array, and where each value starts; nulls are empty."""
     if not len(values):
-        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+        return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
     _, starts, data = values.buffers()
     offsets = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
-    return np.frombuffer(data or b"", np.uint8), offsets.astype(np.int64)
+    content = np.frombuffer(data or b"", np.uint8)
+    content.flags.writeable = False  # as some of Arrow's buffers are anyway: kernels are compiled for either kind
+    return content, offsets.astype(np.int64)
 
 
 def _texts(data: np.ndarray, first: np.ndarray, last: np.ndarray) -> pa.StringArray:

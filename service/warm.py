@@ -1,0 +1,24 @@
+"""Compiles all kernels ahead of the first use: `python -m service.warm`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from service.engine import warm as engine
+from service.kafka.murmur2 import murmur2
+from service.pipeline.types import SCALARS
+from service.wire.formats import FORMATS
+
+SCHEMA = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
+TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
+
+
+def main() -> None:
+    engine.main()
+    for known in FORMATS.values():
+        known.encode(known.decode(pa.array([TUPLE]), SCHEMA).tuples)
+    murmur2(pa.array([b"key"]))
+
+
+if __name__ == "__main__":
+    main()
