@@ -6,17 +6,15 @@ and ways differ.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from service.kafka.errors import PropertyError
+from service.kafka.log import CLIENT
 
 Role = Literal["admin", "consumer", "producer"]
-
-LOGGER = logging.getLogger("sluice.kafka")
 
 #: librdkafka's other names for a property -> the name used here
 ALIASES = {
@@ -120,7 +118,7 @@ LOGIN_MODULES = {
 def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:
     """For a client of confluent-kafka in this role."""
     names = {"admin": {*COMMON}, "consumer": {*COMMON, *CONSUMER}, "producer": {*COMMON, *PRODUCER}}[role]
-    return {"logger": LOGGER} | {name: value for name, value in checked(kafka).items() if name in names}
+    return {"logger": CLIENT} | {name: value for name, value in checked(kafka).items() if name in names}
 
 
 def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from typing import Self
 from confluent_kafka import Consumer, TopicPartition
 
 from service.kafka import ledger
-from service.kafka.client import LOGGER, client_properties
+from service.kafka.client import client_properties
+from service.kafka.log import LOGGER
 from service.kafka.report import Entry
 
 WAIT = 0.2

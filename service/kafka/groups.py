@@ -7,7 +7,8 @@ from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from service.kafka.client import LOGGER, client_properties
+from service.kafka.client import client_properties
+from service.kafka.log import LOGGER
 
 
 def group_of(query: str) -> str:

@@ -32,11 +32,10 @@ BATCH_BYTES = 1_000_000
 class Session:
     """A batch is visible when `finish` returns; with `close` before that, none of it ever is."""
 
-    def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int], own: dict[str, object]) -> None:
+    def __init__(self, kafka: Mapping[str, str], limits: Collection[int], own: dict[str, object]) -> None:
         sizes = [DEFAULT_LIMIT, *limits]
         size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
         self.producer = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
-        self._group = ledger.group_member(kafka, query)
 
     def begin(self) -> None:
         raise NotImplementedError
@@ -46,21 +45,24 @@ class Session:
         raise NotImplementedError
 
     def close(self) -> None:
-        self._group.close()
+        raise NotImplementedError
 
 
 class ExactlyOnce(Session):
     """Each batch is a transaction. A new one shuts out each earlier producer of the query and ends what it left."""
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
-        super().__init__(kafka, query, limits, {"transactional.id": ledger.transactional_id_of(query)})
+        super().__init__(kafka, limits, {"transactional.id": ledger.transactional_id_of(query)})
+        member = ledger.group_member(kafka, query)
+        self._group = member.consumer_group_metadata()
+        member.close()
         self.producer.init_transactions(SECONDS)
 
     def begin(self) -> None:
         self.producer.begin_transaction()
 
     def finish(self, place: TopicPartition) -> None:
-        self.producer.send_offsets_to_transaction([place], self._group.consumer_group_metadata(), SECONDS)
+        self.producer.send_offsets_to_transaction([place], self._group, SECONDS)
         deadline = time.monotonic() + SECONDS
         while not self._committed(deadline):
             pass
@@ -69,7 +71,6 @@ class ExactlyOnce(Session):
         # There may be no transaction, or it may be beyond aborting; the next producer ends it then.
         with suppress(KafkaException):
             self.producer.abort_transaction(ABORT_SECONDS)
-        super().close()
 
     def _committed(self, deadline: float) -> bool:
         """Whether it is; False where asking again is safe and may help."""
@@ -87,7 +88,8 @@ class AtLeastOnce(Session):
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
         self._failures: list[KafkaError] = []
-        super().__init__(kafka, query, limits, {"enable.idempotence": True, "on_delivery": self._delivered})
+        super().__init__(kafka, limits, {"enable.idempotence": True, "on_delivery": self._delivered})
+        self._group = ledger.group_member(kafka, query)
 
     def begin(self) -> None:
         self._failures.clear()
@@ -102,7 +104,7 @@ class AtLeastOnce(Session):
 
     def close(self) -> None:
         self.producer.purge()
-        super().close()
+        self._group.close()
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:

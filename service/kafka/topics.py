@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
 
 from service.kafka import ledger
-from service.kafka.client import LOGGER, client_properties
+from service.kafka.client import client_properties
 from service.kafka.errors import TopicError, UnavailableError
+from service.kafka.log import LOGGER
 from service.kafka.sessions import DEFAULT_LIMIT
 from service.pipeline.spec import Pipeline, Stream
 

@@ -232,7 +232,7 @@ def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(monkeypatch)
     monkeypatch.setattr(sessions, "SECONDS", 3)
     monkeypatch.setattr(sessions, "ABORT_SECONDS", 1)
     with EmbeddedBroker() as broker:
-        kafka = {"bootstrap.servers": broker.bootstrap}
+        kafka = {"bootstrap.servers": broker.bootstrap, "socket.timeout.ms": "2000"}
         for name in ("out", ledger.TOPIC):
             create(kafka, NewTopic(name, 1))
         one = TransactionalWriter(settings(kafka, "q"))

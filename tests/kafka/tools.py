@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 
 def create(kafka: dict[str, str], topic: NewTopic) -> None:
@@ -14,7 +17,11 @@ def create(kafka: dict[str, str], topic: NewTopic) -> None:
 
 
 def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:
-    """The committed messages of a topic partition."""
+    """The committed messages of a topic partition, once every transaction is ended there as well."""
+    deadline = time.monotonic() + 20
+    while end(kafka, topic, partition, IsolationLevel.READ_COMMITTED) < end(kafka, topic, partition):
+        assert time.monotonic() < deadline, f"a transaction is open in {topic} [{partition}]"
+        time.sleep(0.02)
     own = {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True,
            "isolation.level": "read_committed", "fetch.wait.max.ms": 10}  # fmt: skip
     consumer = Consumer(kafka | own)
@@ -26,3 +33,10 @@ def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:
         found.append(message)
     consumer.close()
     return found
+
+
+def end(kafka: dict[str, str], topic: str, partition: int, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> int:
+    client = AdminClient(kafka)
+    wanted = {TopicPartition(topic, partition): OffsetSpec.latest()}
+    (future,) = client.list_offsets(wanted, isolation_level=isolation).values()
+    return future.result().offset
