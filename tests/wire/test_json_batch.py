@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,7 @@ from service.pipeline.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, K
 from service.wire.json_batch import decode_surely
 from service.wire.json_format import decode, decode_exactly, encode
 
+SEED, MUTANTS = int(os.environ.get("SLUICE_SEED", "1")), int(os.environ.get("SLUICE_MUTANTS", "10000"))
 SCALARS = st.sampled_from([BOOLEAN, INT64, FLOAT64, STRING, TIMESTAMP])
 TYPES = st.one_of(SCALARS, SCALARS.map(list_of))
 NAMES = st.sampled_from(["a", "b", "ab", "price", "é", 'q"', "\\", "", "a b"])
@@ -224,3 +227,33 @@ def test_floats_of_all_sizes_are_read_as_python_reads_them():
     numbers = numbers[np.isfinite(numbers)]
     texts = pa.array([b'{"x":%s}' % repr(float(x)).encode() for x in numbers], pa.binary())
     assert np.array_equal(decode(texts, (("x", FLOAT64),)).tuples.column(0).to_numpy(), numbers)
+
+
+ORDINARY = [
+    b'{"k":"a","x":1.5,"n":-7,"t":"2013-01-01T10:00:00.25-05:00","b":true}',
+    b'{"n":9223372036854775807,"k":"a\\"\\u00e9\\ud83d\\ude00\xc3\xa9","x":1e-7,"t":1357041600.123,"b":false}',
+    b' { "b" : true , "more":{"k":[1,{"n":null}],"e":{},"l":[]}, "n":0 , "x":-0.0 , "t":"2012-02-29" , "k":"" } ',
+]
+
+
+def mutant(random):
+    """An ordinary record with one to three bytes changed, most of them into others that JSON knows."""
+    data = bytearray(random.choice(ORDINARY))
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(data))
+        byte = random.choice(b'{}[]",:\\/ \t\n0159.eE+-tfnuZT\x00\x80\xff\xed\xa0')
+        data[at : at + random.choice([0, 1, 1, 1, 2])] = bytes([byte]) * random.choice([0, 1, 1, 1, 2])
+    return bytes(data)
+
+
+def test_thousands_of_mutants_are_read_as_the_exact_way_reads_them():
+    """Each bad one is bad once, with its reason, and its neighbours are as good as ever."""
+    random = Random(SEED)
+    schema = (("k", STRING), ("x", FLOAT64), ("n", INT64), ("t", TIMESTAMP), ("b", BOOLEAN))
+    values = pa.array([mutant(random) for _ in range(MUTANTS)], pa.binary())
+    fast, exact = decode(values, schema), decode_exactly(values, schema)
+    assert fast.bad == exact.bad
+    assert fast.good.tolist() == exact.good.tolist()
+    assert bits(fast.tuples) == bits(exact.tuples)
+    assert len(fast.good) + len(fast.bad) == MUTANTS
+    assert MUTANTS / 50 < len(fast.good) < MUTANTS
