@@ -8,15 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
+from service.engine.rejects import REJECTS
 from service.kafka.murmur2 import partition_for
 from service.pipeline.spec import Stream
-from service.spark.packed import RECORDS, pack
-from service.spark.places import NO_PLACE
+from service.spark.packed import DEAD_LETTERS, RECORDS, pack
+from service.spark.places import NO_PLACE, PORT, TOPIC_PARTITION
 from service.spark.plan import Plan
+from service.wire.dead_letters import Reason, reason
 from service.wire.formats import FORMATS
 
 #: kind of a tuple that carries the mark of its run as a header
 MARKED = 10
+MILLISECOND = 1_000_000
 
 SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
 
@@ -29,6 +32,41 @@ def outgoing(plan: Plan, made: Mapping[str, Items], places: np.ndarray, bucket: 
             batch = records(plan, stream, items, places, bucket)
             if batch.num_rows:
                 yield RECORDS, pack(batch, {"stream": stream.name, "bucket": bucket})
+    if REJECTS in made:
+        yield from _rejected(plan, made[REJECTS], places)
+
+
+def _rejected(plan: Plan, items: Items, places: np.ndarray) -> Iterator[tuple[int, bytes]]:
+    """The tuples that lack a value as dead letters: at the place of the record that brought or made each of them."""
+    place = _places(items, places)
+    for port, stream in enumerate(plan.inputs):
+        here = np.flatnonzero(np.maximum(place, 0) >> PORT == port)  # what a timer made counts for the first
+        rows = items.tuples.take(pa.array(here))
+        if len(here):
+            yield DEAD_LETTERS, pack(_letters(rows, place[here], items.at[here], stream), {"stream": stream.name})
+
+
+def _letters(rows: pa.RecordBatch, place: np.ndarray, at: np.ndarray, stream: Stream) -> pa.RecordBatch:
+    words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
+    values = {
+        "place": pa.array(place),
+        "reason": pa.array([reason(Reason.NO_VALUE, f"operator {operator}: {what}") for operator, what in words]),
+        "timestamp": pa.array(at // MILLISECOND),
+        "topic": pa.array([stream.topic] * len(place)),
+        "partition": pa.array(np.where(place < 0, -1, place >> TOPIC_PARTITION & 0xFFFFFF).astype(np.int32)),
+        "offset": pa.array(np.full(len(place), -1)),
+        "key": pa.nulls(len(place), pa.binary()),
+        "value": rows.column("tuple").cast(pa.binary()),
+        "headers": pa.nulls(len(place)),
+    }
+    return pa.RecordBatch.from_pydict(values)
+
+
+def _places(items: Items, places: np.ndarray) -> np.ndarray:
+    """The place of the record that caused each item."""
+    if not len(places):
+        return np.full(len(items), NO_PLACE)
+    return np.where(items.event < 0, NO_PLACE, places[items.event])
 
 
 def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket: int) -> pa.RecordBatch:
@@ -40,11 +78,10 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
     key, value       of the record
     """
     kind, kept = _kinds(stream, items, plan.buckets, bucket)
-    place = np.where(items.event < 0, NO_PLACE, places[items.event]) if len(places) else np.full(len(items), NO_PLACE)
     values = FORMATS[stream.format].encode(items.tuples)
     columns = {
         "at": pa.array(items.at),
-        "place": pa.array(place),
+        "place": pa.array(_places(items, places)),
         "kind": pa.array(kind),
         "partition": pa.array(_partitions(items, plan.topic_partitions[stream.name])),
         "key": _keys(items),
