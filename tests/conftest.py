@@ -19,7 +19,7 @@ def broker() -> Iterator[str]:
 
 
 def _docker_broker() -> Iterator[str]:
-    from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - without Docker its import is for nothing
+    from testcontainers.community.kafka import KafkaContainer  # noqa: PLC0415 - without Docker its import is for nothing
 
     container = KafkaContainer("confluentinc/cp-kafka:7.9.0").with_kraft()
     for name, value in {
