@@ -6,9 +6,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from service.engine.arrow import arrow_schema
+from service.engine.kernel import kernel
 from service.pipeline.types import Kind, Schema
 from service.wire.decoded import record_batch
 from service.wire.json_scan import CODES, Found, Wanted, scan
@@ -24,15 +24,18 @@ def decode_surely(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatc
     data, starts = _bytes(values)
     names = pa.array([name.encode() for name, _ in schema], pa.binary())
     wanted = Wanted(*_bytes(names), np.array([CODES[type_.kind] for _, type_ in schema], np.int64))
-    shape = (len(schema), len(values))
-    found = Found(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.bool_))
-    sure = np.empty(len(values), np.bool_)
+    found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
     scan(data, starts, wanted, found, sure)
     columns = [
-        _column(type_.kind, data, *(part[attribute, sure] for part in found))
-        for attribute, (_, type_) in enumerate(schema)
+        _column(type_.kind, data, found.first[a, sure], found.last[a, sure], found.escaped[a, sure])
+        for a, (_, type_) in enumerate(schema)
     ]
     return record_batch(columns, arrow_schema(schema), int(np.count_nonzero(sure))), sure
+
+
+def _room(attributes: int, rows: int) -> Found:
+    first, last = np.empty((2, attributes, rows), np.int64)
+    return Found(first, last, np.empty((attributes, rows), np.bool_), np.empty(attributes, np.bool_))
 
 
 def _column(kind: Kind, data: np.ndarray, first: np.ndarray, last: np.ndarray, escaped: np.ndarray) -> pa.Array:
@@ -75,7 +78,7 @@ def _texts(data: np.ndarray, first: np.ndarray, last: np.ndarray) -> pa.StringAr
     return pa.Array.from_buffers(pa.string(), len(first), [None, pa.py_buffer(starts), pa.py_buffer(gathered)])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(data: np.ndarray, first: np.ndarray, starts: np.ndarray, gathered: np.ndarray) -> None:
     for row in range(len(first)):
         at = first[row]

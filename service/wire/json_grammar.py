@@ -8,7 +8,8 @@ no nesting deeper than DEEPEST.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from service.engine.kernel import kernel
 
 NO = -1
 QUOTE, BACKSLASH, COMMA, COLON, POINT, MINUS, PLUS = (ord(c) for c in '"\\,:.-+')
@@ -22,21 +23,21 @@ DEEPEST = 60
 LONGEST_NUMBER, LONGEST_EXPONENT = 40, 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def space(data: np.ndarray, i: int, stop: int) -> int:
     while i < stop and (data[i] == SPACE or data[i] == TAB or data[i] == NEWLINE or data[i] == RETURN):
         i += 1
     return i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def colon(data: np.ndarray, i: int, stop: int) -> int:
     """Where the value behind the colon begins."""
     i = space(data, i, stop)
     return space(data, i + 1, stop) if i < stop and data[i] == COLON else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def value(data: np.ndarray, i: int, stop: int) -> int:
     """Any value. The bits of `objects` say of all that is open, from the inside out, whether it is an object."""
     depth = objects = 0
@@ -58,7 +59,7 @@ def value(data: np.ndarray, i: int, stop: int) -> int:
     return NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _item(data: np.ndarray, i: int, stop: int, objects: int) -> int:
     """Where the value of the item that begins here begins, in an object behind its name."""
     if not objects & 1:
@@ -67,7 +68,7 @@ def _item(data: np.ndarray, i: int, stop: int, objects: int) -> int:
     return colon(data, end, stop) if end != NO else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _closed(data: np.ndarray, i: int, stop: int, depth: int, objects: int) -> tuple[int, int, int]:
     """Behind all that is closed behind a value; what is still open is followed by something."""
     while depth and i != NO:
@@ -80,7 +81,7 @@ def _closed(data: np.ndarray, i: int, stop: int, depth: int, objects: int) -> tu
     return i, depth, objects
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scalar(data: np.ndarray, i: int, stop: int) -> int:
     if data[i] == QUOTE:
         end, _ = string(data, i, stop)
@@ -91,7 +92,7 @@ def _scalar(data: np.ndarray, i: int, stop: int) -> int:
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def literal(data: np.ndarray, i: int, stop: int) -> int:
     """`true`, `false` or `null`."""
     for word in (b"true", b"false", b"null"):
@@ -107,7 +108,7 @@ def literal(data: np.ndarray, i: int, stop: int) -> int:
 # ---- strings ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def string(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     """A string with its quotes, and whether it holds escapes."""
     has_escape = False
@@ -127,7 +128,7 @@ def string(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     return (i + 1 if i != NO and i < stop else NO), has_escape
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _escape(data: np.ndarray, i: int, stop: int) -> int:
     if i + 1 >= stop:
         return NO
@@ -142,7 +143,7 @@ def _escape(data: np.ndarray, i: int, stop: int) -> int:
     return NO if unit == NO or 0xDC00 <= unit < 0xE000 else i + 6
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unit(data: np.ndarray, i: int, stop: int) -> int:
     r"""The number in `\uXXXX`, or NO."""
     if i + 6 > stop or data[i] != BACKSLASH or data[i + 1] != SMALL_U:
@@ -156,7 +157,7 @@ def _unit(data: np.ndarray, i: int, stop: int) -> int:
     return unit
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hexadecimal(byte: int) -> int:
     if ZERO <= byte <= NINE:
         return byte - ZERO
@@ -164,7 +165,7 @@ def _hexadecimal(byte: int) -> int:
     return digit if 10 <= digit < 16 else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _character(data: np.ndarray, i: int, stop: int) -> int:
     """A character of two to four bytes in UTF-8 (RFC 3629): not overlong, no half of a pair, not beyond Unicode."""
     lead = data[i]
@@ -190,7 +191,7 @@ def _character(data: np.ndarray, i: int, stop: int) -> int:
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number(data: np.ndarray, i: int, stop: int) -> tuple[int, int, bool]:
     """A number; where its point is, or NO; whether it has an exponent."""
     start, point = i, NO
@@ -204,27 +205,27 @@ def number(data: np.ndarray, i: int, stop: int) -> tuple[int, int, bool]:
     return (i if i - start <= LONGEST_NUMBER else NO), point, has_exponent
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _whole(data: np.ndarray, i: int, stop: int) -> int:
     """Digits that begin with a zero only if it is all."""
     end = _some_digits(data, i, stop)
     return NO if end > i + 1 and data[i] == ZERO else end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _exponent(data: np.ndarray, i: int, stop: int) -> int:
     i += i < stop and (data[i] == PLUS or data[i] == MINUS)
     end = _some_digits(data, i, stop)
     return end if end - i <= LONGEST_EXPONENT else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _some_digits(data: np.ndarray, i: int, stop: int) -> int:
     end = digits(data, i, stop)
     return end if end > i else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def digits(data: np.ndarray, i: int, stop: int) -> int:
     while i < stop and ZERO <= data[i] <= NINE:
         i += 1

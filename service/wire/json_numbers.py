@@ -7,15 +7,15 @@ What is not sure is left to the exact way (`json_values.py`), which has the rule
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from service.engine.kernel import kernel
 from service.wire.json_grammar import COLON, MINUS, NO, PLUS, POINT, SPACE, ZERO, digits
 
 BIG_T, BIG_Z = (ord(c) for c in "TZ")
 SECOND = 1_000_000_000
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def integer(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     negative = data[i] == MINUS
     i += negative
@@ -25,7 +25,7 @@ def integer(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     return (-magnitude if negative else magnitude), True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def seconds(data: np.ndarray, i: int, stop: int, point: int) -> tuple[int, bool]:
     """Nanoseconds of a number of seconds. Of 15 digits each decimal number has a float64 of its own."""
     negative = data[i] == MINUS
@@ -40,7 +40,7 @@ def seconds(data: np.ndarray, i: int, stop: int, point: int) -> tuple[int, bool]
     return (-value if negative else value), True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def moment(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     """Nanoseconds of an ISO 8601 text."""
     days, sure = _days(data, i, stop)
@@ -51,7 +51,7 @@ def moment(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     return days * 86400 * SECOND + time - ahead, sure and at != NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _days(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     """Days since 1970-01-01 of the date that begins here; the first and last years of int64 are not sure."""
     if stop - i < 10 or data[i + 4] != MINUS or data[i + 7] != MINUS:
@@ -67,7 +67,7 @@ def _days(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     return year * 365 + year // 4 - year // 100 + year // 400 + of_year - 719_468, True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _length(year: int, month: int) -> int:
     if month == 2:
         leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -75,7 +75,7 @@ def _length(year: int, month: int) -> int:
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _time(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     """Nanoseconds of the time of day that begins here, and where it ends, or NO."""
     if stop - i < 6 or not (data[i] == BIG_T or data[i] == SPACE) or data[i + 3] != COLON:
@@ -94,7 +94,7 @@ def _time(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
     return ((hour * 60 + minute) * 60 + second) * SECOND + fraction, i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _zone(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     """Nanoseconds ahead of UTC; nothing is UTC."""
     if i == stop or (i + 1 == stop and data[i] == BIG_Z):
@@ -106,7 +106,7 @@ def _zone(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     return (-ahead if data[i] == MINUS else ahead), 0 <= hours < 24 and 0 <= minutes < 60
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _natural(data: np.ndarray, i: int, stop: int) -> int:
     """The number that at most 19 digits make; negative where it is more than 63 bits hold."""
     value = 0
@@ -115,7 +115,7 @@ def _natural(data: np.ndarray, i: int, stop: int) -> int:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fraction(data: np.ndarray, i: int, stop: int) -> int:
     """Nanoseconds of one to nine digits behind the point of seconds."""
     value = _natural(data, i, stop)
@@ -124,7 +124,7 @@ def _fraction(data: np.ndarray, i: int, stop: int) -> int:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pair(data: np.ndarray, i: int) -> int:
     """The number that two digits make, or NO."""
     tens, ones = data[i] - ZERO, data[i + 1] - ZERO

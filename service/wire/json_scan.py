@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from service.engine.kernel import kernel
 from service.pipeline.types import Kind
 from service.wire import json_grammar as grammar
 from service.wire.json_grammar import CLOSE_OBJECT, COMMA, MINUS, NO, OPEN_OBJECT, QUOTE, SMALL_N, SMALL_T, ZERO
@@ -39,28 +39,29 @@ class Wanted(NamedTuple):
 class Found(NamedTuple):
     """Of attribute a in row r its value, in `first[a, r]`; of a string or float its bytes, from there to `last[a, r]`.
 
-    `escaped[a, r]` says whether the string holds escapes.
+    `escaped[a, r]` says whether the string holds escapes, `seen[a]` whether the row that is being read has attribute a.
     """
 
     first: np.ndarray
     last: np.ndarray
     escaped: np.ndarray
+    seen: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: Found, sure: np.ndarray) -> None:
     """Reads each row r, which is `data[starts[r]:starts[r + 1]]`."""
-    seen = np.empty(len(wanted.codes), np.bool_)
     for row in range(len(sure)):
-        seen[:] = False
-        end = _object(data, starts[row], starts[row + 1], wanted, found, row, seen)
-        sure[row] = end == starts[row + 1] and seen.all()
+        for attribute in range(len(found.seen)):
+            found.seen[attribute] = False
+        complete = _object(data, starts[row], starts[row + 1], wanted, found, row) == starts[row + 1]
+        for attribute in range(len(found.seen)):
+            complete = complete and found.seen[attribute]
+        sure[row] = complete
 
 
-@njit(cache=True, nogil=True)
-def _object(  # noqa: PLR0917 - a kernel has no better place for what it needs
-    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: Found, row: int, seen: np.ndarray
-) -> int:
+@kernel
+def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: Found, row: int) -> int:  # noqa: PLR0917
     """Behind the object and the space around it, or NO."""
     i = grammar.space(data, i, stop)
     if i == stop or data[i] != OPEN_OBJECT:
@@ -76,7 +77,7 @@ def _object(  # noqa: PLR0917 - a kernel has no better place for what it needs
         if i == NO:
             return NO
         if attribute != NO:
-            seen[attribute] = True
+            found.seen[attribute] = True
         i = grammar.space(data, i, stop)
         more = i < stop and data[i] == COMMA
         if more:
@@ -84,7 +85,7 @@ def _object(  # noqa: PLR0917 - a kernel has no better place for what it needs
     return grammar.space(data, i + 1, stop) if i < stop and data[i] == CLOSE_OBJECT else NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _attribute(data: np.ndarray, start: int, stop: int, wanted: Wanted, expected: int) -> int:
     """The attribute of this name, looked for from the expected one on; NO if there is none."""
     count = len(wanted.codes)
@@ -92,15 +93,15 @@ def _attribute(data: np.ndarray, start: int, stop: int, wanted: Wanted, expected
         attribute = (expected + step) % count
         at = wanted.starts[attribute]
         if wanted.starts[attribute + 1] - at == stop - start:
-            same = True
-            for i in range(stop - start):
-                same = same and data[start + i] == wanted.names[at + i]
-            if same:
+            i = 0
+            while i < stop - start and data[start + i] == wanted.names[at + i]:
+                i += 1
+            if i == stop - start:
                 return attribute
     return NO
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value_of(  # noqa: PLR0917
     data: np.ndarray, i: int, stop: int, wanted: Wanted, found: Found, row: int, attribute: int
 ) -> int:
@@ -119,7 +120,7 @@ def _value_of(  # noqa: PLR0917
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
     """A value that is kept as its bytes: behind it, or NO; whether it holds escapes."""
     if code == STRING:
@@ -129,7 +130,7 @@ def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
     return (NO if end - i == MINUS_ZERO and data[i] == MINUS and data[i + 1] == ZERO else end), False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _plain(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, int]:
     """A value that fits into 64 bits: behind it, or NO; the value."""
     if code == BOOLEAN:
