@@ -38,6 +38,7 @@ class WriterSettings:
     query     name of the query: its transactional id and its ledger are named after it
     query_id  of the checkpoint
     limits    `max.message.bytes` of topics
+    start     of the service: a new one shuts out the writers of those before
     """
 
     kafka: tuple[tuple[str, str], ...] = field(repr=False)
@@ -45,6 +46,7 @@ class WriterSettings:
     query_id: str
     delivery: str = "exactly_once"
     limits: tuple[tuple[str, int], ...] = ()
+    start: str = ""
 
 
 _writers: dict[WriterSettings, TransactionalWriter] = {}

@@ -39,7 +39,7 @@ def commit(plan: Plan, batch: int, rows: list[Row]) -> None:
     gathered = Gathered(plan, rows)
     settings = plan.pipeline.settings
     kafka = tuple(sorted(settings.kafka.items()))
-    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits)
+    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
     writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large)
 
 

@@ -16,6 +16,8 @@ class Plan:
     pipeline: Pipeline
     #: id of the checkpoint, which the ledger holds too
     query: str
+    #: of the service, with this plan
+    start: str
     #: the checkpoint's folder
     checkpoint: str
     buckets: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned)
     streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
     return Plan(
-        pipeline, identity.query, str(folder), identity.buckets,
+        pipeline, identity.query, str(uuid.uuid4()), str(folder), identity.buckets,
         topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
         limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
     )  # fmt: skip

@@ -98,9 +98,9 @@ class Service:
 
     def outputs(self, stream: str) -> list[dict[str, Any]]:
         """As `sluice replay` shows them: {"tuple": ...} or {"punct": ...}."""
-        return [shown(message) for message in self.read(stream)]
+        return [self.shown(message) for message in self.read(stream)]
 
-
-def shown(message: Message) -> dict[str, Any]:
-    marks = [value.decode() for name, value in message.headers() or () if name == HEADER]
-    return {"punct": marks[0]} if marks else {"tuple": json.loads(message.value())}
+    @staticmethod
+    def shown(message: Message) -> dict[str, Any]:
+        marks = [value.decode() for name, value in message.headers() or () if name == HEADER]
+        return {"punct": marks[0]} if marks else {"tuple": json.loads(message.value())}

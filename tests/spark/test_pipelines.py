@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 
+import pyarrow as pa
 import pytest
 
 from service.engine.replay import replay
+from service.kafka.murmur2 import partition_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -94,3 +97,97 @@ def test_outputs_are_those_of_replay(service, window, buckets, most):
     service.run(pipeline)
     assert service.outputs("out") == replayed(pipeline, EVENTS, ORIGIN)
     assert service.read("dead") == []
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_time_passes_while_no_records_come(service, buckets):
+    """The pulse fires what is due, in all buckets, up to now."""
+    service.create("in")
+    pipeline = service.pipeline(
+        text("tumbling, time(2.0), partitioned", clock="processing", buckets=buckets, most=1000)
+    )
+    events = EVENTS[:16]
+    origin = int(time.time() * 1000) - 60_000
+    expected = replayed(pipeline, events, origin, end=60_000)
+    service.send("in", records(events, origin))
+    service.run(pipeline, until=lambda: len(service.read("out")) >= len(expected))
+    assert service.outputs("out")[: len(expected)] == expected
+
+
+def test_several_topic_partitions_are_handled_in_the_order_of_time(service):
+    """Records of one batch; of one time, those of the lower topic partition come first."""
+    service.create("in", partitions=3)
+    pipeline = service.pipeline(text("sliding, count(2), count(1)", clock="records", buckets=1, most=1000))
+    by_place = [sorted(EVENTS[number:15:3], key=lambda event: event[0]) for number in range(3)]
+    for number, events in enumerate(by_place):
+        service.send("in", [record | {"partition": number} for record in records(events, ORIGIN)])
+    service.run(pipeline)
+    in_order = sorted(
+        ((after, number, key, what) for number, events in enumerate(by_place) for after, key, what in events),
+        key=lambda event: event[:2],
+    )
+    assert service.outputs("out") == replayed(
+        pipeline, [(after, key, what) for after, _, key, what in in_order], ORIGIN
+    )
+
+
+def test_runs_go_where_their_key_belongs(service):
+    """To the topic partition that Kafka's own clients would choose, with that key and the time of the firing."""
+    service.create("in")
+    service.create("out", partitions=4)
+    pipeline = service.pipeline(text("tumbling, count(2), partitioned", clock="records", buckets=2, most=1000))
+    service.send("in", records(EVENTS[:12], ORIGIN))
+    service.run(pipeline)
+    messages = service.read("out")
+    places = dict(zip(b"abc".decode(), partition_for(pa.array([b"a", b"b", b"c"]), 4).tolist(), strict=True))
+    assert {(m.key().decode(), m.partition()) for m in messages} == {(key, places[key]) for key in "abc"}
+    assert {m.timestamp()[1] - ORIGIN for m in messages} == {10, 2000}
+    assert [service.shown(m) for m in messages if m.key() == b"a"] == [
+        {"tuple": {"key": "a", "count": 2, "sum": 4, "all": [1, 3]}}, {"punct": "window"},
+    ]  # fmt: skip
+
+
+def test_a_map_hands_records_on_with_their_keys_and_marks(service):
+    service.create("in", partitions=2)
+    service.create("out", partitions=2)
+    pipeline = service.pipeline(MAP)
+    mark = {"value": b"", "headers": [("sluice-mark", b"window")]}
+    service.send("in", [
+        {"value": value("a", 1), "key": b"k1", "timestamp": ORIGIN, "partition": 1},
+        {"value": value("b", -1), "key": b"k2", "timestamp": ORIGIN + 1, "partition": 1},
+        mark | {"timestamp": ORIGIN + 2, "partition": 1},
+        {"value": value("c", 3), "timestamp": ORIGIN + 3, "partition": 0},
+    ])  # fmt: skip
+    service.run(pipeline)
+    assert [(m.partition(), m.key(), service.shown(m)) for m in service.read("out")] == [
+        (0, None, {"tuple": {"key": "c", "double": 6}}),
+        (1, b"k1", {"tuple": {"key": "a", "double": 2}}),
+        (1, None, {"punct": "window"}),
+    ]
+
+
+MAP = """
+streams:
+  in: {schema: {key: string, number: int64, time: timestamp}}
+  out: {}
+operators:
+  - name: positive
+    map: in
+    where: number > 0
+    output: {out: {key: key, double: number * 2}}
+buckets: 2
+"""
+
+
+def test_marks_ride_on_the_last_tuple_of_their_run(service):
+    service.create("in")
+    pipeline = service.pipeline(
+        text("tumbling, punct(), partitioned", clock="records", buckets=2, most=1000).replace(
+            "out: {partitions: 1}", "out: {partitions: 1, marks: header}"
+        )
+    )
+    service.send("in", records(EVENTS[:10], ORIGIN))
+    service.run(pipeline)
+    messages = service.read("out")
+    assert [json.loads(m.value())["key"] for m in messages] == ["a", "b", "a", "b", "c"]
+    assert all(m.headers() == [("sluice-mark", b"window")] for m in messages)

@@ -1,0 +1,85 @@
+"""A record that cannot be used is set aside with everything it had, and the next one is processed."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PIPELINE = """
+streams:
+  in: {schema: {key: string, number: int64}}
+  out: {marks: none}
+  dead: {}
+operators:
+  - name: sum
+    aggregate: in
+    window: sliding, count(100), count(1)
+    aggregate_incomplete_windows: true
+    output: {out: {count: Count()}}
+dead_letters: dead
+buckets: 2
+"""
+
+GOOD = b'{"key": "a", "number": 1}'
+NOW = int(time.time() * 1000)
+FUTURE = 4_102_444_800_000  # 2100
+PAST = 1_357_000_000_000  # 2013
+
+BAD = {
+    "broken JSON": {"value": b'{"key": "a", '},
+    "not UTF-8": {"value": b"\xff\xfe"},
+    "not an object": {"value": b"[1, 2]"},
+    "wrong type": {"value": b'{"key": "a", "number": "many"}'},
+    "missing attribute": {"value": b'{"key": "a"}'},
+    "null attribute": {"value": b'{"key": null, "number": 1}'},
+    "null value": {"value": None},
+    "unknown mark": {"value": b"", "headers": [("sluice-mark", b"exclamation")]},
+    "far future": {"value": GOOD, "timestamp": FUTURE},
+    "a megabyte of garbage": {"value": b"x" * 1_000_000},
+}
+REASONS = {
+    "broken JSON": "not JSON", "not UTF-8": "not JSON", "not an object": "not an object", "wrong type": "wrong type",
+    "missing attribute": "missing attribute", "null attribute": "null attribute", "null value": "no value",
+    "unknown mark": "unknown mark", "far future": "too far ahead", "a megabyte of garbage": "not JSON",
+}  # fmt: skip
+
+
+def test_every_bad_record_is_a_dead_letter_and_its_neighbours_are_not(service):
+    service.create("in")
+    pipeline = service.pipeline(PIPELINE)
+    sent = [{"value": GOOD, "timestamp": PAST}]
+    for name, record in BAD.items():
+        sent.append({"key": name.encode(), "timestamp": PAST, "headers": [("h", b"1"), ("h", None)]} | record)
+        sent.append({"value": GOOD, "timestamp": NOW})
+    sent.append({"value": json.dumps({"key": "k" * 1_000_000, "number": 1}).encode(), "timestamp": NOW})
+    service.send("in", sent)
+    service.run(pipeline)
+
+    good = len(sent) - len(BAD)
+    assert [output["tuple"]["count"] for output in service.outputs("out")] == list(range(1, good + 1))
+    assert [m.timestamp()[1] for m in service.read("out")] == [PAST] + [NOW] * (good - 1)
+    letters = service.read("dead")
+    assert [letter.key().decode() for letter in letters] == list(BAD)
+    for letter in letters:
+        name = letter.key().decode()
+        headers = dict(letter.headers())
+        assert headers["sluice-reason"].decode().startswith(REASONS[name])
+        assert headers["sluice-stream"] == b"in"
+        assert headers["sluice-topic"].decode() == service.topic("in")
+        assert headers["sluice-partition"] == b"0"
+        assert headers["sluice-offset"] == str(1 + 2 * list(BAD).index(name)).encode()
+        assert headers["sluice-timestamp"] == str(BAD[name].get("timestamp", PAST)).encode()
+        original = BAD[name].get("headers", [("h", b"1"), ("h", None)])
+        assert letter.headers()[: len(original)] == original
+        assert letter.value() == BAD[name]["value"]
+
+
+def test_the_service_goes_on_without_a_stream_for_dead_letters(service):
+    service.create("in")
+    service.send("in", [{"value": b"{"}, {"value": GOOD}])
+    service.run(service.pipeline(PIPELINE.replace("dead_letters: dead", "").replace("  dead: {}\n", "")))
+    assert len(service.read("out")) == 1
