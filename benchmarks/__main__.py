@@ -56,7 +56,9 @@ def main() -> None:
 
 def _measure(workload: Workload, bootstrap: str, scratch: Path, name: str, options: argparse.Namespace) -> Figures:
     rate, memory = _throughput(workload, bootstrap, scratch / f"{name}-rate", name, options)
-    p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency") if options.latency else (0.0, 0.0)
+    p50 = p99 = 0.0
+    if options.latency:
+        p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency")
     return Figures(workload.title, rate, p50, p99, memory)
 
 

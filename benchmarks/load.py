@@ -26,7 +26,7 @@ def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
         "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 100_000, "batch.size": 1_000_000,
     })  # fmt: skip
     for i in range(records):
-        _produce(producer, topic, i, keys, START + i, 0.0)
+        _produce(producer, topic, i, b"k%d" % (i % keys), (START + i, 0.0))
         if i % BATCH == 0:
             producer.poll(0)
     end = START + records + 60_000
@@ -41,7 +41,7 @@ def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) ->
     count = 0
     for i in _paced(rate, seconds):
         now = time.time()
-        _produce(producer, topic, i, keys, int(now * 1000), now)
+        _produce(producer, topic, i, b"k%d" % (i % keys), (int(now * 1000), now))
         producer.poll(0)
         count = i + 1
     producer.flush()
@@ -57,8 +57,9 @@ def _paced(rate: int, seconds: float) -> Iterator[int]:
         yield i
 
 
-def _produce(producer: Producer, topic: str, i: int, keys: int, timestamp: int, sent: float) -> None:
-    key = b"k%d" % (i % keys)
+def _produce(producer: Producer, topic: str, i: int, key: bytes, times: tuple[int, float]) -> None:
+    """`times`: the record's timestamp in milliseconds, and when it is sent, in seconds."""
+    timestamp, sent = times
     value = b'{"k":"%s","v":%.1f,"ts":%d,"w":%.6f}' % (key, (i * 7919) % 1000 / 10, timestamp, sent)
     while True:
         try:
