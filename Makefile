@@ -71,5 +71,6 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/wire/*.py)
+	@echo "Compiling the kernels ..."
 	@$(BIN)/python -m service.warm
 	@touch $@
