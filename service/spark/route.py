@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.engine.expressions import evaluate
-from service.engine.items import TUPLE
+from service.engine.items import FINAL, TUPLE, WINDOW
 from service.engine.keys import key_bytes
 from service.engine.routing import spread_by
 from service.kafka.murmur2 import partition_for
@@ -27,6 +27,8 @@ from service.wire.marks import CLOCK, NAMES, UNKNOWN, WATERMARK, kinds
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
 #: kinds of marks that move a clock and go no further
 CLOCKS = (CLOCK, WATERMARK)
+#: kinds of marks that may ride on a tuple: a record with such a header and a value is the tuple, then the mark
+RIDING = (WINDOW, FINAL)
 #: kind of a record -> its word in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -47,7 +49,8 @@ def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 class Rows:
     """Usable records of a topic partition, in order.
 
-    number   counts the records of the topic partition in the batch
+    number   twice the number of the record among those of the topic partition in the batch; one more for the mark
+             that rides on it
     stamp    the newest record timestamp up to here, nanoseconds
     kind     TUPLE, WINDOW, FINAL, or one of CLOCKS
     row      which row of the Arrow batch it was
@@ -99,12 +102,16 @@ class Lane:
         ahead = times > _nanoseconds(batch.column("batch_time")) + self._plan.pipeline.settings.max_future
         setting.aside(np.flatnonzero(ahead), reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"))
         setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
-        tuples = self._decode(batch, np.flatnonzero((kind == TUPLE) & setting.alive), setting)
-        row = np.flatnonzero(setting.alive)
+        riding = np.isin(kind, RIDING)
+        if riding.any():
+            riding &= _filled(batch.column("value")) & setting.alive
+        tuples = self._decode(batch, np.flatnonzero(((kind == TUPLE) | riding) & setting.alive), setting)
+        row = np.flatnonzero(setting.alive | riding)  # a mark counts even if the tuple below it is bad
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
             self._newest = stamp[-1]
-        return Rows(self._number + row, stamp, kind[row], row, tuples)
+        rows = Rows(2 * (self._number + row), stamp, kind[row], row, tuples)
+        return _with_carriers(rows, (riding & setting.alive)[row]) if riding.any() else rows
 
     def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
         """The tuples of these rows; those that have none are set aside."""
@@ -143,8 +150,14 @@ class Lane:
     def _buckets(self, tuples: pa.RecordBatch) -> np.ndarray:
         if not self._spread:
             return np.full(tuples.num_rows, self._bucket, np.int32)
-        keys = key_bytes([evaluate(expression, tuples) for expression in self._spread])
-        return partition_for(keys, self._plan.buckets)
+        columns = [evaluate(expression, tuples) for expression in self._spread]
+        whole = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+        if whole.all():
+            return partition_for(key_bytes(columns), self._plan.buckets)
+        buckets = np.zeros(len(whole), np.int32)  # the engine rejects a tuple without a key, wherever it is
+        keys = key_bytes([column.filter(pa.array(whole)) for column in columns])
+        buckets[whole] = partition_for(keys, self._plan.buckets)
+        return buckets
 
     def _columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One row per record but for the marks that only move clocks; a mark has nulls as attributes."""
@@ -160,6 +173,19 @@ class Lane:
         whole = pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
         clocks = np.isin(rows.kind, CLOCKS)
         return whole.filter(pa.array(~clocks)) if clocks.any() else whole
+
+
+def _filled(values: pa.Array) -> np.ndarray:
+    """Whether each value has any bytes."""
+    return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
+
+
+def _with_carriers(rows: Rows, riding: np.ndarray) -> Rows:
+    """Each mark that rides on a tuple as two rows: the tuple, and the mark behind it."""
+    again = np.repeat(np.arange(len(riding)), 1 + riding)
+    behind = np.diff(again, prepend=-1) == 0
+    kind = np.where(riding[again] & ~behind, TUPLE, rows.kind[again]).astype(rows.kind.dtype)
+    return Rows(rows.number[again] + behind, rows.stamp[again], kind, rows.row[again], rows.tuples)
 
 
 def _counts(rows: Rows) -> dict[str, int]:
