@@ -1,4 +1,7 @@
-"""Compiles all kernels ahead of the first use: `python -m service.warm`."""
+"""Compiles all kernels ahead of the first use: `python -m service.warm`.
+
+Nothing here starts threads, so that a process which did it may fork.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestam
 def main() -> None:
     engine.main()
     for known in FORMATS.values():
-        known.encode(known.decode(pa.array([TUPLE]), SCHEMA).tuples)
+        known.decode(pa.array([TUPLE]), SCHEMA)
     murmur2(pa.array([b"key"]))
 
 

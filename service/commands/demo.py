@@ -9,7 +9,7 @@ from service.demo.run import run
 
 @click.command()
 @click.option(
-    "--seconds", type=click.IntRange(min=1), default=60, show_default=True, help="How many days to play, one per second."
+    "--seconds", type=click.IntRange(min=1), default=60, show_default=True, help="How many days to play, one a second."
 )
 @click.option("--all", "everything", is_flag=True, help="Play the whole year, as fast as it goes.")
 def demo(seconds: int, everything: bool) -> None:  # noqa: FBT001 - a flag is what it is

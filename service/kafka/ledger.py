@@ -21,6 +21,8 @@ from service.kafka.report import Entry, Report
 TOPIC = "sluice.ledger"
 PARTITION = 0
 SECONDS = 30.0
+#: seconds before a question that a coordinator could not answer is asked again
+RETRY = 0.2
 
 START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
 
@@ -131,12 +133,22 @@ def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_comm
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand | None:
     consumer = group_member(kafka, query, isolation)
     try:
-        place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=SECONDS)[0]
+        place = _committed(consumer)
     finally:
         consumer.close()
-    if place.error:
-        raise KafkaException(place.error)
     return Stand(place.offset, place.metadata) if place.offset > 0 else None
+
+
+def _committed(consumer: Consumer) -> TopicPartition:
+    """Asks again, for a while, where the coordinator has just moved or is still reading what it knows."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=SECONDS)[0]
+        if not place.error:
+            return place
+        if not place.error.retriable() or time.monotonic() > deadline:
+            raise KafkaException(place.error)
+        time.sleep(RETRY)
 
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:

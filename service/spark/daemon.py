@@ -11,15 +11,13 @@ from pyspark.sql.streaming import transform_with_state_driver_worker as chatty
 
 import service.spark.route
 import service.spark.stage  # noqa: F401
-from service.engine.warm import main as warm
-from service.kafka.murmur2 import murmur2
+from service.warm import main as warm
 
 # A pool of threads does not survive a fork.
 pa.set_cpu_count(1)
 # It prints each of its steps.
 setattr(chatty, "print", lambda *_: None)  # noqa: B010
 warm()
-murmur2(pa.array([b"key"]))
 # Spark's workers collect garbage after each task; what was imported here is none.
 gc.collect()
 gc.freeze()

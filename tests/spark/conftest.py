@@ -31,7 +31,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def service(spark: SparkSession, broker: str, tmp_path: Path) -> Service:
-    return Service(spark, broker, tmp_path, f"test-{next(NUMBERS)}")
+    return Service(spark, broker, tmp_path, f"spark-test-{next(NUMBERS)}")
 
 
 @dataclass
