@@ -26,9 +26,10 @@ def replay(
     `pipeline` is a file or a loaded Pipeline, `events` a file of JSON lines or the events themselves. Timers count from
     `clock_origin`: a number of seconds, or "first" for the time of the first event; None: as the pipeline says, or 0.
 
-    >>> events = [{"at": 0.5, "tuple": {"symbol": "A", "price": 2.0}}]
-    >>> list(replay("examples/moving_average.yaml", events))  # doctest: +SKIP
-    [{'after': 0, 'stream': 'averages', 'tuple': {'symbol': 'A', 'price': 2.0}}, ...]
+    >>> for record in replay("examples/moving_average.yaml", "examples/moving_average.jsonl"):
+    ...     print(record)  # doctest: +SKIP
+    {'after': 0, 'stream': 'averages', 'tuple': {'symbol': 'A', 'price': 10.0, 'trades': 1}}
+    ...
     """
     if isinstance(pipeline, str | Path):
         pipeline = import_module("service.pipeline.load").load(pipeline, environment=None)
