@@ -16,7 +16,7 @@ from service.kafka.jars import jars
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
 
-SECRET = "(?i)secret|passw|token|credential|jaas|key"
+HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
 LOG = Path(__file__).with_name("log4j2.properties")
 STATE = "spark.sql.streaming.stateStore"
@@ -31,8 +31,8 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",
     "spark.locality.wait": "0",
     # What Spark shows of properties and options hides these.
-    "spark.redaction.regex": SECRET,
-    "spark.sql.redaction.options.regex": SECRET,
+    "spark.redaction.regex": HIDDEN,
+    "spark.sql.redaction.options.regex": HIDDEN,
     # Values, not errors of a cast, decide what a record is.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
