@@ -30,11 +30,11 @@ class Setting:
         return bool(self._reasons)
 
     def packed(self, stream: str, first: int) -> bytes:
-        """The dead letters; `first` is the place of the batch's first record."""
+        """The dead letters; `first` is the place of the batch's first record, every second place is a record's."""
         rows = sorted(self._reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
-            "place": pa.array([first + row for row in rows], pa.int64()),
+            "place": pa.array([first + 2 * row for row in rows], pa.int64()),
             "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
             **{name: taken.column(name) for name in ("topic", "partition", "offset", "key", "value", "headers")},

@@ -87,7 +87,7 @@ class Lane:
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, json.dumps({self._stream.name: _counts(rows)}).encode()))
         if setting:
-            packed.append((label, DEAD_LETTERS, setting.packed(self._stream.name, self._first + self._number)))
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream.name, self._first + 2 * self._number)))
         self._number += batch.num_rows
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
@@ -137,6 +137,7 @@ class Lane:
             "stream": self._stream.name, "first": self._first, "number": int(rows.number[0]),
             "start": int(rows.stamp[0]), "end": int(rows.stamp[-1]),
         }  # fmt: skip
+        rows = _without_clocks(rows)
         whole = self._columns(rows, batch)
         if self._plan.buckets == 1:
             yield pack(whole, about)
@@ -160,7 +161,7 @@ class Lane:
         return buckets
 
     def _columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One row per record but for the marks that only move clocks; a mark has nulls as attributes."""
+        """One row per record; a mark has nulls as attributes."""
         tuples = rows.tuples
         if len(rows.row) > tuples.num_rows:
             is_tuple = rows.kind == TUPLE
@@ -170,9 +171,7 @@ class Lane:
         if self._stream.name in self._plan.keyed:
             columns.append(batch.column("key").take(pa.array(rows.row)))
             names.append("@key")
-        whole = pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
-        clocks = np.isin(rows.kind, CLOCKS)
-        return whole.filter(pa.array(~clocks)) if clocks.any() else whole
+        return pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
 
 
 def _filled(values: pa.Array) -> np.ndarray:
@@ -186,6 +185,14 @@ def _with_carriers(rows: Rows, riding: np.ndarray) -> Rows:
     behind = np.diff(again, prepend=-1) == 0
     kind = np.where(riding[again] & ~behind, TUPLE, rows.kind[again]).astype(rows.kind.dtype)
     return Rows(rows.number[again] + behind, rows.stamp[again], kind, rows.row[again], rows.tuples)
+
+
+def _without_clocks(rows: Rows) -> Rows:
+    """The rows but for the marks that only move clocks."""
+    kept = ~np.isin(rows.kind, CLOCKS)
+    if kept.all():
+        return rows
+    return Rows(rows.number[kept], rows.stamp[kept], rows.kind[kept], rows.row[kept], rows.tuples)
 
 
 def _counts(rows: Rows) -> dict[str, int]:

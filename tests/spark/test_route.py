@@ -1,0 +1,131 @@
+"""Routing without Spark: what each bucket gets of a topic partition's records."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from service.kafka.murmur2 import partition_for
+from service.pipeline.load import load_text
+from service.spark.buckets import labels
+from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, unpack
+from service.spark.plan import Plan
+from service.spark.route import route
+
+PIPELINE = """
+pipeline: p
+kafka: {bootstrap.servers: nowhere}
+streams:
+  in: {topic: in, schema: {key: string, number: int64}}
+  out: {topic: out}
+operators:
+  - name: one
+    aggregate: in
+    window: tumbling, count(2), partitioned
+    partition_by: [key]
+    output: {out: {key: Last(key)}}
+max_future: 60
+"""
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SECOND = 1_000_000_000
+
+
+def record(key="a", number=1, *, at=0, mark=None, value=b"", batch_time=0):
+    """A record at so many seconds: a tuple, or a mark with a value."""
+    return {
+        "key": None,
+        "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
+        "headers": [{"key": "sluice-mark", "value": mark.encode()}] if mark else None,
+        "topic": "in", "partition": 1, "offset": 7, "timestamp": at * 1_000_000, "batch_time": batch_time * 1_000_000,
+    }  # fmt: skip
+
+
+SCHEMA = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("topic", pa.string()),
+    ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+    ("batch_time", pa.timestamp("us", "UTC")),
+])  # fmt: skip
+
+
+def routed(*batches, buckets=1):
+    """Per bucket and Arrow batch the rows (as they are packed) and what is said about them; and the rest."""
+    plan = Plan(load_text(PIPELINE, "p"), "q", "s", "c", buckets, {"in": 2, "out": 1})
+    found = {"rest": []}
+    for batch in route(plan, iter([pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in batches])):
+        for row in batch.to_pylist():
+            if row["holds"] == RECORDS:
+                found.setdefault(labels(buckets).index(row["bucket"]), []).append(unpack(row["packed"]))
+            else:
+                found["rest"].append((row["holds"], row["packed"]))
+    return found
+
+
+def stamps(found):
+    return [stamp // SECOND for rows, _ in found for stamp in rows.column("@stamp").to_pylist()]
+
+
+def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
+    found = routed([record(at=1), record(at=5), record(at=3)], [record(at=2), record(at=6)])
+    assert stamps(found[0]) == [1, 5, 5, 5, 6]
+
+
+def test_rows_are_numbered_through_all_batches():
+    found = routed([record(), record()], [record()])
+    assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [0, 2, 4]
+    assert [int(about["number"]) for _, about in found[0]] == [0, 4]
+
+
+def test_every_bucket_knows_the_times_of_the_topic_partition():
+    found = routed([record("a", at=3), record("a", at=9)], buckets=4)
+    for bucket in range(4):
+        ((_, about),) = found[bucket]
+        assert (int(about["start"]), int(about["end"])) == (3 * SECOND, 9 * SECOND)
+    assert sorted(found[bucket][0][0].num_rows for bucket in range(4)) == [0, 0, 0, 2]
+
+
+def test_a_key_is_always_in_the_same_bucket_and_marks_in_all():
+    found = routed([record("a", at=1), record("b", at=2), record(mark="window", at=3), record("a", at=4)], buckets=3)
+    of_a, of_b = partition_for(pa.array([b"a", b"b"]), 3)
+    for bucket in range(3):
+        expected = [key for key, own in (("a", of_a), ("b", of_b), (None, bucket), ("a", of_a)) if own == bucket]
+        assert found[bucket][0][0].column("key").to_pylist() == expected
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+@pytest.mark.parametrize("word", ["clock", "watermark"])
+def test_a_clock_mark_moves_the_clock_and_goes_no_further(word, buckets):
+    found = routed([record(at=1), record(mark=word, at=8)], buckets=buckets)
+    for bucket in range(buckets):
+        ((rows, about),) = found[bucket]
+        assert int(about["end"]) == 8 * SECOND
+        assert rows.column("@kind").to_pylist() in ([0], [])
+
+
+def test_a_clock_mark_alone_moves_the_clock():
+    ((rows, about),) = routed([record(mark="clock", at=8)])[0]
+    assert rows.num_rows == 0
+    assert (int(about["start"]), int(about["end"])) == (8 * SECOND, 8 * SECOND)
+
+
+def test_a_record_from_beyond_the_future_moves_nothing():
+    found = routed([record(at=1), record(at=100, batch_time=30), record(at=2)])
+    assert stamps(found[0]) == [1, 2]
+    assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
+
+
+def test_a_dead_letter_moves_nothing():
+    found = routed([record(at=1), record(number="x", at=50), record(at=2)])
+    assert stamps(found[0]) == [1, 2]
+
+
+def test_where_all_are_dead_letters_no_bucket_is_told_anything():
+    found = routed([record(number="x")])
+    assert found.keys() == {"rest"}
+
+
+def test_records_are_counted():
+    found = routed([record(), record(), record(mark="window"), record(mark="clock"), record(number="x")], buckets=2)
+    assert json.loads(dict(found["rest"])[COUNTS]) == {"in": {"tuple": 2, "window": 1, "clock": 1}}
