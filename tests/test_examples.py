@@ -12,7 +12,7 @@ AVERAGE = project_file("examples/moving_average.yaml")
 
 def test_the_first_pipeline_of_the_readme_is_the_example():
     (block,) = re.findall(
-        r"```yaml\n# examples/moving_average.yaml\n(.*?)```", project_file("README.md").read_text(), re.S
+        r"```yaml\n# examples/moving_average.yaml\n(.*?)```", project_file("README.md").read_text(), re.DOTALL
     )
     assert AVERAGE.read_text().endswith(block)
 
