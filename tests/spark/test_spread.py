@@ -32,7 +32,8 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     """Per batch and stream the rows that go to Kafka: time, kind, topic partition, key, value."""
     placed = list(numbered(given_events))
     streams = {stream.name: TOPIC_PARTITIONS for stream in pipeline.outputs}
-    plan = Plan(pipeline, "q", "", buckets, topic_partitions(placed, [s.name for s in pipeline.inputs]) | streams)
+    partitions = topic_partitions(placed, [s.name for s in pipeline.inputs]) | streams
+    plan = Plan(pipeline, query="q", start="s", checkpoint="", buckets=buckets, topic_partitions=partitions)
     graphs = [Graph(pipeline, plan.topic_partitions) for _ in range(buckets)]
     states = [graph.initial() for graph in graphs]
     keys = spread_by(pipeline) or {}
