@@ -17,6 +17,7 @@ from service.engine.routing import spread_by
 from service.kafka.murmur2 import partition_for
 from service.spark.buckets import labels
 from service.spark.dead import Setting
+from service.spark.headers import with_lists
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, pack
 from service.spark.places import place
 from service.spark.plan import Plan
@@ -42,7 +43,7 @@ def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for batch in batches:
         if batch.num_rows:
             lane = lane or Lane(plan, batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
-            yield lane.packed(batch)
+            yield lane.packed(with_lists(batch))
 
 
 @dataclass(frozen=True, slots=True)

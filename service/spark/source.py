@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-#: what `decode` gets of each record; `batch_time` is the batch's own, from the offset log, so a rerun is equal
-COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
+from service.spark.headers import as_text
+
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 def read(spark: SparkSession, topics: Iterable[str], client: Mapping[str, str], start: str, most: int) -> DataFrame:
@@ -26,5 +27,6 @@ def read(spark: SparkSession, topics: Iterable[str], client: Mapping[str, str], 
         "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in client.items()},
     }
+    batch_time = sf.current_timestamp().alias("batch_time")  # of the offset log, so a rerun is equal
     records = spark.readStream.format("kafka").options(**options).load()
-    return records.select(*COLUMNS, sf.current_timestamp().alias("batch_time"))
+    return records.select(*COLUMNS, as_text(sf.col("headers")).alias("headers"), batch_time)

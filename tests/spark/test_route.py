@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 
 import pyarrow as pa
 import pytest
@@ -29,7 +30,6 @@ operators:
 max_future: 60
 """
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SECOND = 1_000_000_000
 
 
@@ -38,13 +38,13 @@ def record(key="a", number=1, *, at=0, mark=None, value=b"", batch_time=0):
     return {
         "key": None,
         "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
-        "headers": [{"key": "sluice-mark", "value": mark.encode()}] if mark else None,
+        "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
         "topic": "in", "partition": 1, "offset": 7, "timestamp": at * 1_000_000, "batch_time": batch_time * 1_000_000,
     }  # fmt: skip
 
 
 SCHEMA = pa.schema([
-    ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS), ("topic", pa.string()),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("topic", pa.string()),
     ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
     ("batch_time", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
