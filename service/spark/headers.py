@@ -1,7 +1,7 @@
 """Headers on their way from Spark's Kafka source into Python.
 
-They travel as JSON text: for a column of lists, Spark 4.2 counts the bytes of an Arrow batch anew with each row, all rows
-of the batch each time, which took minutes where it now takes seconds.
+They travel as JSON text: for a column of lists Spark 4.2 counts the bytes of an Arrow batch anew with each row, all
+rows of the batch each time, which took minutes where it now takes seconds.
 """
 
 from __future__ import annotations
