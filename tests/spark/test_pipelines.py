@@ -136,7 +136,7 @@ def test_runs_go_where_their_key_belongs(service):
     service.create("in")
     service.create("out", partitions=4)
     pipeline = service.pipeline(text("tumbling, count(2), partitioned", clock="records", buckets=2, most=1000))
-    service.send("in", records(EVENTS[:12], ORIGIN))
+    service.send("in", records(EVENTS[:10], ORIGIN))
     service.run(pipeline)
     messages = service.read("out")
     places = dict(zip(b"abc".decode(), partition_for(pa.array([b"a", b"b", b"c"]), 4).tolist(), strict=True))
