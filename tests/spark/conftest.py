@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
@@ -18,6 +18,7 @@ from service.pipeline.spec import Pipeline
 from service.spark.query import prepare, start
 from service.spark.session import session
 from service.wire.marks import HEADER
+from tests.kafka.tools import visible
 
 NUMBERS = itertools.count()
 
@@ -83,18 +84,14 @@ class Service:
             query.stop()
 
     def read(self, stream: str) -> list[Message]:
-        """All that is visible in a stream's topic, topic partition by topic partition."""
-        consumer = Consumer({
-            "bootstrap.servers": self.broker, "group.id": "tests", "isolation.level": "read_committed",
-            "enable.partition.eof": True, "enable.auto.commit": False, "fetch.wait.max.ms": 10,
-        })  # fmt: skip
-        found = []
-        for partition in sorted(consumer.list_topics(self.topic(stream), 10).topics[self.topic(stream)].partitions):
-            consumer.assign([TopicPartition(self.topic(stream), partition, 0)])
-            while (message := consumer.poll(10)) is not None and message.error() is None:
-                found.append(message)
-        consumer.close()
-        return found
+        """All that is committed in a stream's topic, topic partition by topic partition.
+
+        A commit returns before its markers are written: readers may see the batch a moment later.
+        """
+        kafka = {"bootstrap.servers": self.broker}
+        topic = self.topic(stream)
+        partitions = sorted(AdminClient(kafka).list_topics(topic, 10).topics[topic].partitions)
+        return [message for partition in partitions for message in visible(kafka, topic, partition)]
 
     def outputs(self, stream: str) -> list[dict[str, Any]]:
         """As `sluice replay` shows them: {"tuple": ...} or {"punct": ...}."""
