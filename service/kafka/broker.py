@@ -116,15 +116,15 @@ class EmbeddedBroker:
         return self._process
 
     def _start(self) -> None:
-        """A port that was free a moment ago can be taken by now: then another is tried."""
+        """A port that was free a moment ago can be taken by now, among other things: then another is tried."""
         for attempt in range(1, ATTEMPTS + 1):
             self._prepare()
             self._launch()
             try:
                 self._await_answer()
-            except BrokerError as error:
+            except BrokerError:
                 self.stop()
-                if attempt == ATTEMPTS or "Address already in use" not in str(error):
+                if attempt == ATTEMPTS:
                     raise
             else:
                 return

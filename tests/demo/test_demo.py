@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict, deque
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 import orjson
@@ -97,7 +97,8 @@ def test_ctrl_c_ends_it_at_once_with_its_summary(tmp_path: Path) -> None:
 def test_a_service_that_cannot_start_ends_it_with_the_log(tmp_path: Path) -> None:
     with start(tmp_path, "--seconds", "600") as demo:
         assert demo.stdout
-        next(line for line in demo.stdout if "Starting the service" in line)
+        said = list(takewhile(lambda line: "Starting the service" not in line, demo.stdout))
+        assert demo.poll() is None, "".join(said)
         time.sleep(0.5)
         for process in Path("/proc").glob("[0-9]*"):
             if process.name != str(demo.pid) and is_service(process, tmp_path):
