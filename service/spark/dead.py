@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.pipeline.spec import Stream
 from service.spark.packed import pack
+from service.spark.places import topic_partition_of
 from service.wire.dead_letters import DeadLetter
 
 
@@ -29,7 +31,7 @@ class Setting:
     def __bool__(self) -> bool:
         return bool(self._reasons)
 
-    def packed(self, stream: str, first: int) -> bytes:
+    def packed(self, stream: Stream, first: int) -> bytes:
         """The dead letters; `first` is the place of the batch's first record, every second place is a record's."""
         rows = sorted(self._reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
@@ -37,9 +39,10 @@ class Setting:
             "place": pa.array([first + 2 * row for row in rows], pa.int64()),
             "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
-            **{name: taken.column(name) for name in ("topic", "partition", "offset", "key", "value", "headers")},
+            "partition": pa.array([topic_partition_of(first)] * len(rows), pa.int32()),
+            **{name: taken.column(name) for name in ("offset", "key", "value", "headers")},
         }
-        return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream})
+        return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})
 
 
 def letters(batch: pa.RecordBatch, about: Mapping[str, str]) -> Iterator[tuple[int, DeadLetter]]:
@@ -47,4 +50,4 @@ def letters(batch: pa.RecordBatch, about: Mapping[str, str]) -> Iterator[tuple[i
     for row in batch.to_pylist():
         place = row.pop("place")
         headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
-        yield place, DeadLetter(stream=about["stream"], headers=headers, **row)
+        yield place, DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, **row)

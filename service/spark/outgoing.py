@@ -12,7 +12,7 @@ from service.engine.rejects import REJECTS
 from service.kafka.murmur2 import partition_for
 from service.pipeline.spec import Stream
 from service.spark.packed import DEAD_LETTERS, RECORDS, pack
-from service.spark.places import NO_PLACE, PORT, TOPIC_PARTITION
+from service.spark.places import NO_PLACE, port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import FORMATS
@@ -40,20 +40,20 @@ def _rejected(plan: Plan, items: Items, places: np.ndarray) -> Iterator[tuple[in
     """The tuples that lack a value as dead letters: at the place of the record that brought or made each of them."""
     place = _places(items, places)
     for port, stream in enumerate(plan.inputs):
-        here = np.flatnonzero(np.maximum(place, 0) >> PORT == port)  # what a timer made counts for the first
+        here = np.flatnonzero(port_of(np.maximum(place, 0)) == port)  # what a timer made counts for the first
         rows = items.tuples.take(pa.array(here))
         if len(here):
-            yield DEAD_LETTERS, pack(_letters(rows, place[here], items.at[here], stream), {"stream": stream.name})
+            letters = _letters(rows, place[here], items.at[here])
+            yield DEAD_LETTERS, pack(letters, {"stream": stream.name, "topic": str(stream.topic)})
 
 
-def _letters(rows: pa.RecordBatch, place: np.ndarray, at: np.ndarray, stream: Stream) -> pa.RecordBatch:
+def _letters(rows: pa.RecordBatch, place: np.ndarray, at: np.ndarray) -> pa.RecordBatch:
     words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
     values = {
         "place": pa.array(place),
         "reason": pa.array([reason(Reason.NO_VALUE, f"operator {operator}: {what}") for operator, what in words]),
         "timestamp": pa.array(at // MILLISECOND),
-        "topic": pa.array([stream.topic] * len(place)),
-        "partition": pa.array(np.where(place < 0, -1, place >> TOPIC_PARTITION & 0xFFFFFF).astype(np.int32)),
+        "partition": pa.array(np.where(place < 0, -1, topic_partition_of(place)).astype(np.int32)),
         "offset": pa.array(np.full(len(place), -1)),
         "key": pa.nulls(len(place), pa.binary()),
         "value": rows.column("tuple").cast(pa.binary()),

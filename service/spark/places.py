@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import numpy as np
+
+#: a place, or many
+P = TypeVar("P", int, np.ndarray)
+
 #: the number counts from the first record of the topic partition in the batch, so 32 bits are plenty
 PORT, TOPIC_PARTITION = 56, 32
 
@@ -12,3 +19,11 @@ NO_PLACE = -1
 def place(port: int, topic_partition: int) -> int:
     """The place of the first record of a topic partition; those of the next ones follow."""
     return port << PORT | topic_partition << TOPIC_PARTITION
+
+
+def port_of(place: P) -> P:
+    return place >> PORT
+
+
+def topic_partition_of(place: P) -> P:
+    return place >> TOPIC_PARTITION & (1 << PORT - TOPIC_PARTITION) - 1

@@ -32,16 +32,6 @@ class Plan:
         return self.pipeline.inputs
 
     @cached_property
-    def ports(self) -> dict[str, int]:
-        """The port number of each stream that is read."""
-        return {stream.name: port for port, stream in enumerate(self.inputs)}
-
-    @cached_property
-    def by_topic(self) -> dict[str, Stream]:
-        """The stream that is read from each topic."""
-        return {str(stream.topic): stream for stream in self.inputs}
-
-    @cached_property
     def keyed(self) -> frozenset[str]:
         """The streams whose records' own keys come out again: those with nothing but maps to an output."""
         written = {stream.name for stream in self.pipeline.outputs}

@@ -13,7 +13,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from service.engine.routing import spread_by
 from service.kafka import ledger, topics
-from service.kafka.client import java_properties
 from service.pipeline.fingerprint import fingerprint
 from service.pipeline.spec import Pipeline
 from service.spark import checkpoint
@@ -69,11 +68,7 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
 
 def outputs(spark: SparkSession, plan: Plan) -> DataFrame:
     """The packed rows that a batch writes."""
-    settings = plan.pipeline.settings
-    names = [str(stream.topic) for stream in plan.inputs]
-    client = java_properties(settings.kafka)
-    records = read(spark, names, client, settings.start, settings.max_records_per_batch)
-    routed = records.mapInArrow(partial(route, plan), ROUTED)
+    routed = read(spark, plan).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(pulse(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())

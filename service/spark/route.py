@@ -19,7 +19,7 @@ from service.spark.buckets import labels
 from service.spark.dead import Setting
 from service.spark.headers import with_lists
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, pack
-from service.spark.places import place
+from service.spark.places import port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import FORMATS
@@ -42,7 +42,7 @@ def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     lane: Lane | None = None
     for batch in batches:
         if batch.num_rows:
-            lane = lane or Lane(plan, batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())
+            lane = lane or Lane(plan, batch.column("place")[0].as_py())
             yield lane.packed(with_lists(batch))
 
 
@@ -68,11 +68,12 @@ class Rows:
 class Lane:
     """The way of the records of one topic partition in one batch."""
 
-    def __init__(self, plan: Plan, topic: str, topic_partition: int) -> None:
+    def __init__(self, plan: Plan, first: int) -> None:
+        """`first` is the place of the topic partition's first record."""
         self._plan = plan
-        self._stream = plan.by_topic[topic]
-        self._first = place(plan.ports[self._stream.name], topic_partition)
-        self._bucket = topic_partition % plan.buckets
+        self._stream = plan.inputs[port_of(first)]
+        self._first = first
+        self._bucket = topic_partition_of(first) % plan.buckets
         self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
         self._labels = labels(plan.buckets)
         self._number = 0
@@ -88,7 +89,7 @@ class Lane:
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, json.dumps({self._stream.name: _counts(rows)}).encode()))
         if setting:
-            packed.append((label, DEAD_LETTERS, setting.packed(self._stream.name, self._first + 2 * self._number)))
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + 2 * self._number)))
         self._number += batch.num_rows
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
@@ -100,7 +101,7 @@ class Lane:
     def _usable(self, batch: pa.RecordBatch, setting: Setting) -> Rows:
         kind = kinds(batch.column("headers"))
         times = _nanoseconds(batch.column("timestamp"))
-        ahead = times > _nanoseconds(batch.column("batch_time")) + self._plan.pipeline.settings.max_future
+        ahead = batch.column("ahead").to_numpy(zero_copy_only=False)
         setting.aside(np.flatnonzero(ahead), reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"))
         setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
         riding = np.isin(kind, RIDING)

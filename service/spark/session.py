@@ -36,6 +36,12 @@ SETTINGS = {
     # Values, not errors of a cast, decide what a record is.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Rows of megabytes gain nothing from these, and wait for them.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
     # Batches run for records and for the pulse, both of which are in the offset log, and for nothing else.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # A rerun needs the last batch; readers of the state a few more.
@@ -64,7 +70,7 @@ def session(name: str, master: str, partitions: int, extra: Mapping[str, str] | 
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
-        "spark.driver.extraJavaOptions": f"-Xrs -Dlog4j2.configurationFile={LOG}",
+        "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
     for key, value in (settings | overrides(os.environ) | dict(extra or {})).items():

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from service.kafka.client import java_properties
+from service.pipeline.spec import Stream
 from service.spark.headers import as_text
+from service.spark.places import PORT, TOPIC_PARTITION
+from service.spark.plan import Plan
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+#: fewer and larger fetches than by default, where the file does not say otherwise
+FETCHES = {"max.poll.records": "10000", "max.partition.fetch.bytes": str(4 << 20)}
 
 
-def read(spark: SparkSession, topics: Iterable[str], client: Mapping[str, str], start: str, most: int) -> DataFrame:
-    """The records of the topics in the order of each topic partition; at most `most` in a batch.
+def read(spark: SparkSession, plan: Plan) -> DataFrame:
+    """The records of all topics, those of a topic partition in one piece and in order.
 
-    `client` are properties of Kafka's Java client. Never `minPartitions`: it would split the range of a topic
-    partition, whose running maximum of time needs it whole.
+    For each: `key`, `value`, `headers`, `place` of its topic partition, `offset`, `timestamp`, and whether that is too
+    far `ahead`.
     """
+    settings = plan.pipeline.settings
+    client = FETCHES | java_properties(settings.kafka)
+    # Never `minPartitions`: it would split what a task sees of a topic partition, whose running maximum needs it whole.
     options = {
-        "subscribe": ",".join(topics),
+        "subscribe": ",".join(str(stream.topic) for stream in plan.inputs),
         "includeHeaders": "true",
-        "startingOffsets": start,
+        "startingOffsets": settings.start,
         "failOnDataLoss": "true",
-        "maxOffsetsPerTrigger": str(most),
+        "maxOffsetsPerTrigger": str(settings.max_records_per_batch),
         "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in client.items()},
     }
-    batch_time = sf.current_timestamp().alias("batch_time")  # of the offset log, so a rerun is equal
     records = spark.readStream.format("kafka").options(**options).load()
-    return records.select(*COLUMNS, as_text(sf.col("headers")).alias("headers"), batch_time)
+    return records.select(
+        "key",
+        "value",
+        as_text(sf.col("headers")).alias("headers"),
+        _place(plan.inputs).alias("place"),
+        "offset",
+        "timestamp",
+        _ahead(settings.max_future).alias("ahead"),
+    )
+
+
+def _place(inputs: tuple[Stream, ...]) -> Column:
+    """The place of the first record of the topic partition (places.py)."""
+    port = sf.lit(0)
+    for number, stream in enumerate(inputs[1:], 1):
+        port = sf.when(sf.col("topic") == str(stream.topic), sf.lit(number)).otherwise(port)
+    partition = sf.col("partition").cast("long")
+    return sf.shiftleft(port.cast("long"), PORT).bitwiseOR(sf.shiftleft(partition, TOPIC_PARTITION))
+
+
+def _ahead(max_future: int) -> Column:
+    """By the batch's own time, which is in the offset log: a rerun is equal."""
+    return sf.unix_micros("timestamp") > sf.unix_micros(sf.current_timestamp()) + max_future // 1000

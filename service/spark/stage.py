@@ -18,7 +18,7 @@ from service.spark.bodies import Bodies
 from service.spark.buckets import labels
 from service.spark.outgoing import outgoing
 from service.spark.packed import PULSE, RECORDS, THROUGH, unpack
-from service.spark.places import TOPIC_PARTITION
+from service.spark.places import topic_partition_of
 from service.spark.plan import Plan
 
 #: the clock of a bucket that has seen nothing yet
@@ -160,7 +160,7 @@ def _items(parts: list[Part], order: np.ndarray, event: np.ndarray, at: np.ndarr
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))
     (rows,) = table.to_batches()
-    sources = [part.first >> TOPIC_PARTITION & 0xFFFFFF for part in parts]
+    sources = [topic_partition_of(part.first) for part in parts]
     source = np.repeat(np.array(sources, np.int32), [part.rows.num_rows for part in parts])[order]
     kind = rows.column(2).to_numpy()
     key, keys = _keys(rows.column(3)) if keyed else (np.full(len(event), -1, np.int32), pa.array([], pa.binary()))

@@ -12,6 +12,7 @@ from service.kafka.murmur2 import partition_for
 from service.pipeline.load import load_text
 from service.spark.buckets import labels
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, unpack
+from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.route import route
 
@@ -27,26 +28,25 @@ operators:
     window: tumbling, count(2), partitioned
     partition_by: [key]
     output: {out: {key: Last(key)}}
-max_future: 60
 """
 
 SECOND = 1_000_000_000
 
 
-def record(key="a", number=1, *, at=0, mark=None, value=b"", batch_time=0):
+def record(key="a", number=1, *, at=0, mark=None, value=b"", ahead=False):
     """A record at so many seconds: a tuple, or a mark with a value."""
     return {
         "key": None,
         "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
         "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
-        "topic": "in", "partition": 1, "offset": 7, "timestamp": at * 1_000_000, "batch_time": batch_time * 1_000_000,
+        "place": place(0, 1), "offset": 7, "timestamp": at * 1_000_000, "ahead": ahead,
     }  # fmt: skip
 
 
 SCHEMA = pa.schema([
-    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("topic", pa.string()),
-    ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
-    ("batch_time", pa.timestamp("us", "UTC")),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+    ("ahead", pa.bool_()),
 ])  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def test_a_clock_mark_alone_moves_the_clock():
 
 
 def test_a_record_from_beyond_the_future_moves_nothing():
-    found = routed([record(at=1), record(at=100, batch_time=30), record(at=2)])
+    found = routed([record(at=1), record(at=100, ahead=True), record(at=2)])
     assert stamps(found[0]) == [1, 2]
     assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
 
