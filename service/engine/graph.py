@@ -77,7 +77,7 @@ class Graph:
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
             "source": np.array([source for _, source in final], np.int64),
         })  # fmt: skip
-        parts = [head, *(b"" if part is None else part.save() for part in state.operators)]
+        parts: list[bytes | memoryview] = [head, *(b"" if p is None else p.save() for p in state.operators)]
         return struct.pack(f"<{len(parts)}q", *map(len, parts)) + b"".join(parts)
 
     def load(self, data: bytes) -> GraphState:

@@ -65,7 +65,7 @@ class AggregateState:
             grown(table, count) for table in (self.rows, self.links, self.words, self.stack)
         )
 
-    def save(self) -> bytes:
+    def save(self) -> bytes | memoryview:
         partitions = max(1, self.keys.count)
         cells = max(partitions, self.pairs.count)
         tables = {name: getattr(self, name)[:partitions] for name in ("partitions", "ends", "sources")}

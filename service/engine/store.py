@@ -24,14 +24,16 @@ def grown(column: np.ndarray, size: int) -> np.ndarray:
     return longer
 
 
-def save(columns: Mapping[str, np.ndarray]) -> bytes:
+def save(columns: Mapping[str, np.ndarray]) -> memoryview:
     """The columns' bytes as one Arrow IPC stream: a record with a binary field for each column."""
-    fields = [pa.array([_bytes(column)], pa.large_binary()) for column in columns.values()]
+    fields = [_field(column) for column in columns.values()]
     schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(FORMAT)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(fields, schema=schema))
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    record = pa.record_batch(fields, schema=schema)
+    size = pa.MockOutputStream()
+    _write(size, record)
+    saved = pa.allocate_buffer(size.size())
+    _write(pa.FixedSizeBufferWriter(saved), record)
+    return memoryview(saved)
 
 
 def load(data: bytes) -> dict[str, pa.Buffer]:
@@ -54,5 +56,13 @@ def column(data: pa.Buffer, dtype: np.dtype | type, width: int | None = None) ->
     return flat if width is None else flat.reshape(-1, width) if width else flat.reshape(0, 0)
 
 
-def _bytes(column: np.ndarray) -> memoryview:
-    return np.ascontiguousarray(column).view(np.uint8).reshape(-1).data if column.size else memoryview(b"")
+def _write(sink: pa.NativeFile, record: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, record.schema) as writer:
+        writer.write_batch(record)
+
+
+def _field(column: np.ndarray) -> pa.LargeBinaryArray:
+    """One binary value that is the column itself."""
+    values = np.ascontiguousarray(column).reshape(-1)
+    ends = np.array([0, values.nbytes], np.int64)
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(values)])
