@@ -142,7 +142,14 @@ class EmbeddedBroker:
         (self._folder / "server.properties").write_text(text)
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         formatted = subprocess.run(
-            [*self._java(), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties_file()],
+            [
+                *self._java(),
+                "kafka.tools.StorageTool",
+                "format",
+                f"--cluster-id={cluster}",
+                "-c",
+                self._properties_file(),
+            ],
             capture_output=True,
             text=True,
             check=False,
