@@ -11,11 +11,14 @@ import hashlib
 import os
 from pathlib import Path
 
+#: the folders with kernels, and with what goes into them
+SOURCES = ("engine", "wire", "kafka")
+
 
 def folder() -> Path:
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(here.rglob("*.py")):
+    for path in sorted(path for folder in SOURCES for path in (here / folder).rglob("*.py")):
         digest.update(path.read_bytes())
     users = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sluice"
     cache = here / "__pycache__" if os.access(here, os.W_OK) else users
