@@ -1,4 +1,4 @@
-"""Forgetting keys and texts that no window holds any more, whenever their number has doubled: O(1) amortised."""
+"""Forgetting keys, texts and slots that no window needs any more, whenever their number has doubled: O(1) amortised."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def clean(state: AggregateState, program: Program) -> None:
         _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
     if _doubled(state.strings.count, state.kept_strings):
         _forget_strings(state, program.text_columns, program.text_words)
+    if _doubled(state.top, state.top - len(state.free)):
+        _forget_free_slots(state)
 
 
 def _doubled(count: int, kept: int) -> bool:
@@ -72,6 +74,26 @@ def _forget_strings(state: AggregateState, columns: np.ndarray, words: np.ndarra
     for table, which in tables:
         table[:, which] = _rename(np.minimum(table[:, which], len(renamed) - 1), renamed)
     state.kept_strings = state.strings.count
+
+
+def _forget_free_slots(state: AggregateState) -> None:
+    """Moves the tuples together. Most slots are free after a batch larger than the windows, and all would be saved."""
+    holds = np.ones(state.top, np.bool_)
+    holds[state.free] = False
+    kept = np.flatnonzero(holds)
+    renamed = np.full(state.top, NOBODY)
+    renamed[kept] = np.arange(len(kept))
+    for table in (state.rows, state.links, state.words, state.stack):
+        table[: len(kept)] = table[kept]
+    for table, links in (
+        (state.rows[: len(kept)], ("younger", "older")),
+        (state.links[: len(kept)], ("younger", "older")),
+        (state.partitions, ("oldest", "youngest")),
+        (state.cells, ("oldest", "youngest")),
+    ):
+        for link in links:
+            table[link] = _rename(table[link], renamed)
+    state.top, state.free = len(kept), np.zeros(0, np.int32)
 
 
 def _move(table: np.ndarray, kept: np.ndarray, count: int) -> None:
