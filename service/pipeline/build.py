@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from service.pipeline.clause import Clause
+from service.pipeline.codings import Codings
 from service.pipeline.errors import Path
 from service.pipeline.expressions import Attribute, Expression
-from service.pipeline.file import AggregateShape, Attributes, MapShape, StreamShape
+from service.pipeline.file import AggregateShape, Attributes, MapShape
 from service.pipeline.grammar import ExpressionError, Scope, check_syntax, over_group, parse
 from service.pipeline.report import Report
 from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
-from service.pipeline.spec import Aggregate, Map, Operator, Output, Pipeline, Stream
+from service.pipeline.spec import Aggregate, Map, Operator, Output, Pipeline
 from service.pipeline.streams import Streams, input_of
 from service.pipeline.types import BOOLEAN, FLOAT64, Kind
 from service.pipeline.windows import window
@@ -22,16 +23,15 @@ from service.pipeline.windows import window
 def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
     """The pipeline; it means something only if the report holds no problems."""
     file = shaped.file
-    streams = Streams(shaped, report)
+    codings = Codings(report, "url" in file.registry)
+    streams = Streams(shaped, report, codings)
     streams.check()
     operators = tuple(map(Operators(streams, shaped, report).operator, streams.order()))
-    declared = {name: stream(name, shape, streams) for name, shape in file.streams.items()}
+    declared = {
+        name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
+        for name, shape in file.streams.items()
+    }
     return Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
-
-
-def stream(name: str, shape: StreamShape, streams: Streams) -> Stream:
-    schema = streams.schemas.get(name, ())
-    return Stream(name, schema, shape.topic, shape.format, shape.marks, shape.partitions)
 
 
 @dataclass(slots=True)

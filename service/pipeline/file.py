@@ -52,17 +52,67 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+# A schema of Avro's is a file, or stands here; pydantic tells them apart by a tag, too.
+FILE, INLINE = "<file>", "<inline>"
+AvroSchema = Annotated[
+    Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)],
+    Discriminator(lambda value: INLINE if isinstance(value, dict) else FILE),
+]
+
+
+class KeyShape(Shape):
+    """What the keys of records hold."""
+
+    attributes: list[str] = Field(description="The attributes that the key holds, and not the value.", min_length=1)
+    format: Literal["text", "json", "avro", "avro-confluent"] = Field(
+        "text", description="How they are written: text for one attribute, the others for any number."
+    )
+    avro_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
+    avro_writer_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
+
+
 class StreamShape(Shape):
     """A stream: a Kafka topic, or without `topic` one that lives inside the service."""
 
     topic: str | None = Field(None, description="The Kafka topic. Without it the stream lives inside the service.")
-    format: Literal["json"] = Field("json", description="How a tuple is written as the value of a record.")
+    format: Literal["json", "avro", "avro-confluent", "csv", "text", "raw"] = Field(
+        "json", description="How a tuple is written as the value of a record."
+    )
     attributes: dict[str, TypeName] | None = Field(
         None,
         alias="schema",
         description="The attributes and their types. Needed where the stream is read from Kafka; elsewhere it follows "
         "from the operator that writes the stream, and is checked against it if it is given.",
         examples=[{"symbol": "string", "price": "float64", "time": "timestamp"}],
+    )
+    avro_schema: AvroSchema | None = Field(
+        None,
+        description="For avro and avro-confluent: a file with the Avro schema, its path seen from this file, or the "
+        "schema itself.",
+        examples=["trade.avsc"],
+    )
+    avro_writer_schema: AvroSchema | None = Field(
+        None,
+        description="For avro: what the records were written with, where that is another schema than `avro_schema`.",
+    )
+    delimiter: str = Field(
+        ",", min_length=1, max_length=1, description="For csv: the character between two fields.", examples=[";"]
+    )
+    key: KeyShape | None = Field(
+        None,
+        description="Attributes that are in the key of a record. Without it the key is bytes that nobody reads, and is "
+        "written as docs/operations.md says.",
+        examples=[{"attributes": ["symbol"]}],
+    )
+    headers: dict[str, str] = Field(
+        {},
+        description="Attributes that are in headers of a record, as text: attribute and name of the header.",
+        examples=[{"trace": "trace-id"}],
+    )
+    defaults: dict[str, Any] = Field(
+        {},
+        description="Values that attributes have where a record has none or null, as JSON has them.",
+        examples=[{"size": 0}],
     )
     marks: Literal["record", "header", "none"] = Field(
         "record",
@@ -146,6 +196,12 @@ class FileShape(Shape):
         {},
         description="Properties of librdkafka. ${NAME} stands for an environment variable, ${file:PATH} for a file.",
         examples=[{"bootstrap.servers": "kafka:9092", "sasl.password": "${KAFKA_PASSWORD}"}],
+    )
+    registry: dict[str, Text] = Field(
+        {},
+        description="The schema registry of avro-confluent: properties of Confluent's client. ${NAME} and ${file:PATH} "
+        "as under kafka.",
+        examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
     )
     clock: Literal["processing", "records"] = Field(
         "processing",

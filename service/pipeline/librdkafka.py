@@ -1,4 +1,7 @@
-"""The properties of librdkafka that may stand under `kafka`; what each becomes says service/kafka/client.py."""
+"""The properties that may stand under `kafka`, librdkafka's, and under `registry`, those of Confluent's client.
+
+What librdkafka's become says service/kafka/client.py.
+"""
 
 from __future__ import annotations
 
@@ -30,3 +33,25 @@ KNOWN = frozenset({
     "queue.buffering.max.kbytes", "queue.buffering.max.messages", "queue.buffering.max.ms", "request.timeout.ms",
     "retries", "transaction.timeout.ms",
 })  # fmt: skip
+
+ANY = (r"(?s).*", "a text")
+NUMBER = (r"\d+(\.\d+)?", "a number")
+#: of the registry's client: what their values look like
+REGISTRY = {
+    "url": (
+        r"(https?://[^@\s,]+)(,\s*https?://[^@\s,]+)*",
+        "a URL without user and password: basic.auth.user.info has them",
+    ),
+    "auto.register.schemas": ("true|false", "true or false"),
+    "timeout": NUMBER,
+    "max.retries": (r"\d{1,3}", "a number of times"),
+    **dict.fromkeys(
+        (
+            "basic.auth.credentials.source", "basic.auth.user.info", "bearer.auth.client.id",
+            "bearer.auth.client.secret", "bearer.auth.credentials.source", "bearer.auth.identity.pool.id",
+            "bearer.auth.issuer.endpoint.url", "bearer.auth.logical.cluster", "bearer.auth.scope", "bearer.auth.token",
+            "proxy", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
+        ),
+        ANY,
+    ),
+}  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -9,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from service.pipeline.clause import NANOSECONDS
 from service.pipeline.errors import nearest
 from service.pipeline.file import FileShape
-from service.pipeline.librdkafka import KNOWN, OURS
+from service.pipeline.librdkafka import KNOWN, OURS, REGISTRY
 from service.pipeline.report import Report
 from service.pipeline.secrets import MissingSecretError, substitute
 from service.pipeline.spec import Properties, Settings
@@ -20,7 +21,8 @@ LIMIT = 2**63
 
 def settings(file: FileShape, environment: Mapping[str, str] | None, report: Report) -> Settings:
     return Settings(
-        kafka=properties(file.kafka, environment, report),
+        kafka=properties("kafka", file.kafka, environment, report),
+        registry=properties("registry", file.registry, environment, report),
         clock=file.clock,
         clock_origin=None if file.clock_origin is None else origin(file.clock_origin, report),
         max_future=duration("max_future", file.max_future, report),
@@ -33,14 +35,18 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
     )
 
 
-def properties(kafka: Mapping[str, str], environment: Mapping[str, str] | None, report: Report) -> Properties:
+def properties(
+    block: str, texts: Mapping[str, str], environment: Mapping[str, str] | None, report: Report
+) -> Properties:
     found: dict[str, str] = {}
-    for name, text in kafka.items():
-        check_property(name, report)
+    for name, text in texts.items():
+        CHECKS[block](name, report)
         try:
             found[name] = text if environment is None else substitute(text, environment)
         except MissingSecretError as missing:
-            report.problem(("kafka", name), missing.args[1], missing.args[0])
+            report.problem((block, name), missing.args[1], missing.args[0])
+    if block == "registry" and environment is not None:
+        check_registry(found, report)
     return Properties(found)
 
 
@@ -53,6 +59,21 @@ def check_property(name: str, report: Report) -> None:
         )
 
 
+def check_registry_property(name: str, report: Report) -> None:
+    if name not in REGISTRY:
+        what = "a property of Confluent's registry client"
+        report.problem(("registry", name), what, name, nearest(name, REGISTRY))
+
+
+def check_registry(found: Mapping[str, str], report: Report) -> None:
+    for name, (pattern, expected) in REGISTRY.items():
+        if name in found and not re.fullmatch(pattern, found[name]):
+            report.problem(("registry", name), expected, "***" if "@" in found[name] else found[name])
+
+
+CHECKS = {"kafka": check_property, "registry": check_registry_property}
+
+
 def duration(name: str, seconds: float, report: Report) -> int:
     exact = Decimal(str(seconds)) * NANOSECONDS
     if exact >= LIMIT:
@@ -62,16 +83,26 @@ def duration(name: str, seconds: float, report: Report) -> int:
 
 
 def origin(text: str, report: Report) -> int | None:
-    """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC)."""
+    try:
+        return nanoseconds(text)
+    except TimeError as error:
+        report.problem(("clock_origin",), str(error))
+        return None
+
+
+class TimeError(ValueError):
+    """A text is no time; what was expected."""
+
+
+def nanoseconds(text: str) -> int:
+    """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC). Raises TimeError."""
     try:
         exact = Decimal(text) * NANOSECONDS
     except InvalidOperation:
         exact = iso(text)
     if exact.is_finite() and exact == exact.to_integral_value() and -LIMIT <= exact < LIMIT:
         return int(exact)
-    expected = "seconds since 1970 or an ISO 8601 time such as 2013-01-01T00:00:00Z, between 1677 and 2262"
-    report.problem(("clock_origin",), expected)
-    return None
+    raise TimeError("seconds since 1970 or an ISO 8601 time such as 2013-01-01T00:00:00Z, between 1677 and 2262")
 
 
 def iso(text: str) -> Decimal:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from service.pipeline.errors import Path, nearest, one_of
-from service.pipeline.file import KINDS, AggregateShape, FileShape, MapShape, Shape, StreamShape
+from service.pipeline.file import KINDS, AggregateShape, FileShape, KeyShape, MapShape, Shape, StreamShape
 from service.pipeline.report import Report
 
 #: operators of the reference that this version does not have
@@ -28,6 +28,8 @@ EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
     "too_short": "at least one entry",
+    "string_too_long": "a text of at most {max_length} characters",
+    "string_too_short": "a text of at least {min_length} characters",
     "literal_error": "{expected}",
     "greater_than_equal": "a number that is at least {ge}",
     "less_than_equal": "a number that is at most {le}",
@@ -91,7 +93,7 @@ def tell(details: ErrorDetails, report: Report) -> None:
 
 def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[str | None, str | None]:
     """The value as written, and the nearest of the words that were expected."""
-    if path[0] == "kafka":
+    if path[0] in ("kafka", "registry"):
         return "***", None
     text = None if given is None else report.source.texts.get(path, str(given))
     return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
@@ -100,7 +102,7 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
 def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     model: type[Shape] = FileShape
     if path[:1] == ("streams",):
-        model = StreamShape
+        model = KeyShape if path[2:3] == ("key",) else StreamShape
     elif path[:1] == ("operators",):
         model = MapShape if KINDS["map"] in details["loc"] else AggregateShape
     return [info.alias or name for name, info in model.model_fields.items()]

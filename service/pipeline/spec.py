@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from service.pipeline.expressions import Expression
 from service.pipeline.secrets import is_secret
@@ -97,21 +98,59 @@ Operator = Aggregate | Map
 
 
 @dataclass(frozen=True, slots=True)
+class Coding:
+    """How attributes are written as bytes, those of a record's value or those of its key."""
+
+    #: "json", "avro", "avro-confluent", "csv", "text" or "raw"
+    format: str = "json"
+    #: Avro schemas as JSON text: the stream's own, and the one that its records were written with, if that is another
+    avro_schema: str | None = None
+    avro_writer_schema: str | None = None
+    #: between the fields of csv
+    delimiter: str = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a record's key holds: these attributes, which its value does not."""
+
+    attributes: tuple[str, ...]
+    coding: Coding
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """A stream; one without a topic lives inside the service only."""
 
     name: str
     schema: Schema
     topic: str | None = None
-    format: str = "json"
+    value: Coding = Coding()
+    key: Key | None = None
+    #: attribute and the header that holds it
+    headers: tuple[tuple[str, str], ...] = ()
+    #: attribute and the value that it has where the record has none; a timestamp in nanoseconds
+    defaults: tuple[tuple[str, Any], ...] = ()
     #: how window marks leave: "record", "header" (on the last tuple of the run) or "none"
     marks: str = "record"
     #: topic partitions to create an output topic with, when it is missing; None: it must exist
     partitions: int | None = 1
 
+    @property
+    def key_schema(self) -> Schema:
+        """The attributes in the key, in its order."""
+        schema = dict(self.schema)
+        return tuple((name, schema[name]) for name in self.key.attributes) if self.key else ()
+
+    @property
+    def value_schema(self) -> Schema:
+        """The attributes that are neither in the key nor in headers."""
+        elsewhere = {*(self.key.attributes if self.key else ()), *dict(self.headers)}
+        return tuple((name, type_) for name, type_ in self.schema if name not in elsewhere)
+
 
 class Properties(dict[str, str]):
-    """Properties of librdkafka. Secrets among them are masked wherever they are shown."""
+    """Properties of librdkafka or of the registry's client. Secrets among them are masked wherever they are shown."""
 
     def masked(self) -> dict[str, str]:
         return {name: "***" if is_secret(name) else value for name, value in self.items()}
@@ -125,6 +164,8 @@ class Settings:
     """How the service runs; nothing here changes what comes out, apart from the clock's three."""
 
     kafka: Properties
+    #: of the schema registry's client; empty where there is none
+    registry: Properties = field(default_factory=Properties)
     #: "processing": the clock follows records and the machine; "records": records alone
     clock: str = "processing"
     #: nanoseconds since 1970 from which periodic timers count; None: the first record's timestamp

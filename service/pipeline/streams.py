@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from service.pipeline.codings import Codings
 from service.pipeline.errors import Path, nearest, spell
 from service.pipeline.file import NAME, AggregateShape, FileShape, MapShape
 from service.pipeline.grammar import RESERVED
@@ -22,6 +23,7 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 class Streams:
     shaped: Shaped
     report: Report
+    codings: Codings
     #: of the streams whose attributes are known: those that are stated, and those that operators were found to write
     schemas: dict[str, Schema] = field(default_factory=dict)
     #: stream -> index in `operators` of who writes it
@@ -42,6 +44,7 @@ class Streams:
         self.check_names()
         self.declare_streams()
         self.find_writers()
+        self.derive_from_avro()
         self.check_inputs()
         self.check_dead_letters()
         self.check_use()
@@ -116,6 +119,16 @@ class Streams:
                     self.report.problem(path, f"a stream that no other operator writes ({other} does)", stream)
                 self.writers.setdefault(stream, index)
 
+    def derive_from_avro(self) -> None:
+        """What no operator writes may have its attributes from a schema of Avro's."""
+        for name, shape in self.file.streams.items():
+            if shape.attributes is None and shape.avro_schema is not None and name not in self.writers:
+                schema = self.codings.derived(name, shape)
+                if schema is not None and name not in self.shaped.unclear:
+                    for attribute, _ in schema:
+                        self.check_attribute(("streams", name, "avro_schema"), attribute)
+                    self.schemas[name] = schema
+
     def unknown_stream(self, path: Path, stream: str) -> None:
         known = self.file.streams
         self.report.problem(
@@ -143,7 +156,7 @@ class Streams:
         why = f"as {reader} reads {name} and no operator writes it"
         if shape.topic is None:
             self.once(("streams", name, "topic"), f"a topic, {why}")
-        if shape.attributes is None:
+        if shape.attributes is None and shape.avro_schema is None:
             self.once(("streams", name, "schema"), f"a schema, {why}")
 
     def once(self, path: Path, expected: str) -> None:

@@ -95,7 +95,10 @@ class Gathered:
         _count(self.report.written, name, kind)
         topic = str(self._plan.pipeline.streams[name].topic)
         timestamps = batch.column("at").to_numpy() // MILLISECOND
-        return records(topic, batch.column("value"), batch.column("key"), partition, timestamps, _headers(kind))
+        names = batch.schema.names
+        key = batch.column("own_key" if "own_key" in names else "key")
+        headers = _headers(kind, batch.column("headers") if "headers" in names else None)
+        return records(topic, batch.column("value"), key, partition, timestamps, headers)
 
     def _dead_letters(self, found: list[DeadLetter]) -> Iterator[Records]:
         for letter in found:
@@ -113,14 +116,18 @@ class Gathered:
             )
 
 
-def _headers(kind: np.ndarray) -> pa.Array:
-    """The headers of each record."""
+def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
+    """The headers of each record: its own, and that of the mark that it is or carries."""
     if not kind.any():
-        return pa.nulls(len(kind), HEADERS)
+        return pa.nulls(len(kind), HEADERS) if own is None else own
     kinds = list(MARKS)
     known = pa.array([[header(MARKS[one])] for one in kinds], HEADERS)
     which = np.select([kind == one for one in kinds], range(len(kinds)))
-    return known.take(pa.array(which, mask=kind == TUPLE))
+    marks = known.take(pa.array(which, mask=kind == TUPLE))
+    if own is None:
+        return marks
+    both = zip(own.to_pylist(), marks.to_pylist(), strict=True)
+    return pa.array([(mine or []) + (mark or []) for mine, mark in both], HEADERS)
 
 
 def _count(counts: Counts, stream: str, kind: np.ndarray) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
 from service.engine.rejects import REJECTS
@@ -15,7 +16,7 @@ from service.spark.packed import DEAD_LETTERS, RECORDS, pack
 from service.spark.places import NO_PLACE, port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
-from service.wire.formats import FORMATS
+from service.wire.formats import Records
 
 #: kind of a tuple that carries the mark of its run as a header
 MARKED = 10
@@ -75,10 +76,13 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
     at, place        when they came into being and which record made them; NO_PLACE for a timer
     kind             TUPLE, WINDOW, FINAL, LONE or MARKED
     partition        the topic partition to write to; of a final mark, which goes to all, any
-    key, value       of the record
+    key              of the window partition, or of the record that came in
+    value            of the record
+    own_key, headers of the record, where the stream says what they hold
     """
     kind, kept = _kinds(stream, items, plan.buckets, bucket)
-    values = FORMATS[stream.format].encode(items.tuples)
+    written = Records.of(stream, plan.pipeline.settings.registry)
+    values = written.encode_values(items.tuples)
     columns = {
         "at": pa.array(items.at),
         "place": pa.array(_places(items, places)),
@@ -87,6 +91,12 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
         "key": _keys(items),
         "value": values if len(values) == len(items) else _spread(values, items.kind == TUPLE),
     }
+    own_keys = written.encode_keys(items.tuples)
+    if own_keys is not None:
+        spread = _spread(own_keys, items.kind == TUPLE)
+        columns["own_key"] = pc.if_else(pa.array(items.kind == TUPLE), spread, columns["key"])
+    if stream.headers:
+        columns["headers"] = _headers(written.encode_headers(items.tuples), items.kind == TUPLE)
     batch = pa.RecordBatch.from_pydict(columns)
     return batch if kept.all() else batch.filter(pa.array(kept))
 
@@ -121,6 +131,16 @@ def _partitions(items: Items, partitions: int) -> np.ndarray:
 def _keys(items: Items) -> pa.BinaryArray:
     without = items.key < 0
     return items.keys.take(pa.array(items.key, mask=without if without.any() else None))
+
+
+def _headers(values: Mapping[str, pa.BinaryArray], is_tuple: np.ndarray) -> pa.MapArray:
+    """The headers of each item; a mark has none of its own."""
+    names, columns = list(values), pa.concat_arrays(list(values.values()))
+    rows, count = int(np.count_nonzero(is_tuple)), len(values)
+    in_rows = columns.take(pa.array(np.arange(rows * count).reshape(count, rows).T.ravel()))
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * count)
+    headers = pa.MapArray.from_arrays(offsets, pa.array(names * rows, pa.string()), in_rows)
+    return headers.take(pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple))
 
 
 def _spread(values: pa.BinaryArray, is_tuple: np.ndarray) -> pa.BinaryArray:

@@ -22,7 +22,7 @@ from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, pack
 from service.spark.places import port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
-from service.wire.formats import FORMATS
+from service.wire.formats import Records
 from service.wire.marks import CLOCK, NAMES, UNKNOWN, WATERMARK, kinds
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
@@ -72,6 +72,7 @@ class Lane:
         """`first` is the place of the topic partition's first record."""
         self._plan = plan
         self._stream = plan.inputs[port_of(first)]
+        self._records = Records.of(self._stream, plan.pipeline.settings.registry)
         self._first = first
         self._bucket = topic_partition_of(first) % plan.buckets
         self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
@@ -117,14 +118,14 @@ class Lane:
 
     def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
         """The tuples of these rows; those that have none are set aside."""
-        values = batch.column("value")
+        values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
         if values.null_count:
             null = values.is_null().to_numpy(zero_copy_only=False)
             setting.aside(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null, and it is no mark"))
             rows = rows[~null[rows]]
         if len(rows) < len(values):
-            values = values.take(pa.array(rows))
-        decoded = FORMATS[self._stream.format].decode(values, self._stream.schema)
+            values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
+        decoded = self._records.decode(values, keys, headers)
         for index, why in decoded.bad:
             setting.aside([rows[index]], why)
         return decoded.tuples

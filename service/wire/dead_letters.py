@@ -19,6 +19,10 @@ class Reason(StrEnum):
 
     NOT_JSON = "not JSON"
     NOT_AN_OBJECT = "not an object"
+    NOT_AVRO = "not Avro"
+    NOT_CSV = "not CSV"
+    NOT_TEXT = "not text"
+    UNKNOWN_SCHEMA = "unknown schema"
     MISSING = "missing attribute"
     NULL = "null attribute"
     WRONG_TYPE = "wrong type"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from service.engine.arrow import arrow_schema
 from service.engine.kernel import kernel
 from service.pipeline.types import Kind, Schema
-from service.wire.decoded import record_batch
+from service.wire.decoded import bytes_of, record_batch
 from service.wire.json_scan import CODES, Found, Wanted, scan
 
 
@@ -21,9 +21,9 @@ def scannable(schema: Schema) -> bool:
 
 def decode_surely(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
     """The tuples of the rows that are sure, and for each row whether it is."""
-    data, starts = _bytes(values)
+    data, starts = bytes_of(values)
     names = pa.array([name.encode() for name, _ in schema], pa.binary())
-    wanted = Wanted(*_bytes(names), np.array([CODES[type_.kind] for _, type_ in schema], np.int64))
+    wanted = Wanted(*bytes_of(names), np.array([CODES[type_.kind] for _, type_ in schema], np.int64))
     found, sure = _room(len(schema), len(values)), np.empty(len(values), np.bool_)
     scan(data, starts, wanted, found, sure)
     columns = [
@@ -57,17 +57,6 @@ def _without_escapes(texts: pa.StringArray, escaped: np.ndarray) -> pa.StringArr
         return texts
     meant = [orjson.loads(f'"{text}"') for text in texts.filter(pa.array(escaped)).to_pylist()]
     return pc.replace_with_mask(texts, pa.array(escaped), pa.array(meant, pa.string()))
-
-
-def _bytes(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
-    """All bytes of a binary array, and where each value starts; nulls are empty."""
-    if not len(values):
-        return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
-    _, starts, data = values.buffers()
-    offsets = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
-    content = np.frombuffer(data or b"", np.uint8)
-    content.flags.writeable = False  # as some of Arrow's buffers are anyway: kernels are compiled for either kind
-    return content, offsets.astype(np.int64)
 
 
 def _texts(data: np.ndarray, first: np.ndarray, last: np.ndarray) -> pa.StringArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,61 +12,56 @@ import pyarrow as pa
 from service.engine.arrow import arrow_schema
 from service.pipeline.types import Schema, Type
 from service.wire.dead_letters import Reason, reason
-from service.wire.decoded import Decoded, record_batch
+from service.wire.decoded import Decoded, in_order, record_batch
 from service.wire.json_batch import decode_surely, scannable
 from service.wire.json_values import NotOfTypeError, reader, shown
 from service.wire.json_write import encode
 
 __all__ = ["decode", "encode"]
 
+NO_DEFAULTS: Mapping[str, Any] = {}
+
 
 class Unusable(ValueError):  # noqa: N818
     """A value that is no tuple of the schema; its text is the reason."""
 
 
-def decode(values: pa.BinaryArray, schema: Schema) -> Decoded:
-    """The tuples in these values.
+def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+    """The tuples in these values; `defaults` has values for attributes that are missing or null.
 
     Attributes that the schema does not name are ignored; of several with one name the last counts.
     """
     if not scannable(schema):
-        return decode_exactly(values, schema)
+        return decode_exactly(values, schema, defaults)
     tuples, sure = decode_surely(values, schema)
     if sure.all():
         return Decoded(tuples, np.arange(len(values)), [])
-    return _merged(tuples, np.flatnonzero(sure), values, np.flatnonzero(~sure), schema)
+    doubtful = np.flatnonzero(~sure)
+    exact = decode_exactly(values.take(pa.array(doubtful)), schema, defaults)
+    return in_order(Decoded(tuples, np.flatnonzero(sure), []), exact.at(doubtful))
 
 
-def _merged(
-    tuples: pa.RecordBatch, sure: np.ndarray, values: pa.BinaryArray, doubtful: np.ndarray, schema: Schema
-) -> Decoded:
-    """The tuples of the rows that are sure, with what the exact way says of the others, in order."""
-    exact = decode_exactly(values.take(pa.array(doubtful)), schema)
-    good = np.concatenate([sure, doubtful[exact.good]])
-    order = np.argsort(good, kind="stable")
-    both = [
-        pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(tuples.columns, exact.tuples.columns, strict=True)
-    ]
-    bad = [(int(doubtful[row]), why) for row, why in exact.bad]
-    return Decoded(record_batch(both, arrow_schema(schema), len(good)), good[order], bad)
-
-
-def decode_exactly(values: pa.BinaryArray, schema: Schema) -> Decoded:
+def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
     """The law: each value by itself, through Python objects."""
     attributes = [(name, type_, reader(type_)) for name, type_ in schema]
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):
         try:
-            tuples.append(_tuple(value, attributes))
+            tuples.append(_tuple(value, attributes, defaults))
             good.append(row)
         except Unusable as unusable:
             bad.append((row, str(unusable)))
     return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
 
 
-def _tuple(value: bytes | None, attributes: list[tuple[str, Type, Callable[[Any], Any]]]) -> list[Any]:
+def _tuple(
+    value: bytes | None, attributes: list[tuple[str, Type, Callable[[Any], Any]]], defaults: Mapping[str, Any]
+) -> list[Any]:
     document = _parsed(value)
-    return [_attribute(document, name, type_, read) for name, type_, read in attributes]
+    return [
+        defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, type_, read)
+        for name, type_, read in attributes
+    ]
 
 
 def _parsed(value: bytes | None) -> dict[str, Any]:

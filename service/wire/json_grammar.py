@@ -124,7 +124,7 @@ def string(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
         elif data[i] < 0x80:
             i += 1
         else:
-            i = _character(data, i, stop)
+            i = character(data, i, stop)
     return (i + 1 if i != NO and i < stop else NO), has_escape
 
 
@@ -166,7 +166,7 @@ def _hexadecimal(byte: int) -> int:
 
 
 @kernel
-def _character(data: np.ndarray, i: int, stop: int) -> int:
+def character(data: np.ndarray, i: int, stop: int) -> int:
     """A character of two to four bytes in UTF-8 (RFC 3629): not overlong, no half of a pair, not beyond Unicode."""
     lead = data[i]
     low, high = 0x80, 0xBF

@@ -25,8 +25,8 @@ SPACE = st.text(" \t\r\n", max_size=2)
 
 
 @st.composite
-def schemas(draw, types=TYPES):
-    return tuple((name, draw(types)) for name in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)))
+def schemas(draw, types=TYPES, names=NAMES):
+    return tuple((name, draw(types)) for name in draw(st.lists(names, min_size=1, max_size=4, unique=True)))
 
 
 def digits(least, most):
@@ -178,8 +178,8 @@ def values_of(type_):
 
 
 @st.composite
-def tuples(draw):
-    schema = draw(schemas())
+def tuples(draw, names=NAMES):
+    schema = draw(schemas(names=names))
     count = draw(st.integers(0, 4))
     columns = [pa.array([draw(values_of(type_)) for _ in range(count)], arrow_type(type_)) for _, type_ in schema]
     return schema, pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
