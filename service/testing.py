@@ -19,6 +19,7 @@ import orjson
 from service.engine.events import Batch, Cutter, Event, Placed, numbered, topic_partitions
 from service.engine.replay import Player, with_origin
 from service.engine.values import python_values
+from service.pipeline.grammar import RESERVED
 from service.pipeline.load import load_text
 from service.pipeline.spec import Pipeline
 
@@ -26,6 +27,8 @@ Record = dict[str, Any]
 
 #: parameters of a case's operator that the pipeline file has under the same name
 PARAMETERS = ("window", "partition_by", "group_by", "aggregate_incomplete_windows")
+#: in an expression: a constant text, and what is no function
+STRING, NAME = r"\"([^\"\\]|\\.)*\"|'([^'\\]|\\.)*'", r"\b[^\W\d]\w*\b(?!\s*\()"
 TYPES = {bool: "boolean", int: "int64", float: "float64", str: "string"}
 
 
@@ -80,9 +83,9 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event]) -> dict[str, st
 
 def _attributes(operator: dict[str, Any]) -> list[str]:
     """The names that an operator reads, whether or not an event has them."""
-    arguments = ["".join(re.findall(r"\((.*)\)", call)) for call in operator["output"].values()]
-    keys = operator.get("partition_by", []) + operator.get("group_by", [])
-    return [*keys, *re.findall(r"[A-Za-z_]\w*", ",".join(arguments))]
+    texts = [*operator["output"].values(), *operator.get("partition_by", []), *operator.get("group_by", [])]
+    without_strings = [re.sub(STRING, "", text) for text in texts]
+    return [name for text in without_strings for name in re.findall(NAME, text) if name not in RESERVED]
 
 
 def _deltas(operator: dict[str, Any]) -> dict[str, str]:

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import contents, emit, windows
-from service.engine.aggregates import Found
 from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
+from service.engine.found import Found
 from service.engine.items import FINAL, LONE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program
@@ -52,8 +52,10 @@ class AggregateOperator:
         items, read, unread = without_nulls(
             items, _computed(program.reads, items.tuples), self.spec.name, program.parts
         )
-        found, firing, firings = self._run(state, self._arrive(state, items, read), end)
-        outputs, unmade = self._outputs(found, emit.plan(firings, firing, state.keys if program.partition_by else None))
+        found, firings = self._run(state, self._arrive(state, items, read), end)
+        outputs, unmade = self._outputs(
+            found, emit.plan(firings, found.firing, state.keys if program.partition_by else None)
+        )
         clean(state, program)
         if last is not None:
             state.finished = True
@@ -102,16 +104,20 @@ class AggregateOperator:
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
-    def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray, np.ndarray]:
-        """What the windows that fired hold, the firing of each row of it, and the firings."""
+    def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
+        """What the windows that fired hold, and the firings."""
         events, firings = self._window_events(state, arrivals, end)
         results = self._fill(state, events, len(firings))
         rows, listed, freed = results.used
         if self._program.holding:
             state.free = np.concatenate([state.free, results.freed[:freed]])
         words = state.words[results.tuples[:listed]]
-        found = Found(results.rows["size"][:rows], results.summary[:rows], words, state.strings)
-        return found, results.rows["firing"][:rows], firings
+        size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
+        found = Found(
+            size, firing, firings["stored"][firing], bool(self._program.group_by),
+            results.summary[:rows], words, state.strings,
+        )  # fmt: skip
+        return found, firings
 
     def _window_events(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
         """The window events and the firings of these arrivals and of the timers due by `end`."""

@@ -1,51 +1,46 @@
-"""The aggregation functions (reference 7.3): what each keeps per window, and how its result is made from that."""
+"""The aggregation functions (reference 7.3): what each keeps per window, and how its result is made from that.
+
+There are three ways. Counting functions need the sizes only. Most keep summaries (summaries.py), O(1) a tuple. The rest
+have every tuple of the content listed at each firing (listed.py), O(content) a firing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from service.engine import summaries
+from service.engine import custom, listed, summaries
+from service.engine.found import Found
 from service.engine.kernel import kernel
-from service.engine.strings import Strings
 from service.engine.words import from_words
-from service.pipeline.expressions import AggregateCall, Expression
+from service.pipeline.custom import load
+from service.pipeline.expressions import AggregateCall, Attribute, Expression, Literal
 from service.pipeline.types import FLOAT64, INT64, STRING, Kind, Type
+
+#: makes the column of results; gets the first words of the summaries, then the columns that are listed
+Finish: TypeAlias = Callable[[Found, Sequence[int]], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the windows that fired hold, one row per tuple to emit."""
+class Kept:
+    """A summary: its code, its value, and its companion (summaries.NONE: it has none, TIMES)."""
 
-    #: tuples of the cell
-    size: np.ndarray
-    #: words of the summaries
-    summary: np.ndarray
-    #: words of the tuples of every cell, cell after cell; empty where no function lists them
-    listed: np.ndarray
-    strings: Strings
-
-
-#: makes the column of results; gets the first word of the summary, or the column of the listed words
-Finish = Callable[[Found, int], pa.Array]
+    code: int
+    value: Expression
+    companion: Expression | int = summaries.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How a call is computed: from a summary (`code`) of value and companion, or from the list of values."""
+    """How a call is computed: from summaries, or from lists of values, or from neither."""
 
-    code: int | None
-    value: Expression | None
-    companion: Expression | None
     finish: Finish
-
-    @property
-    def listing(self) -> bool:
-        return self.code is None and self.value is not None
+    kept: tuple[Kept, ...] = ()
+    lists: tuple[Expression, ...] = ()
 
 
 def function(call: AggregateCall) -> Function:
@@ -53,95 +48,55 @@ def function(call: AggregateCall) -> Function:
     return FUNCTIONS[call.function](call)
 
 
-def _count(_: AggregateCall) -> Function:
-    return Function(None, None, None, lambda found, _: pa.array(found.size.astype(np.int64)))
+# ---- how many -------------------------------------------------------------------------------------------------------
+
+
+def _counting(of: Callable[[Found], pa.Array]) -> Callable[[AggregateCall], Function]:
+    return lambda _: Function(lambda found, _: of(found))
+
+
+def _count_by_group(found: Found) -> pa.Array:
+    """The sizes of all groups of the firing, in the order in which they are emitted; else what CountAll is (A18)."""
+    if not found.grouped:
+        return listed.lists(np.ones(len(found.size), np.int64), pa.array(found.everything))
+    groups = found.per_firing(np.ones(len(found.size), np.int64))
+    first = np.arange(len(groups)) - found.place_in_firing()
+    places = np.repeat(first - np.cumsum(groups) + groups, groups) + np.arange(int(groups.sum()))
+    return listed.lists(groups, pa.array(found.size[places].astype(np.int64)))
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------------
 
 
 def _sum(call: AggregateCall) -> Function:
     (value,) = call.arguments
     if value.type == STRING:
-        return Function(None, value, None, _concatenation)
+        return Function(lambda found, at: listed.joined(found, at[0]), lists=(value,))
     if value.type == INT64:
-        return Function(summaries.SUM_INT, value, None, _word(INT64))
-    return Function(summaries.SUM_FLOAT, value, None, lambda found, word: pa.array(_total(found, word)))
+        return Function(_word(INT64), (Kept(summaries.SUM_INT, value),))
+    return Function(lambda found, at: pa.array(_total(found, at[0], 1)), (Kept(summaries.SUM_REAL, value),))
 
 
 def _average(call: AggregateCall) -> Function:
     (value,) = call.arguments
     if value.type == INT64:
-        return Function(summaries.SUM_WIDE, value, None, _truncated_mean)
-    return Function(summaries.SUM_FLOAT, value, None, lambda found, word: pa.array(_total(found, word) / found.size))
+        return Function(_truncated_mean, (Kept(summaries.SUM_WIDE, value),))
+    mean: Finish = lambda found, at: pa.array(_total(found, at[0], found.size))  # noqa: E731
+    return Function(mean, (Kept(summaries.SUM_REAL, value),))
 
 
-def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
-    """Min and Max are ArgMin and ArgMax of the value itself."""
-
-    def make(call: AggregateCall) -> Function:
-        value, companion = call.arguments[0], call.arguments[-1]
-        if value.type == FLOAT64:
-            code = summaries.LEAST_FLOAT if least else summaries.GREATEST_FLOAT
-            return Function(code, value, companion, _companion_of_reals(companion.type))
-        if value.type == STRING:
-            code = summaries.LEAST_TEXT if least else summaries.GREATEST_TEXT
-        else:
-            code = summaries.LEAST if least else summaries.GREATEST
-        return Function(code, value, companion, _word(companion.type, 1))
-
-    return make
+def _total(found: Found, word: int, divisor: int | np.ndarray) -> np.ndarray:
+    """The compensated sum, divided; what is not finite needs no compensation (summaries.py)."""
+    total, lost = found.real(word), found.real(word + 1)
+    with np.errstate(over="ignore"):
+        large = total / divisor * summaries.LARGE
+    usual = (total + np.where(np.isfinite(total), lost, 0.0)) / divisor
+    return np.where(np.isfinite(total) & np.isnan(lost), large, usual)
 
 
-def _end(code: int) -> Callable[[AggregateCall], Function]:
-    return lambda call: Function(code, call.arguments[0], None, _word(call.type))
-
-
-def _collect(call: AggregateCall) -> Function:
-    (value,) = call.arguments
-
-    def finish(found: Found, column: int) -> pa.Array:
-        return _lists(found, from_words(found.listed[:, column], value.type, found.strings))
-
-    return Function(None, value, None, finish)
-
-
-FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
-    "Count": _count,
-    "Sum": _sum,
-    "Average": _average,
-    "Min": _extreme(least=True),
-    "Max": _extreme(least=False),
-    "ArgMin": _extreme(least=True),
-    "ArgMax": _extreme(least=False),
-    "First": _end(summaries.OLDEST),
-    "Last": _end(summaries.YOUNGEST),
-    "Any": _end(summaries.YOUNGEST),
-    "Collect": _collect,
-}
-
-
-def _word(type_: Type, offset: int = 0) -> Finish:
-    return lambda found, word: from_words(found.summary[:, word + offset], type_, found.strings)
-
-
-def _companion_of_reals(type_: Type) -> Finish:
-    """A NaN that came first stays; else the companion of the best (A16)."""
-
-    def finish(found: Found, word: int) -> pa.Array:
-        rows = found.summary[:, word : word + 4]
-        first_is_nan = np.isnan(np.ascontiguousarray(rows[:, 0]).view(np.float64))
-        return from_words(np.where(first_is_nan, rows[:, 1], rows[:, 3]), type_, found.strings)
-
-    return finish
-
-
-def _total(found: Found, word: int) -> np.ndarray:
-    """The compensated sum; what is not finite needs no compensation."""
-    pair = np.ascontiguousarray(found.summary[:, word : word + 2]).view(np.float64)
-    return pair[:, 0] + np.where(np.isfinite(pair[:, 0]), pair[:, 1], 0.0)
-
-
-def _truncated_mean(found: Found, word: int) -> pa.Array:
+def _truncated_mean(found: Found, at: Sequence[int]) -> pa.Array:
     means = np.empty(len(found.size), np.int64)
-    _divide(found.summary, word, found.size, means)
+    _divide(found.summary, at[0], found.size, means)
     return pa.array(means)
 
 
@@ -163,11 +118,228 @@ def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) ->
         into[row] = np.int64(~magnitude + np.uint64(1)) if negative else np.int64(magnitude)
 
 
-def _lists(found: Found, values: pa.Array) -> pa.ListArray:
-    starts = np.zeros(len(found.size) + 1, np.int64)
-    np.cumsum(found.size, out=starts[1:])
-    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values)
+def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
+    """The root of M2 / (n - fewer), 0 where n is no more than that (A21)."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        divisor = np.maximum(found.size - fewer, 1)
+        return pa.array(np.where(found.size > fewer, np.sqrt(found.real(at[0] + 2) / divisor), 0.0))
+
+    return lambda call: Function(finish, (Kept(summaries.MOMENTS, call.arguments[0]),))
 
 
-def _concatenation(found: Found, column: int) -> pa.Array:
-    return pc.binary_join(_lists(found, from_words(found.listed[:, column], Type(Kind.STRING), found.strings)), "")
+# ---- picks ----------------------------------------------------------------------------------------------------------
+
+
+def _end(code: int) -> Callable[[AggregateCall], Function]:
+    def make(call: AggregateCall) -> Function:
+        if len(call.arguments) > 1:
+            return Function(
+                _collected(call.type, last=code == summaries.YOUNGEST, most=_cap(call)), lists=_values(call)
+            )
+        return Function(_word(call.type), (Kept(code, call.arguments[0]),))
+
+    return make
+
+
+def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """Min and Max, and with a companion ArgMin and ArgMax."""
+
+    def make(call: AggregateCall) -> Function:
+        value, companion = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else summaries.NONE
+        extreme = Kept(code_of(value.type, least=least), value, companion)
+        if value.type != FLOAT64:
+            return Function(_word(call.type, len(call.arguments) - 1), (extreme,))
+        first = Kept(summaries.OLDEST, call.arguments[-1])
+        return Function(_unless_nan_came_first(call.type, len(call.arguments) - 1), (extreme, _first(value), first))
+
+    return make
+
+
+def _times(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """MinCount and MaxCount with their documented meaning (A19); a NaN that came first is the extreme, once (A16)."""
+
+    def make(call: AggregateCall) -> Function:
+        (value,) = call.arguments
+        extreme = Kept(code_of(value.type, least=least), value, summaries.TIMES)
+        if value.type != FLOAT64:
+            return Function(_word(INT64, 1), (extreme,))
+        return Function(
+            lambda found, at: pa.array(np.where(np.isnan(found.real(at[1])), 1, found.summary[:, at[0] + 1])),
+            (extreme, _first(value)),
+        )
+
+    return make
+
+
+def code_of(type_: Type, *, least: bool) -> int:
+    if type_ == FLOAT64:
+        return summaries.LEAST_REAL if least else summaries.GREATEST_REAL
+    if type_ == STRING:
+        return summaries.LEAST_TEXT if least else summaries.GREATEST_TEXT
+    return summaries.LEAST if least else summaries.GREATEST
+
+
+def _first(value: Expression) -> Kept:
+    return Kept(summaries.OLDEST, value)
+
+
+def _word(type_: Type, offset: int = 0) -> Finish:
+    return lambda found, at: from_words(found.summary[:, at[0] + offset], type_, found.strings)
+
+
+def _unless_nan_came_first(type_: Type, offset: int) -> Finish:
+    """The extreme or its companion; where the first value is a NaN, it and its companion (A16)."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        extreme, value, first = at
+        words = np.where(np.isnan(found.real(value)), found.summary[:, first], found.summary[:, extreme + offset])
+        return from_words(words, type_, found.strings)
+
+    return finish
+
+
+# ---- from lists -----------------------------------------------------------------------------------------------------
+
+
+def _cap(call: AggregateCall) -> int | None:
+    """The constant behind the value, where one is given."""
+    constant = call.arguments[-1]
+    return int(constant.value) if len(call.arguments) > 1 and isinstance(constant, Literal) else None
+
+
+def _values(call: AggregateCall) -> tuple[Expression, ...]:
+    return call.arguments[:1]
+
+
+def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
+    """The first or the last values, at most so many, in the order of arrival."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        size, words = found.size, found.listed[:, at[0]]
+        if most is not None:
+            place = found.place_in_row()
+            words = words[place >= np.repeat(size, size) - most if last else place < most]
+            size = np.minimum(size, most)
+        return listed.lists(size, from_words(words, element(type_), found.strings))
+
+    return finish
+
+
+def element(type_: Type) -> Type:
+    assert type_.element is not None  # noqa: S101 - asked of lists only
+    return type_.element
+
+
+def _collect(call: AggregateCall) -> Function:
+    return Function(_collected(call.type, most=_cap(call)), lists=_values(call))
+
+
+def _collect_distinct(call: AggregateCall) -> Function:
+    most = _cap(call)
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        distinct = listed.distinct(found, at[0], call.arguments[0].type).first(most)
+        return listed.lists(distinct.size, from_words(distinct.words, call.arguments[0].type, found.strings))
+
+    return Function(finish, lists=_values(call))
+
+
+def _count_by_distinct(call: AggregateCall) -> Function:
+    """In the order of CollectDistinct: that of the first arrival."""
+    most = _cap(call)
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        distinct = listed.distinct(found, at[0], call.arguments[0].type).first(most)
+        return listed.lists(distinct.size, pa.array(distinct.times))
+
+    return Function(finish, lists=_values(call))
+
+
+def _count_distinct(call: AggregateCall) -> Function:
+    type_ = call.arguments[0].type
+    return Function(lambda found, at: pa.array(listed.distinct(found, at[0], type_).size), lists=call.arguments)
+
+
+def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """CollectArgMin and CollectArgMax: the distinct companions of all tuples that have the extreme value."""
+
+    def make(call: AggregateCall) -> Function:
+        value, companion = call.arguments
+        extreme = function(AggregateCall("Min" if least else "Max", (value,), value.type))
+
+        def finish(found: Found, at: Sequence[int]) -> pa.Array:
+            *places, value_column, companion_column = at
+            best = extreme.finish(found, places)
+            chosen = listed.having(found, value_column, value.type, best)
+            distinct = listed.distinct(found.only(chosen), companion_column, companion.type)
+            return listed.lists(distinct.size, from_words(distinct.words, companion.type, found.strings))
+
+        return Function(finish, extreme.kept, (value, companion))
+
+    return make
+
+
+def _custom(call: AggregateCall) -> Function:
+    name, *arguments = call.arguments
+    assert isinstance(name, Literal)  # noqa: S101 - calls are typed where they are made
+    finish = custom.results(load(str(name.value)), [e.type for e in arguments], call.type)
+    return Function(finish, lists=tuple(arguments))
+
+
+def _percentile(call: AggregateCall) -> Function:
+    share = call.arguments[1] if len(call.arguments) > 1 else None
+    quantile = float(share.value) if isinstance(share, Literal) else 0.5
+    return Function(lambda found, at: pa.array(listed.percentile(found, at[0], quantile)), lists=_values(call))
+
+
+def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[AggregateCall], Function]:
+    """Of lists, element by element: each place is a group of its own. No value where lists differ in size (A22)."""
+
+    def make(call: AggregateCall) -> Function:
+        (value,) = call.arguments
+        if value.type.kind is not Kind.LIST:
+            return of(call)
+        one = element(value.type)
+        inner = of(AggregateCall(call.function, (Attribute("", one),), element(call.type)))
+        layout, width = summaries.layout([summaries.Summary(kept.code, 0) for kept in inner.kept])
+
+        def finish(found: Found, at: Sequence[int]) -> pa.Array:
+            return listed.by_place(
+                found, at[0], value.type, layout, width,
+                lambda columns: inner.finish(columns, layout["word"].tolist()),
+            )  # fmt: skip
+
+        return Function(finish, lists=(value,))
+
+    return make
+
+
+FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
+    "Count": _counting(lambda found: pa.array(found.size.astype(np.int64))),
+    "CountAll": _counting(lambda found: pa.array(found.everything)),
+    "CountGroups": _counting(lambda found: pa.array(found.per_firing(np.ones(len(found.size), np.int64)))),
+    "CountByGroup": _counting(_count_by_group),
+    "Sum": _each_element(_sum),
+    "Average": _each_element(_average),
+    "PopulationStdDev": _deviation(0),
+    "SampleStdDev": _deviation(1),
+    "Min": _each_element(_extreme(least=True)),
+    "Max": _each_element(_extreme(least=False)),
+    "ArgMin": _extreme(least=True),
+    "ArgMax": _extreme(least=False),
+    "MinCount": _times(least=True),
+    "MaxCount": _times(least=False),
+    "CollectArgMin": _collect_extreme(least=True),
+    "CollectArgMax": _collect_extreme(least=False),
+    "First": _end(summaries.OLDEST),
+    "Last": _end(summaries.YOUNGEST),
+    "Any": _end(summaries.YOUNGEST),
+    "Collect": _collect,
+    "CollectDistinct": _collect_distinct,
+    "CountByDistinct": _count_by_distinct,
+    "CountDistinct": _count_distinct,
+    "Percentile": _percentile,
+    "Median": _percentile,
+    "Custom": _custom,
+}

@@ -92,6 +92,10 @@ def round_half_away(value: Column, decimals: Column | None = None) -> Column:
     return pc.if_else(coarse, rounded, value)
 
 
+def sign(value: Column) -> Column:
+    return pc.cast(pc.sign(value), value.type)
+
+
 def nonzero(value: Column) -> Column:
     return pc.not_equal(value, pa.scalar(0, value.type))
 
@@ -145,6 +149,38 @@ def replace(text: Column, old: Column, new: Column) -> Column:
     if constants(old, new) and old.as_py():  # pyarrow never ends on an empty pattern
         return pc.replace_substring(text, pattern=old.as_py(), replacement=new.as_py())
     return by_row(lambda t, o, n: t.replace(o, n) if o else t, STRING, text, old, new)
+
+
+def pad_start(text: Column, width: Column, fill: Column | None = None) -> Column:
+    return pc.utf8_lpad(text, width=width.as_py(), padding=" " if fill is None else fill.as_py())
+
+
+def pad_end(text: Column, width: Column, fill: Column | None = None) -> Column:
+    return pc.utf8_rpad(text, width=width.as_py(), padding=" " if fill is None else fill.as_py())
+
+
+def split(text: Column, separator: Column) -> Column:
+    return pc.split_pattern(text, pattern=separator.as_py())
+
+
+def join(texts: Column, separator: Column) -> Column:
+    return pc.binary_join(texts, separator)
+
+
+def regex_contains(text: Column, pattern: Column) -> Column:
+    return pc.match_substring_regex(text, pattern=pattern.as_py())
+
+
+def regex_replace(text: Column, pattern: Column, new: Column) -> Column:
+    return pc.replace_substring_regex(text, pattern=pattern.as_py(), replacement=new.as_py())
+
+
+def regex_extract(text: Column, pattern: Column) -> Column:
+    """The whole text is replaced by what was found; pyarrow's own extraction wants every group to have a name."""
+    found = regex_contains(text, pattern)
+    whole = rf"(?s)^.*?((?-s){pattern.as_py()})(?s).*$"
+    extracted = pc.replace_substring_regex(text, pattern=whole, replacement=r"\1")
+    return pc.if_else(found, extracted, none(text))
 
 
 def constants(*columns: Column | None) -> bool:
@@ -304,28 +340,119 @@ def naive(time: Column) -> Column:
     return pc.cast(pc.cast(time, INT64), NAIVE)
 
 
+def local(time: Column, zone: Column | None) -> Column:
+    """On the calendar of the zone, or of UTC."""
+    return naive(time) if zone is None else pc.cast(time, pa.timestamp("ns", zone.as_py()))
+
+
 def calendar(part: Kernel) -> Kernel:
-    return lambda time: part(naive(time))
+    return lambda time, zone=None: part(local(time, zone))
 
 
-def day_of_week(time: Column) -> Column:
-    return pc.day_of_week(naive(time), count_from_zero=False, week_start=1)
+def day_of_week(time: Column, zone: Column | None = None) -> Column:
+    return pc.day_of_week(local(time, zone), count_from_zero=False, week_start=1)
+
+
+def start_of_day(time: Column, zone: Column | None = None) -> Column:
+    return instant(pc.cast(pc.floor_temporal(local(time, zone), unit="day"), INT64))
+
+
+def floor_time(time: Column, seconds: Column) -> Column:
+    """Rounded down, also before 1970; no value where that is before 1677."""
+    nanoseconds, size_ = ticks(time), round(seconds.as_py() * SECOND)
+    past = pc.if_else(pc.less(int_remainder(nanoseconds, pa.scalar(size_)), 0), size_, 0)
+    start = pc.subtract(pc.subtract(nanoseconds, int_remainder(nanoseconds, pa.scalar(size_))), past)
+    return instant(pc.if_else(pc.less_equal(start, nanoseconds), start, none(start)))
+
+
+def format_time(time: Column, form: Column, zone: Column | None = None) -> Column:
+    return pc.strftime(local(time, zone), format=form.as_py())
+
+
+def parse_time(text: Column, form: Column) -> Column:
+    """By seconds, since pyarrow wraps around where nanoseconds do not reach."""
+    seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
+    return instant(times(pc.cast(seconds, INT64), SECOND))
+
+
+# ---- lists ----------------------------------------------------------------------------------------------------------
+
+
+def over_rows(function: Kernel) -> Kernel:
+    """For what needs columns: a constant becomes one."""
+
+    def computed(*columns: Column) -> Column:
+        length = next((len(column) for column in columns if not is_scalar(column)), None)
+        found = function(*(pa.repeat(c, 1 if length is None else length) if is_scalar(c) else c for c in columns))
+        return found[0] if length is None else found
+
+    return computed
 
 
 def size(values: Column) -> Column:
     return pc.cast(pc.list_value_length(values), INT64)
 
 
+def bounds(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each list starts among the elements, and its length; a missing list is empty."""
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return values.offsets.to_numpy()[:-1].astype(np.int64), lengths
+
+
+def element_at(values: pa.ListArray, position: pa.Array) -> pa.Array:
+    starts, lengths = bounds(values)
+    at = pc.fill_null(position, EDGE - 1).to_numpy(zero_copy_only=False)
+    at = np.where(at < 0, at + lengths, at)
+    inside = (at >= 0) & (at < lengths)
+    return values.values.take(pa.array(np.where(inside, starts + at, 0), mask=~inside))
+
+
+def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = None) -> pa.Array:
+    """As `substring` of texts: a start before the first is the first, a negative length is 0."""
+    starts, lengths = bounds(values)
+    missing = pc.is_null(values).to_numpy(zero_copy_only=False) | pc.is_null(start).to_numpy(zero_copy_only=False)
+    first = np.minimum(np.maximum(pc.fill_null(start, 0).to_numpy(zero_copy_only=False), 0), lengths)
+    sizes = lengths - first
+    if length is not None:
+        missing |= pc.is_null(length).to_numpy(zero_copy_only=False)
+        sizes = np.minimum(sizes, np.maximum(pc.fill_null(length, 0).to_numpy(zero_copy_only=False), 0))
+    sizes[missing] = 0
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts + first - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values.values.take(pa.array(places)), mask=pa.array(missing))
+
+
+def list_index(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
+    """The first position whose element equals the value, -1 without one; NaN equals nothing."""
+    starts, lengths = bounds(values)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    elements = values.values.take(pa.array(starts[row] + place))
+    alike = pc.fill_null(pc.equal(elements, wanted.take(pa.array(row))), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+    found = np.full(len(lengths), EDGE - 1)
+    np.minimum.at(found, row[alike], place[alike])
+    missing = pc.or_(pc.is_null(values), pc.is_null(wanted)).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(found == EDGE - 1, -1, found), mask=missing)
+
+
+def list_contains(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
+    return pc.greater_equal(list_index(values, wanted), 0)
+
+
 KERNELS: dict[str, Kernel] = {
     **{f.__name__: f for f in (
-        same, remainder, smaller, larger, round_half_away, nonzero,
+        same, remainder, sign, smaller, larger, round_half_away, nonzero,
         concatenate, characters, substring, contains, starts_with, ends_with, index_of, replace,
         to_int64, to_float64, to_boolean, to_timestamp, to_string,
         later, earlier, seconds_between, from_seconds, from_milliseconds, to_seconds, to_milliseconds,
-        day_of_week, size,
+        day_of_week, start_of_day, floor_time, format_time, parse_time, size,
+        pad_start, pad_end, split, join, regex_contains, regex_extract, regex_replace,
     )},
+    **{f.__name__: over_rows(f) for f in (element_at, sublist, list_index, list_contains)},
     **{part.__name__: calendar(part) for part in (pc.year, pc.month, pc.day, pc.hour, pc.minute, pc.second)},
     "day_of_year": calendar(pc.day_of_year),
+    "iso_week": calendar(pc.iso_week),
     "from_nanoseconds": instant,
     "to_nanoseconds": ticks,
 }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import policies, summaries
-from service.engine.aggregates import Function, function
+from service.engine.aggregates import Function, Kept, function
 from service.engine.arrow import arrow_schema
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, walk
 from service.pipeline.spec import Aggregate, Count
@@ -25,7 +25,7 @@ class Program:
     partition_by, group_by   places among `reads`
     clause        the window clause
     layout        the summaries of a cell, `summary` words in all
-    functions     the functions, each with its summary's first word or the column that it lists
+    functions     the functions, each with the first words of its summaries and the columns that it lists
     outputs       of each stream its name, its schema, and its expressions over the functions' results
     listing       whether a function lists the tuples
     holding       whether tuples are held beyond their batch
@@ -40,7 +40,7 @@ class Program:
     clause: policies.Clause
     layout: summaries.Layout
     summary: int
-    functions: tuple[tuple[Function, int], ...]
+    functions: tuple[tuple[Function, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
     listing: bool
     holding: bool
@@ -57,8 +57,10 @@ class Program:
         where = {e: i for i, e in enumerate(reads)}
         deltas = {e.name: where[e] for e in columns if isinstance(e, Attribute)}
         clause = policies.clause(spec.window, deltas, incomplete=spec.aggregate_incomplete_windows)
-        layout, width = summaries.layout([_summary(f, where) for f in functions if f.code is not None])
-        listing = any(f.listing for f in functions)
+        kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
+        layout, width = summaries.layout([_summary(k, where) for k in kept])
+        words = dict(zip(kept, layout["word"].tolist(), strict=True))
+        listing = any(f.lists for f in functions)
         return cls(
             reads=tuple(reads),
             parts=tuple(_part(i, len(columns), spec) for i in range(len(reads))),
@@ -68,7 +70,7 @@ class Program:
             clause=clause,
             layout=layout,
             summary=width,
-            functions=tuple(zip(functions, _arguments(functions, where, layout), strict=True)),
+            functions=tuple((f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists))) for f in functions),
             outputs=_outputs(spec, calls),
             listing=listing,
             holding=(clause.sliding or listing) and not _keeps_nothing(spec),
@@ -86,7 +88,8 @@ def _calls(spec: Aggregate) -> list[AggregateCall]:
 def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
     """What is kept of a tuple: the arguments of the functions and the attributes of deltas."""
     types = dict(schema)
-    arguments = [e for f in functions for e in (f.value, f.companion) if e is not None]
+    arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
+    arguments += [e for f in functions for e in f.lists]
     return list(dict.fromkeys(arguments + [Attribute(name, types[name]) for name in policies.deltas(spec.window)]))
 
 
@@ -94,17 +97,9 @@ def _part(place: int, columns: int, spec: Aggregate) -> str:
     return "an argument" if place < columns else "partition_by" if spec.partition_by else "group_by"
 
 
-def _summary(function_: Function, where: dict[Expression, int]) -> tuple[int, int, int]:
-    code, value = function_.code, function_.value
-    if code is None or value is None:
-        msg = "a function with a summary has a code and a value"
-        raise TypeError(msg)
-    return code, where[value], where[function_.companion or value]
-
-
-def _arguments(functions: list[Function], where: dict[Expression, int], layout: summaries.Layout) -> list[int]:
-    words = iter(layout["word"].tolist())
-    return [next(words) if f.code is not None else where[f.value] if f.value is not None else 0 for f in functions]
+def _summary(kept: Kept, where: dict[Expression, int]) -> summaries.Summary:
+    companion = kept.companion if isinstance(kept.companion, int) else where[kept.companion]
+    return summaries.Summary(kept.code, where[kept.value], companion)
 
 
 def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]:
@@ -137,9 +132,8 @@ def _is_text(expression: Expression) -> bool:
 
 
 def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:
-    """Values and companions take turns in a summary that has both."""
+    """The words of values and companions that are texts; no sum has one."""
     texts: list[int] = []
-    for code, word, value, companion in layout.tolist():
-        turns = (value, companion) if code >= summaries.LEAST else (value, value)
-        texts += [word + i for i in range(summaries.WIDTH[code]) if _is_text(columns[turns[i % 2]])]
+    for _, word, value, companion, _ in layout.tolist():
+        texts += [word + i for i, column in enumerate((value, companion)) if column >= 0 and _is_text(columns[column])]
     return np.array(texts, np.int64)

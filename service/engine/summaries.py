@@ -4,17 +4,30 @@ Every aggregate has the same shape: `lift` makes the summary of one tuple, `comb
 (it is associative; the left one is older), and aggregates.py makes the result of it. A window of any kind needs no
 more.
 
-code             words of a summary                     of
-SUM_INT          sum                                    int64; wraps as SPL's does (7.3)
-SUM_FLOAT        sum, what rounding lost of it          float64 (compensated, so order and cancellation do not show)
-SUM_WIDE         high and low half of a 128-bit sum     int64, for Average (A20)
-OLDEST, YOUNGEST word                                   First; Last and Any
-LEAST, GREATEST  value, companion                       int64, timestamp, boolean; ties to the older (7.3)
-... _TEXT        value, companion                       strings, by their bytes
-... _FLOAT       first and best value, with companions  float64: a first NaN stays, later ones are ignored (A16)
+code              words of a summary                     of
+SUM_INT           sum                                    int64; wraps as SPL's does (7.3)
+SUM_REAL          sum, what rounding lost of it          float64 (compensated, so order and cancellation do not show;
+                                                         beyond its range: `_combine_large`)
+SUM_WIDE          high and low half of a 128-bit sum     int64, for Average (A20)
+MOMENTS           number, mean, sum of (value - mean)^2  float64, for the deviations (A21)
+OLDEST, YOUNGEST  value                                  First; Last and Any
+LEAST, GREATEST   value [, companion]                    int64, timestamp, boolean; ties to the older (7.3)
+... _REAL         value [, companion]                    float64; NaN only where there is no number (A16)
+... _TEXT         value [, companion]                    strings, by their bytes
+
+The companion of an extreme is the word of another column (ArgMin), or with TIMES how many tuples have the value
+(MinCount).
+
+Stretches that are not neighbours, or whose tuples are out of order, combine in any order when the layout knows of the
+arrival: `layout(summaries, arrival=column)` says which column of `rows` holds the tuples' sequence numbers. All picks
+(OLDEST to GREATEST_TEXT) then carry the number of their tuple as their last word, and `combine` asks it, not the sides,
+who came first: it is commutative but for the last digits of SUM_REAL and MOMENTS. Nothing else changes: the same
+`lift`, `combine` and finish of each function.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,28 +36,41 @@ from service.engine.kernel import inlined
 from service.engine.strings import Text, less
 
 (
-    SUM_INT, SUM_FLOAT, SUM_WIDE, OLDEST, YOUNGEST,
-    LEAST, GREATEST, LEAST_TEXT, GREATEST_TEXT, LEAST_FLOAT, GREATEST_FLOAT,
-) = range(11)  # fmt: skip
+    SUM_INT, SUM_REAL, SUM_WIDE, MOMENTS, OLDEST, YOUNGEST,
+    LEAST, GREATEST, LEAST_REAL, GREATEST_REAL, LEAST_TEXT, GREATEST_TEXT,
+) = range(12)  # fmt: skip
 
-#: words of a summary
-WIDTH = {
-    SUM_INT: 1, SUM_FLOAT: 2, SUM_WIDE: 2, OLDEST: 1, YOUNGEST: 1,
-    LEAST: 2, GREATEST: 2, LEAST_TEXT: 2, GREATEST_TEXT: 2, LEAST_FLOAT: 4, GREATEST_FLOAT: 4,
-}  # fmt: skip
+#: by what sums beyond float64 are divided
+LARGE = 2.0**64
+#: words of a summary, without companion and sequence number
+WIDTH = {SUM_REAL: 2, SUM_WIDE: 2, MOMENTS: 3}
+#: no column
+NONE = -1
+#: as companion: the number of tuples that have the value
+TIMES = -2
 
-
-#: the summaries of an operator, one record each: code, first word, and the columns of value and companion
-LAYOUT = np.dtype([("code", np.int64), ("word", np.int64), ("value", np.int64), ("companion", np.int64)])
+#: the summaries of an operator, one record each: code, first word, and the columns of value, companion and arrival
+LAYOUT = np.dtype([
+    ("code", np.int64), ("word", np.int64), ("value", np.int64), ("companion", np.int64), ("arrival", np.int64),
+])  # fmt: skip
 Layout = np.ndarray
 
 
-def layout(summaries: list[tuple[int, int, int]]) -> tuple[Layout, int]:
-    """The layout of summaries (code, value column, companion column), and their words in all."""
+class Summary(NamedTuple):
+    """A summary of the columns `value` and `companion`, which may be NONE or TIMES."""
+
+    code: int
+    value: int
+    companion: int = NONE
+
+
+def layout(summaries: list[Summary], arrival: int = NONE) -> tuple[Layout, int]:
+    """The layout of the summaries, and their words in all."""
     made, width = np.zeros(len(summaries), LAYOUT), 0
     for a, (code, value, companion) in enumerate(summaries):
-        made[a] = (code, width, value, companion)
-        width += WIDTH[code]
+        sequence = arrival if code >= OLDEST else NONE
+        made[a] = (code, width, value, companion, sequence)
+        width += WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
     return made, width
 
 
@@ -55,17 +81,22 @@ def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> 
         code, o = of[a].code, of[a].word
         value = rows[slot, of[a].value]
         into[at, o] = value
-        if code == SUM_FLOAT:
+        if code == SUM_REAL:
             into[at, o + 1] = 0  # the bits of 0.0
         elif code == SUM_WIDE:
             into[at, o] = value >> 63
             into[at, o + 1] = value
-        elif code >= LEAST:
-            companion = rows[slot, of[a].companion]
-            into[at, o + 1] = companion
-            if code >= LEAST_FLOAT:
-                into[at, o + 2] = value
-                into[at, o + 3] = companion
+        elif code == MOMENTS:
+            into[at, o] = 1
+            into[at, o + 1] = value
+            into[at, o + 2] = as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
+        elif code >= OLDEST:
+            companion, arrival = of[a].companion, of[a].arrival
+            if companion != NONE:
+                o += 1
+                into[at, o] = 1 if companion == TIMES else rows[slot, companion]
+            if arrival != NONE:
+                into[at, o + 1] = rows[slot, arrival]
 
 
 @inlined
@@ -77,48 +108,104 @@ def combine(
         code, o = of[a].code, of[a].word
         if code == SUM_INT:
             into[d, o] = older[left, o] + younger[right, o]
-        elif code == SUM_FLOAT:
-            x, y = as_real(older[left, o]), as_real(younger[right, o])
-            total = x + y
-            part = total - x
-            lost = (x - (total - part)) + (y - part)  # two-sum: what `total` lacks, exactly
-            into[d, o + 1] = as_word(as_real(older[left, o + 1]) + as_real(younger[right, o + 1]) + lost)
-            into[d, o] = as_word(total)
+        elif code == SUM_REAL:
+            _combine_reals(o, older, left, younger, right, into, d)
         elif code == SUM_WIDE:
             low = np.uint64(older[left, o + 1]) + np.uint64(younger[right, o + 1])
             carry = 1 if low < np.uint64(older[left, o + 1]) else 0
             into[d, o] = older[left, o] + younger[right, o] + carry
             into[d, o + 1] = np.int64(low)
-        elif code == OLDEST:
-            into[d, o] = older[left, o]
-        elif code == YOUNGEST:
-            into[d, o] = younger[right, o]
-        elif code >= LEAST_FLOAT:
-            _combine_reals(code, o, older, left, younger, right, into, d)
-        elif _better(code, text, younger[right, o], older[left, o]):
-            into[d, o], into[d, o + 1] = younger[right, o], younger[right, o + 1]
+        elif code == MOMENTS:
+            _combine_moments(o, older, left, younger, right, into, d)
         else:
-            into[d, o], into[d, o + 1] = older[left, o], older[left, o + 1]
-
-
-@inlined
-def _better(code: int, text: Text, new: int, old: int) -> bool:
-    if code == LEAST:
-        return new < old
-    if code == GREATEST:
-        return new > old
-    return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)
+            _combine_picks(of, a, text, older, left, younger, right, into, d)
 
 
 @inlined
 def _combine_reals(
-    code: int, o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+    o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
-    """The first value stays the older one's; the best is a number where there is one."""
-    old, new = as_real(older[left, o + 2]), as_real(younger[right, o + 2])
-    if np.isnan(old) or (new < old if code == LEAST_FLOAT else new > old):
-        best, companion = younger[right, o + 2], younger[right, o + 3]
+    """Two-sum: `lost` is what the rounded total lacks, exactly."""
+    x, y = as_real(older[left, o]), as_real(younger[right, o])
+    total = x + y
+    part = total - x
+    lost = as_real(older[left, o + 1]) + as_real(younger[right, o + 1]) + ((x - (total - part)) + (y - part))
+    if abs(total) < np.inf and not np.isnan(lost):
+        into[d, o] = as_word(total)
+        into[d, o + 1] = as_word(lost)
     else:
-        best, companion = older[left, o + 2], older[left, o + 3]
-    into[d, o], into[d, o + 1] = older[left, o], older[left, o + 1]
-    into[d, o + 2], into[d, o + 3] = best, companion
+        _combine_large(o, older, left, younger, right, into, d)
+
+
+@inlined
+def _combine_large(
+    o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    """Sums beyond float64: where `lost` is NaN, the sum is LARGE times as large as it says."""
+    x, y = as_real(older[left, o]), as_real(younger[right, o])
+    total, lost = x + y, 0.0
+    if abs(x) < np.inf and abs(y) < np.inf:
+        total = x if np.isnan(as_real(older[left, o + 1])) else x / LARGE
+        total += y if np.isnan(as_real(younger[right, o + 1])) else y / LARGE
+        if abs(total * LARGE) < np.inf:
+            total *= LARGE
+        else:
+            lost = np.nan
+    into[d, o] = as_word(total)
+    into[d, o + 1] = as_word(lost)
+
+
+@inlined
+def _combine_moments(
+    o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    """Chan's: no difference of large sums, so nothing cancels."""
+    n, m = older[left, o], younger[right, o]
+    mean = as_real(older[left, o + 1])
+    apart = as_real(younger[right, o + 1]) - mean
+    share = m / (n + m)
+    squares = as_real(older[left, o + 2]) + as_real(younger[right, o + 2])
+    into[d, o] = n + m
+    into[d, o + 1] = as_word(mean + apart * share)
+    into[d, o + 2] = as_word(squares + apart * apart * share * n)
+
+
+@inlined
+def _combine_picks(
+    of: Layout, a: int, text: Text,
+    older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int,
+) -> None:  # fmt: skip
+    code, o = of[a].code, of[a].word
+    companion, arrival = of[a].companion, of[a].arrival
+    last = o + (companion != NONE) + (arrival != NONE)
+    old, new = older[left, o], younger[right, o]
+    times = 0
+    if code <= YOUNGEST:
+        tied = arrival != NONE
+        younger_one = code == YOUNGEST
+    else:
+        younger_one = _beats(code, text, new, old)
+        tied = (arrival != NONE or companion == TIMES) and not younger_one and not _beats(code, text, old, new)
+        if tied and companion == TIMES:
+            times = older[left, o + 1] + younger[right, o + 1]
+    if tied and arrival != NONE:
+        came_later = younger[right, last] > older[left, last]
+        younger_one = came_later if code == YOUNGEST else not came_later
+    for i in range(o, last + 1):
+        into[d, i] = younger[right, i] if younger_one else older[left, i]
+    if times:
+        into[d, o + 1] = times
+
+
+@inlined
+def _beats(code: int, text: Text, new: int, old: int) -> bool:
+    if code == LEAST:
+        return new < old
+    if code == GREATEST:
+        return new > old
+    if code == LEAST_TEXT:
+        return less(text, new, old)
+    if code == GREATEST_TEXT:
+        return less(text, old, new)
+    x, y = as_real(new), as_real(old)
+    return (x < y if code == LEAST_REAL else x > y) or (x == x and y != y)  # noqa: PLR0124 - a number beats NaN

@@ -57,9 +57,11 @@ ARRIVAL = np.dtype([
 #: the window events of a batch, in order; the `slot` of a FIRE is the number of the firing
 EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32)])
 
-#: when and for whom a window fired; those of one tick or one mark share a `group`
+#: when and for whom a window fired; those of one tick or one mark share a `group`. `stored`: what CountAll sees, the
+#: tuples of its own partition where it tumbles, else of all (A18)
 FIRING = np.dtype([
-    ("event", np.int64), ("at", np.int64), ("group", np.int64), ("partition", np.int32), ("kind", np.int8),
+    ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64),
+    ("partition", np.int32), ("kind", np.int8),
 ])  # fmt: skip
 
 
@@ -242,6 +244,7 @@ def _fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
     firing.partition = p
     firing.group = w.scalars[GROUP]
     if p != NOBODY:
+        firing.stored = w.scalars[LIVE] if w.clause.sliding else w.partitions[p].size
         _note(w, FIRE, p, w.used[1])
     w.used[1] += 1
 

@@ -10,9 +10,19 @@ from functools import cache
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
+from service.pipeline import custom
 from service.pipeline.errors import Fault, nearest, one_of
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
-from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS, VARIABLES, Function, Signature, match
+from service.pipeline.functions import (
+    AGGREGATES,
+    CONSTANTS,
+    FUNCTIONS,
+    OPERATORS,
+    VARIABLES,
+    Function,
+    Signature,
+    match,
+)
 from service.pipeline.types import BOOLEAN, FLOAT64, INT64, STRING, Type
 
 GRAMMAR = r"""
@@ -23,7 +33,8 @@ GRAMMAR = r"""
 ?comparison: sum | sum COMPARISON sum                 -> binary
 ?sum: product | sum SIGN product                      -> binary
 ?product: signed | product (TIMES) signed             -> binary
-?signed: atom | SIGN signed                           -> signed
+?signed: part | SIGN signed                           -> signed
+?part: atom | part "[" choice "]"                     -> element
 ?atom: INTEGER                                        -> integer
      | FLOAT                                          -> float
      | TEXT                                           -> text
@@ -116,7 +127,7 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
 SIGNS = {"=": "==", "&": "&&", "|": "||"}
 
 #: a terminal that starts or follows something -> how a message names it
-TERMINALS = {"NAME": "a value", "RPAR": '")"', "COMMA": '","', "COLON": '":"', "SIGN": "an operator"}
+TERMINALS = {"NAME": "a value", "RPAR": '")"', "COMMA": '","', "RSQB": '"]"', "COLON": '":"', "SIGN": "an operator"}
 
 
 def wanted(terminals: Iterable[str]) -> str:
@@ -216,6 +227,9 @@ class Typing:
     def operator(self, tree: Tree[Token], sign: str, *sides: Tree[Token]) -> Expression | None:
         return self.apply(tree, OPERATORS[sign], [self.of(side) for side in sides], Call)
 
+    def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
+        return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
+
     # -- calls --
 
     def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
@@ -224,7 +238,9 @@ class Typing:
             return self.apply(tree, function, [self.of(argument) for argument in given], Call)
         if function := AGGREGATES.get(name):
             return self.aggregate(tree, function, given)
-        known = [*FUNCTIONS, *AGGREGATES] if self.scope.no_aggregates is None else [*FUNCTIONS]
+        if name == "Custom":
+            return self.custom(tree, given)
+        known = [*FUNCTIONS, *AGGREGATES, "Custom"] if self.scope.no_aggregates is None else [*FUNCTIONS]
         for argument in given:
             self.of(argument)
         return self.fault(tree, "a function", nearest(name, known), str(name))
@@ -238,6 +254,18 @@ class Typing:
         arguments = [self.of(argument) for argument in given]
         self.inside = None
         return self.apply(tree, function, arguments, AggregateCall)
+
+    def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
+        """`Custom("package.module:Class", ...)`: the class says what the other arguments are, and the result (A24)."""
+        name = self.of(given[0]) if given else None
+        if not isinstance(name, Literal) or name.type != STRING:
+            return self.fault(tree, 'Custom("package.module:Class", ...)')
+        try:
+            function = custom.function(custom.load(str(name.value)))
+        except custom.CustomError as error:
+            return self.fault(given[0], error.expected, error.hint)
+        call = self.aggregate(tree, function, given[1:])
+        return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None
 
     def apply(
         self,
@@ -284,12 +312,23 @@ def converted(value: Expression, wanted: Type) -> Expression:
 
 
 def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
-    pairs = zip(signature.parameters, arguments, strict=True)
-    return all(isinstance(value, Literal) for word, value in pairs if word.endswith(" literal"))
+    return all(map(constant_fits, signature.parameters, arguments))
+
+
+def constant_fits(word: str, value: Expression) -> bool:
+    if word in CONSTANTS:
+        return isinstance(value, Literal) and CONSTANTS[word].fits(value.value)
+    return isinstance(value, Literal) or not word.endswith(" literal")
 
 
 def signatures(function: Function) -> str:
-    return one_of(call(function.name, s.parameters) + (" of one type" * repeats(s)) for s in function.signatures)
+    return one_of(
+        call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in function.signatures
+    )
+
+
+def meaning(word: str) -> str:
+    return CONSTANTS[word].meaning if word in CONSTANTS else word
 
 
 def repeats(signature: Signature) -> bool:

@@ -315,18 +315,85 @@ def greater(a: Value, b: Value) -> bool:
     return bool(a > b)
 
 
+def times(values: list[Value], best: Value) -> int:
+    """Occurrences of the extreme (A19, as documented); the NaN that came first is there once."""
+    return sum(v == best for v in values) or 1
+
+
+def distinct(values: list[Value]) -> list[list[Value]]:
+    """Equal values together, in the order of first arrival; a NaN equals nothing (A17)."""
+    found: list[list[Value]] = []
+    for value in values:
+        same = next((equal for equal in found if equal[0] == value), None)
+        if same is None:
+            found.append([value])
+        else:
+            same.append(value)
+    return found
+
+
+def at_extreme(values: list[Value], companions: list[Value], beats: Callable[[Value, Value], bool]) -> list[Value]:
+    """The distinct companions of all that have the extreme value; of a NaN that came first only its own."""
+    best = leader(values, beats)
+    hits = [w for v, w in zip(values, companions, strict=True) if v == values[best]] or [companions[best]]
+    return [equal[0] for equal in distinct(hits)]
+
+
+def deviation(values: list[Value], fewer: int) -> float:
+    """sqrt(M2 / (n - fewer)), 0 of one tuple; M2 exact (A21)."""
+    if len(values) <= fewer:
+        return 0.0
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    exact = [Fraction(v) for v in values]
+    mean = sum(exact) / len(exact)
+    squares = sum((v - mean) ** 2 for v in exact)
+    try:
+        return math.sqrt(float(squares) / (len(exact) - fewer))
+    except OverflowError:
+        return math.inf
+
+
+def percentile(values: list[Value], share: float) -> float:
+    """Linear between the neighbours of place share * (n - 1)."""
+    if any(map(math.isnan, values)):
+        return math.nan
+    ordered = sorted(float(v) for v in values)
+    place = share * (len(ordered) - 1)
+    low, high, part = ordered[math.floor(place)], ordered[math.ceil(place)], place - math.floor(place)
+    return low if part == 0 or low == high else low * (1 - part) + high * part
+
+
+def by_element(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Of lists, which are of one size here: element by element."""
+    return lambda v: (
+        [function(list(column)) for column in zip(*v, strict=True)] if isinstance(v[0], list) else function(v)
+    )
+
+
 #: over the columns of one group, in arrival order
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "First": lambda v: v[0],
-    "Last": lambda v: v[-1],
+    "First": lambda v, n=None: v[0] if n is None else v[:n],
+    "Last": lambda v, n=None: v[-1] if n is None else v[-n:],
     "Any": lambda v: v[-1],
-    "Collect": list,
-    "Sum": total,
-    "Average": average,
-    "Min": lambda v: v[leader(v, less)],
-    "Max": lambda v: v[leader(v, greater)],
+    "Collect": lambda v, n=None: v[:n],
+    "CollectDistinct": lambda v, n=None: [equal[0] for equal in distinct(v)][:n],
+    "CountByDistinct": lambda v, n=None: [len(equal) for equal in distinct(v)][:n],
+    "CountDistinct": lambda v: len(distinct(v)),
+    "Sum": by_element(total),
+    "Average": by_element(average),
+    "Min": by_element(lambda v: v[leader(v, less)]),
+    "Max": by_element(lambda v: v[leader(v, greater)]),
+    "MinCount": lambda v: times(v, v[leader(v, less)]),
+    "MaxCount": lambda v: times(v, v[leader(v, greater)]),
     "ArgMin": lambda v, w: w[leader(v, less)],
     "ArgMax": lambda v, w: w[leader(v, greater)],
+    "CollectArgMin": lambda v, w: at_extreme(v, w, less),
+    "CollectArgMax": lambda v, w: at_extreme(v, w, greater),
+    "PopulationStdDev": lambda v: deviation(v, 0),
+    "SampleStdDev": lambda v: deviation(v, 1),
+    "Median": lambda v: percentile(v, 0.5),
+    "Percentile": percentile,
 }
 
 
@@ -367,7 +434,7 @@ class Aggregate:
         row = {}
         for name, call in self.output.items():
             function, arguments = parsed_call(call)
-            columns = [[stored.values[a] for stored in group] for a in arguments]
+            columns = [[stored.values[a] for stored in group] if a.isidentifier() else constant(a) for a in arguments]
             row[name] = counts[function] if function in counts else FUNCTIONS[function](*columns)
         return row
 
@@ -472,6 +539,10 @@ def parsed_call(call: str) -> tuple[str, list[str]]:
     """Function and arguments; an attribute alone is its Last (A3)."""
     function, _, arguments = call.rstrip(")").partition("(")
     return (function, [a.strip() for a in arguments.split(",") if a]) if "(" in call else ("Last", [call])
+
+
+def constant(text: str) -> int | float:
+    return float(text) if "." in text else int(text)
 
 
 def nanoseconds(seconds: float | str) -> int:

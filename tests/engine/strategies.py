@@ -13,7 +13,7 @@ Case = dict[str, Any]
 
 SCHEMA = {
     "k": "string", "n": "int64", "g": "string", "b": "boolean",
-    "i": "int64", "f": "float64", "s": "string", "t": "timestamp",
+    "i": "int64", "f": "float64", "s": "string", "t": "timestamp", "v": "list<float64>", "w": "list<int64>",
 }  # fmt: skip
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 VALUES: dict[str, list[Any]] = {
@@ -22,16 +22,28 @@ VALUES: dict[str, list[Any]] = {
     "g": ["u", "v", ""],
     "b": [True, False],
     "i": [0, 1, 2, 3, 5, 8, 13, -1, -4, LARGEST, SMALLEST],
-    "f": [0.0, -0.0, 0.5, 1.0, 2.5, 4.0, -3.5, 0.1, 1e15, 1e300, -1e300, 1e-300, math.nan, math.inf, -math.inf],
+    "f": [0.0, -0.0, 0.5, 1.0, 2.5, 4.0, -3.5, 0.1, 1e15, 1e300, -1e300, 1.7e308, -1.7e308, 1e-300,
+          math.nan, math.inf, -math.inf],
     "s": ["", "x", "xy", "y", "Z", "ß", "\U0001f600", "long enough to be stored apart from short ones"],
     "t": ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000001Z", "1969-12-31T23:59:58Z", "1970-01-01T00:00:01.5Z",
           "2013-01-01T05:15:00Z", "1700-01-01T00:00:00Z", "2262-01-01T00:00:00Z"],
+    "v": [[0.5, 0.1], [-0.0, math.nan], [math.inf, 1e300], [2.5, -1.0], [1e15, 0.0]],
+    "w": [[0, 1], [LARGEST, SMALLEST], [3, -4], [-1, LARGEST]],
 }  # fmt: skip
 CALLS = [
     "Count()", "Sum(i)", "Sum(f)", "Sum(s)", "Average(i)", "Average(f)",
     *(f"{function}({v})" for function in ("Min", "Max") for v in "ifstb"),
     *(f"{function}({v}, {w})" for function in ("ArgMin", "ArgMax") for v in "ifst" for w in "isft"),
-    *(f"{function}({v})" for function in ("First", "Last", "Any", "Collect") for v in "ifstbk"),
+    *(f"{function}({v})" for function in ("First", "Last", "Any", "Collect") for v in "ifstbkvw"),
+    *(f"{function}({v}, {n})" for function in ("First", "Last", "Collect") for v in "is" for n in (1, 2, 5)),
+    *(f"{function}({v})" for function in ("Sum", "Average", "Min", "Max") for v in "vw"),
+    *(f"{function}({v})" for function in ("MinCount", "MaxCount") for v in "ifstb"),
+    *(f"{function}({v}, {w})" for function in ("CollectArgMin", "CollectArgMax") for v in "ifs" for w in "isf"),
+    *(f"{function}({v})" for function in ("CountDistinct", "CollectDistinct", "CountByDistinct") for v in "ifstb"),
+    *(f"{function}(s, 2)" for function in ("CollectDistinct", "CountByDistinct")),
+    *(f"{function}({v})" for function in ("PopulationStdDev", "SampleStdDev", "Median") for v in "f"),
+    *(f"Percentile(f, {share})" for share in ("0.0", "0.25", "0.95", "1.0")),
+    "CountAll()", "CountGroups()", "CountByGroup()",
 ]  # fmt: skip
 
 keys = st.sampled_from([["k"], ["n"], ["b"], ["k", "n"], ["t"], ["f"], ["f", "k"]])

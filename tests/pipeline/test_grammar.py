@@ -1,7 +1,7 @@
 import pytest
 
 from service.pipeline.expressions import Attribute, Call, Literal
-from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS, fit, match
+from service.pipeline.functions import AGGREGATES, CONSTANTS, FUNCTIONS, OPERATORS, fit, match
 from service.pipeline.grammar import ExpressionError, Scope, parse
 from service.pipeline.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
 
@@ -92,6 +92,8 @@ def test_each_signature_takes_what_it_says(table):
     for function in table.values():
         for signature in function.signatures:
             words = [word.removesuffix(" literal") for word in signature.parameters]
-            types = {"any": INT64, "scalar": INT64, "list<any>": list_of(INT64)}
+            types = {"any": INT64, "scalar": INT64, "list<any>": list_of(INT64), "list<scalar>": list_of(INT64)}
+            types |= {f"list<{type_}>": list_of(type_) for type_ in TYPES}
+            types |= {word: constant.type for word, constant in CONSTANTS.items()}
             types |= {str(type_): type_ for type_ in TYPES}
             assert fit(signature, [types[word] for word in words])

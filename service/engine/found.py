@@ -1,0 +1,66 @@
+"""What the windows that fired hold: what the results of aggregation functions are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from service.engine.strings import Strings
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One row per tuple to emit, which is one cell of one firing.
+
+    size        tuples of the cell, never 0 (A4)
+    firing      the firing of each row; never decreases
+    everything  all tuples as CountAll sees them (A18)
+    grouped     whether there is a `group_by`
+    summary     the words of the summaries
+    listed      the words of the tuples of every cell, cell after cell, in order of arrival; empty where no function
+                lists them
+    """
+
+    size: np.ndarray
+    firing: np.ndarray
+    everything: np.ndarray
+    grouped: bool
+    summary: np.ndarray
+    listed: np.ndarray
+    strings: Strings
+
+    def real(self, word: int) -> np.ndarray:
+        """A word of the summaries that holds a float64."""
+        return np.ascontiguousarray(self.summary[:, word]).view(np.float64)
+
+    def per_firing(self, values: np.ndarray) -> np.ndarray:
+        """For each row the sum over all rows of its firing."""
+        if not len(self.firing):
+            return values
+        ends = np.append(np.flatnonzero(np.diff(self.firing)), len(self.firing) - 1)
+        lengths = np.diff(ends, prepend=-1)
+        sums: np.ndarray = np.repeat(np.add.reduceat(values, ends - lengths + 1), lengths)
+        return sums
+
+    def place_in_firing(self) -> np.ndarray:
+        """0 for the first row of each firing, 1 for the second ..."""
+        first = np.ones(len(self.firing), np.bool_)
+        first[1:] = self.firing[1:] != self.firing[:-1]
+        rows = np.arange(len(self.firing))
+        places: np.ndarray = rows - np.maximum.accumulate(np.where(first, rows, 0))
+        return places
+
+    def row(self) -> np.ndarray:
+        """The row of each listed tuple."""
+        return np.repeat(np.arange(len(self.size)), self.size)
+
+    def place_in_row(self) -> np.ndarray:
+        """0 for the first listed tuple of each row, 1 for the second ..."""
+        places: np.ndarray = np.arange(len(self.listed)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
+        return places
+
+    def only(self, chosen: np.ndarray) -> Found:
+        """With those listed tuples alone for which `chosen` is true; a row may be left with none."""
+        size = np.bincount(self.row()[chosen], minlength=len(self.size))
+        return replace(self, size=size, listed=self.listed[chosen])
