@@ -26,7 +26,15 @@ from service.pipeline.spec import Pipeline
 Record = dict[str, Any]
 
 #: parameters of a case's operator that the pipeline file has under the same name
-PARAMETERS = ("window", "partition_by", "group_by", "aggregate_incomplete_windows")
+PARAMETERS = {
+    "aggregate": ("window", "partition_by", "group_by", "aggregate_incomplete_windows"),
+    "sort": ("window", "partition_by"),
+    "join": (
+        "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
+        "default_left", "default_right",
+    ),
+}  # fmt: skip
+UNMATCHED = ("unmatched_left", "unmatched_right")
 #: in an expression: a constant text, and what is no function
 STRING, NAME = r"\"([^\"\\]|\\.)*\"|'([^'\\]|\\.)*'", r"\b[^\W\d]\w*\b(?!\s*\()"
 TYPES = {bool: "boolean", int: "int64", float: "float64", str: "string"}
@@ -38,11 +46,14 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     `cuts` are the sizes of the batches, 0 for an empty one; events beyond them are one more batch; None: one batch.
     Between batches the state is serialised and read back into a new engine. Keys of `case` that only people need may be
     missing. Beyond the vectors, an event may have a `topic_partition` (default 0) and the operator a `schema`,
-    attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples.
+    attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples. A
+    join has a `schema_left` and a `schema_right`; with `unmatched_left` or `unmatched_right`, which name streams, the
+    records of these have their `stream`.
     """
     pipeline = pipeline_of(case)
-    events = list(numbered(case["input"]))
-    partitions = topic_partitions(events, ["input"])
+    streams = [stream.name for stream in pipeline.inputs]
+    events = list(numbered(map(on_stream, case["input"])))
+    partitions = topic_partitions(events, streams)
     saved: bytes | None = None
     records: list[Record] = []
     for batch in _batches(pipeline, events, cuts):
@@ -50,47 +61,71 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
         state = player.graph.initial() if saved is None else player.graph.load(saved)
         records += player.feed(state, batch)
         saved = player.graph.save(state)
-    return [{key: value for key, value in record.items() if key != "stream"} for record in records]
+    return [{key: value for key, value in r.items() if (key, value) != ("stream", "output")} for r in records]
+
+
+def on_stream(event: Event) -> Event:
+    """An event with its port as the stream that comes in there."""
+    return {("stream" if key == "port" else key): value for key, value in event.items()}
 
 
 def pipeline_of(case: dict[str, Any]) -> Pipeline:
-    """The case's operator as a pipeline from the stream `input` to the stream `output`."""
+    """The case's operator as a pipeline to the stream `output`, from `input`, or of a join from `left` and `right`."""
     operator = case["operator"]
-    if operator.get("kind", "aggregate") != "aggregate":
-        msg = f"operators of kind {operator['kind']}"
-        raise NotImplementedError(msg)
-    parameters = {name: operator[name] for name in PARAMETERS if operator.get(name)}
+    inputs = ("left", "right") if operator.get("kind") == "join" else ("input",)
+    written = ["output", *(name for name in UNMATCHED if operator.get(name))]
     file = {
         "pipeline": "case",
-        "streams": {
-            "input": {"topic": "input", "schema": schema_of(operator, case["input"])},
-            "output": {"topic": "output"},
-        },
-        "operators": [{"name": "case", "aggregate": "input", **parameters, "output": {"output": operator["output"]}}],
+        "streams": {name: {"topic": name, "schema": schema_of(operator, case["input"], name)} for name in inputs}
+        | {name: {"topic": name} for name in written},
+        "operators": [{"name": "case"} | operator_of(operator)],
     }
     return with_origin(load_text(orjson.dumps(file).decode(), "case", environment=None), None)
 
 
-def schema_of(operator: dict[str, Any], events: Sequence[Event]) -> dict[str, str]:
-    """The type of each attribute: as given, as its values are, or else int64."""
-    schema = dict.fromkeys(_attributes(operator), "int64") | _deltas(operator)
-    for event in events:
-        for name, value in event.get("tuple", {}).items():
+def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
+    """A case's operator as the pipeline file has it."""
+    kind = operator.get("kind", "aggregate")
+    given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name)}
+    match kind:
+        case "sort":
+            return given | {"sort": "input", "order_by": dict(operator["order_by"]), "output": ["output"]}
+        case "join":
+            ports = {"join": {"left": "left", "right": "right"}, "output": {"output": operator["output"]}}
+            windows = {"window_left": operator["left"], "window_right": operator["right"]}
+            return given | ports | windows | {name: name for name in UNMATCHED if operator.get(name)}
+        case _:
+            return given | {kind: "input", "output": {"output": operator["output"]}}
+
+
+def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) -> dict[str, str]:
+    """The type of each attribute of an input: as given, as its values are, or else int64."""
+    join = stream != "input"
+    end = f"_{stream}" if join else ""
+    window = operator[stream] if join else operator["window"]
+    schema = dict.fromkeys(_named(operator, stream), "int64") | _deltas(window)
+    tuples = [e["tuple"] for e in events if "tuple" in e and e.get("port", "input") == stream]
+    for values in [operator.get(f"default{end}") or {}, *tuples]:
+        for name, value in values.items():
             schema[name] = _type_of(value, schema.get(name))
-    given: dict[str, str] = operator.get("schema", {})
-    return schema | given
+    return schema | operator.get(f"schema{end}", {})  # type: ignore[no-any-return]
 
 
-def _attributes(operator: dict[str, Any]) -> list[str]:
-    """The names that an operator reads, whether or not an event has them."""
-    texts = [*operator["output"].values(), *operator.get("partition_by", []), *operator.get("group_by", [])]
+def _named(operator: dict[str, Any], stream: str) -> list[str]:
+    """The attributes of an input that an operator reads, whether or not an event has them."""
+    if stream != "input":
+        expressions = ",".join([*operator["output"].values(), operator.get("match", "")])
+        keys = operator.get(f"partition_by_{stream}", []) + operator.get(f"equality_{stream}", [])
+        return [*keys, *re.findall(rf"\b{stream}\.(\w+)", expressions)]
+    texts = [*operator.get("output", {}).values(), *operator.get("partition_by", []), *operator.get("group_by", [])]
+    texts += [name for name, _ in operator.get("order_by", [])]
     without_strings = [re.sub(STRING, "", text) for text in texts]
     return [name for text in without_strings for name in re.findall(NAME, text) if name not in RESERVED]
 
 
-def _deltas(operator: dict[str, Any]) -> dict[str, str]:
+def _deltas(window: str) -> dict[str, str]:
     """The attributes of its deltas: as the sizes are."""
-    sizes = re.findall(r"delta\((\w+)\s*,\s*([^)]*)\)", operator["window"])
+    sizes = re.findall(r"delta\((\w+)\s*,\s*([^)]*)\)", window)
     return {name: "float64" if "." in size else "int64" for name, size in sizes}
 
 

@@ -35,7 +35,8 @@ def summary(pipeline: Pipeline) -> Iterator[str]:
     for stream in pipeline.streams.values():
         yield f"  stream {stream.name}: {role(stream, pipeline)}"
     for operator in pipeline.operators:
-        yield f"  operator {operator.name}: {operator.input} -> {', '.join(o.stream for o in operator.outputs)}"
+        outputs = ", ".join(output.stream for output in operator.outputs)
+        yield f"  operator {operator.name}: {', '.join(operator.inputs)} -> {outputs}"
 
 
 def role(stream: Stream, pipeline: Pipeline) -> str:

@@ -52,10 +52,7 @@ class AggregateOperator:
         items, read, unread = without_nulls(
             items, _computed(program.reads, items.tuples), self.spec.name, program.parts
         )
-        found, firings = self._run(state, self._arrive(state, items, read), end)
-        outputs, unmade = self._outputs(
-            found, emit.plan(firings, found.firing, state.keys if program.partition_by else None)
-        )
+        outputs, unmade = self._outputs(state, *self._run(state, self._arrive(state, items, read), end))
         clean(state, program)
         if last is not None:
             state.finished = True
@@ -154,8 +151,11 @@ class AggregateOperator:
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def _outputs(self, found: Found, plan: emit.Plan) -> tuple[dict[str, Items], list[Items | None]]:
+    def _outputs(
+        self, state: AggregateState, found: Found, firings: np.ndarray
+    ) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the tuples that lack a value."""
+        plan = emit.plan(firings, found.firing, state.keys if self._program.partition_by else None)
         results = _named(
             [function.finish(found, argument) for function, argument in self._program.functions], len(found.size)
         )

@@ -14,15 +14,15 @@ SMALL = 4096
 
 def clean(state: AggregateState, program: Program) -> None:
     names = max(state.keys.count, state.pairs.count)
-    if _doubled(names, state.kept_keys):
+    if doubled(names, state.kept_keys):
         _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
-    if _doubled(state.strings.count, state.kept_strings):
+    if doubled(state.strings.count, state.kept_strings):
         _forget_strings(state, program.text_columns, program.text_words)
-    if _doubled(state.top, state.top - len(state.free)):
+    if doubled(state.top, state.top - len(state.free)):
         _forget_free_slots(state)
 
 
-def _doubled(count: int, kept: int) -> bool:
+def doubled(count: int, kept: int) -> bool:
     return count > SMALL and count > 2 * kept
 
 
@@ -32,11 +32,11 @@ def _forget_partitions(state: AggregateState) -> None:
     kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
     renamed = state.keys.keep(kept)
     for table in (state.partitions, state.sources, state.ends):
-        _move(table, kept, len(parts))
+        move(table, kept, len(parts))
     for link in ("following", "preceding"):
-        state.partitions[link] = _rename(state.partitions[link], renamed)
+        state.partitions[link] = rename(state.partitions[link], renamed)
     state.ends[len(kept) :] = NOBODY
-    state.scalars[[FIRST, LAST]] = _rename(state.scalars[[FIRST, LAST]], renamed)
+    state.scalars[[FIRST, LAST]] = rename(state.scalars[[FIRST, LAST]], renamed)
     _forget_cells(state, renamed)
 
 
@@ -47,11 +47,11 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
         kept = np.flatnonzero(state.cells["size"][: state.pairs.count] > 0)
         renamed = _rename_pairs(state, kept, partitions)
     for table in (state.cells, state.back):
-        _move(table, kept, len(renamed))
+        move(table, kept, len(renamed))
     for table, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
         for link in links:
-            table[link] = _rename(table[link], renamed)
-    state.links["cell"][: state.top] = _rename(state.links["cell"][: state.top], renamed)
+            table[link] = rename(table[link], renamed)
+    state.links["cell"][: state.top] = rename(state.links["cell"][: state.top], renamed)
     state.kept_keys = max(state.keys.count, state.pairs.count)
 
 
@@ -72,7 +72,7 @@ def _forget_strings(state: AggregateState, columns: np.ndarray, words: np.ndarra
     codes = np.concatenate([table[:, which].reshape(-1) for table, which in tables])
     renamed = state.strings.keep(codes[(codes >= 0) & (codes < state.strings.count)])
     for table, which in tables:
-        table[:, which] = _rename(np.minimum(table[:, which], len(renamed) - 1), renamed)
+        table[:, which] = rename(np.minimum(table[:, which], len(renamed) - 1), renamed)
     state.kept_strings = state.strings.count
 
 
@@ -92,16 +92,16 @@ def _forget_free_slots(state: AggregateState) -> None:
         (state.cells, ("oldest", "youngest")),
     ):
         for link in links:
-            table[link] = _rename(table[link], renamed)
+            table[link] = rename(table[link], renamed)
     state.top, state.free = len(kept), np.zeros(0, np.int32)
 
 
-def _move(table: np.ndarray, kept: np.ndarray, count: int) -> None:
+def move(table: np.ndarray, kept: np.ndarray, count: int) -> None:
     """The kept rows to the front, zeros behind them."""
     table[: len(kept)] = table[kept]
     table[len(kept) : count] = np.zeros(1, table.dtype)
 
 
-def _rename(ids: np.ndarray, renamed: np.ndarray) -> np.ndarray:
+def rename(ids: np.ndarray, renamed: np.ndarray) -> np.ndarray:
     """The new ids; NOBODY, and what was forgotten, is NOBODY."""
     return np.where(ids < 0, NOBODY, renamed[np.clip(ids, 0, len(renamed) - 1)])

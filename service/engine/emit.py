@@ -36,7 +36,7 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
     """`row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions."""
     count = len(firings)
     rows = np.bincount(row_firing, minlength=count).astype(np.int64)
-    key, names = _keys(firings["partition"], keys)
+    key, names = named(firings["partition"], keys)
     order = _order(firings["group"], key, names)
     ends = np.cumsum(rows[order] + 1)
     kind = np.full(ends[-1] if count else 0, TUPLE, np.int8)
@@ -63,8 +63,8 @@ def final(items: Items, event: int, at: int) -> Items:
     return Items(event_, at_, kind, source, key, items.keys, items.tuples)
 
 
-def _keys(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.BinaryArray]:
-    """The key of each firing as an index into the keys of this batch."""
+def named(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.BinaryArray]:
+    """The key of each of these as an index into the keys of this batch."""
     key = np.full(len(partition), -1, np.int32)
     if keys is None or not len(partition):
         return key, pa.array([], pa.binary())

@@ -13,7 +13,10 @@ from service.pipeline.functions import match as match_types
 
 
 def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
-    """One value per row, null where there is none. A plain attribute is the column itself."""
+    """One value per row, null where there is none. A plain attribute is the column itself.
+
+    The attributes of a join's sides are the columns `left.name` and `right.name`.
+    """
     value = _column(expression, tuples)
     return pa.repeat(value, tuples.num_rows) if isinstance(value, pa.Scalar) else value
 
@@ -22,8 +25,8 @@ def _column(expression: Expression, tuples: pa.RecordBatch) -> Column:
     match expression:
         case Literal(value, type_):
             return pa.scalar(value, arrow_type(type_))
-        case Attribute(name):
-            return tuples.column(name)
+        case Attribute(name, _, port):
+            return tuples.column(name if port is None else f"{port}.{name}")
         case Call():
             return _call(expression, tuples)
         case AggregateCall(function):

@@ -17,11 +17,15 @@ from service.engine.aggregate import AggregateOperator
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.items import FINAL, Items
+from service.engine.join import JoinOperator
+from service.engine.join_state import JoinState
 from service.engine.map import MapOperator
+from service.engine.progressive import ProgressiveOperator, SortState
 from service.engine.rejects import REJECTS, joined
+from service.engine.sort import SortOperator
 from service.engine.state import AggregateState
 from service.engine.store import StateError, column, load, save
-from service.pipeline.spec import Aggregate, Operator, Pipeline
+from service.pipeline.spec import Aggregate, Join, Map, Operator, Pipeline, Sliding, Sort
 from service.pipeline.types import Schema
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
@@ -30,11 +34,14 @@ __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 UNSET = -(2**63)
 
 
+State = AggregateState | JoinState | SortState
+
+
 @dataclass(slots=True)
 class GraphState:
     """What a pipeline remembers: its operators' states and, per input stream, the topic partitions that are final."""
 
-    operators: list[AggregateState | None]
+    operators: list[State | None]
     finals: dict[str, set[int]] = field(default_factory=dict)
     origin: int = UNSET
 
@@ -63,9 +70,10 @@ class Graph:
         streams = {name: self._until_final(state, name, items) for name, items in inputs.items()}
         made: dict[str, Items] = {}
         for operator, remembered in zip(self._operators, state.operators, strict=True):
-            name = operator.spec.input
-            items = made.get(name) or streams.get(name) or nothing(self._schemas[name])
-            found = operator.feed(remembered, items, clock)  # type: ignore[arg-type]
+            items = (
+                made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
+            )
+            found = operator.feed(remembered, *items, clock=clock)  # type: ignore[arg-type,misc]
             made |= found | joined([made.get(REJECTS), found.get(REJECTS)])
         return made
 
@@ -103,10 +111,18 @@ class Graph:
             state.finals.setdefault(names[stream], set()).add(source)
         return state
 
-    def _operator(self, spec: Operator) -> AggregateOperator | MapOperator:
-        if isinstance(spec, Aggregate):
-            return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
-        return MapOperator(spec)
+    def _operator(self, spec: Operator) -> AggregateOperator | MapOperator | JoinOperator | ProgressiveOperator:
+        match spec:
+            case Aggregate():
+                return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
+            case Join():
+                return JoinOperator(spec, *(self._schemas[name] for name in spec.inputs))
+            case Map():
+                return MapOperator(spec)
+            case Sort(window=Sliding()):
+                return ProgressiveOperator(spec, self._schemas[spec.input])
+            case Sort():
+                return SortOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
 
     def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:
         """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own."""

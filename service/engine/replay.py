@@ -114,7 +114,7 @@ def _causes(items: Items, batch: Batch) -> np.ndarray:
 
 def shown(pipeline: Pipeline) -> dict[str, Schema]:
     """The streams that a user sees, in the operators' order: those with a topic, and those that nobody reads."""
-    read_inside = {operator.input for operator in pipeline.operators}
+    read_inside = {name for operator in pipeline.operators for name in operator.inputs}
     written = [output.stream for operator in pipeline.operators for output in operator.outputs]
     streams = [pipeline.streams[name] for name in dict.fromkeys(written)]
     return {s.name: s.schema for s in streams if s.topic or s.name not in read_inside}

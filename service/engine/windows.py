@@ -102,7 +102,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
             leaving = 1 if w.clause.eviction.kind == COUNT else w.partitions[arrivals[i].partition].size
             if not _room(w, leaving, 1):
                 return i
-            _arrive(w, arrivals, i)
+            arrive(w, arrivals, i)
         elif arrivals[i].kind == WINDOW and w.clause.eviction.kind == PUNCT:
             if not _room(w, 0, w.scalars[STORED]):
                 return i
@@ -122,7 +122,7 @@ def _room(w: Window, tuples: int, partitions: int) -> bool:
 
 
 @inlined
-def _arrive(w: Window, arrivals: np.ndarray, i: int) -> None:
+def arrive(w: Window, arrivals: np.ndarray, i: int) -> None:
     p, slot, at, event = arrivals[i].partition, arrivals[i].slot, arrivals[i].at, arrivals[i].event
     w.scalars[GROUP] += 1
     if w.clause.sliding:
@@ -167,7 +167,7 @@ def _slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> No
     elif eviction.kind == TIME:
         parts[p].full = 1
     elif eviction.size > 0 and parts[p].size == eviction.size:
-        _evict(w, p, parts[p].oldest)
+        evict(w, p, parts[p].oldest)
     if eviction.kind != COUNT or eviction.size > 0:  # S9
         _insert(w, p, slot, at, source)
     if eviction.kind == COUNT and eviction.size > 0 and parts[p].size == eviction.size:
@@ -287,7 +287,7 @@ def _insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
 
 
 @inlined
-def _evict(w: Window, p: int, slot: int) -> None:
+def evict(w: Window, p: int, slot: int) -> None:
     parts, rows = w.partitions, w.rows
     older, younger = rows[slot].older, rows[slot].younger
     if older == NOBODY:
@@ -309,7 +309,7 @@ def _evict(w: Window, p: int, slot: int) -> None:
 def _expire(w: Window, p: int, now: int) -> None:
     """Evicts what has been inside for more than the time (S5), before anybody looks (S6)."""
     while w.partitions[p].size and now - w.rows[w.partitions[p].oldest].at > w.clause.eviction.size:
-        _evict(w, p, w.partitions[p].oldest)
+        evict(w, p, w.partitions[p].oldest)
 
 
 @inlined
@@ -327,7 +327,7 @@ def _evict_exceeding(w: Window, p: int, slot: int) -> None:
         younger = rows[old].younger
         if exceeds(eviction, new, w.words[old, eviction.column]):
             parts[p].full = 1
-            _evict(w, p, old)
+            evict(w, p, old)
         elif parts[p].ordered:
             return
         old = younger

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,9 +21,9 @@ from service.pipeline.avro import (
 from service.pipeline.errors import Path, nearest
 from service.pipeline.file import KeyShape, StreamShape
 from service.pipeline.report import Report
-from service.pipeline.settings import TimeError, nanoseconds
 from service.pipeline.spec import Coding, Key, Stream
 from service.pipeline.types import Kind, Schema, Type
+from service.pipeline.values import read_value
 
 AVRO = ("avro", "avro-confluent")
 #: formats of one attribute
@@ -32,7 +31,6 @@ SINGLE = ("text", "raw")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: headers that are the service's own
 OURS = "sluice-"
-INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(slots=True)
@@ -129,7 +127,7 @@ class Codings:
                 self.unknown(path, attribute, schema)
                 continue
             try:
-                yield attribute, default_of(schema[attribute], value)
+                yield attribute, read_value(value, schema[attribute])
             except ValueError:
                 self.report.problem(path, f"a value of the type {schema[attribute]}")
 
@@ -214,25 +212,3 @@ class Codings:
         for name, _ in schema:
             if not NAME.fullmatch(name):
                 self.report.problem((*path, "avro_schema"), f"a schema, as Avro has no names like {name}", None)
-
-
-def default_of(type_: Type, value: Any) -> Any:  # noqa: ANN401 - YAML
-    """The value as the engine has it. Raises ValueError."""
-    match type_.kind, value:
-        case Kind.LIST, list():
-            assert type_.element is not None  # noqa: S101 - it is a list
-            return tuple(default_of(type_.element, item) for item in value)
-        case (Kind.BOOLEAN, bool()) | (Kind.STRING, str()):
-            return value
-        case Kind.INT64, int() if type(value) is int and value in INT64:
-            return value
-        case Kind.FLOAT64, float() | int() if type(value) is not bool:
-            return float(value)
-        case Kind.FLOAT64, "NaN" | "Infinity" | "-Infinity":
-            return math.nan if value == "NaN" else float(value.lower())
-        case Kind.TIMESTAMP, str() | int() | float() if type(value) is not bool:
-            try:
-                return nanoseconds(str(value))
-            except TimeError as error:
-                raise ValueError(str(error)) from None
-    raise ValueError(value)

@@ -36,7 +36,7 @@ ExpressionText = Annotated[
 Attributes = dict[str, ExpressionText]
 
 # A union tells which of its members is meant by a tag, which pydantic puts into the place of an error.
-MAPPING, LIST, AGGREGATE, MAP = "<mapping>", "<list>", "<aggregate>", "<map>"
+MAPPING, LIST, AGGREGATE, MAP, JOIN, SORT = "<mapping>", "<list>", "<aggregate>", "<map>", "<join>", "<sort>"
 Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
@@ -165,8 +165,126 @@ class MapShape(Shape):
     output: Outputs
 
 
+def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
+    return Field(
+        description=f"The window of the {side} side: `sliding`, an eviction policy, and `partitioned`. `count(0)` "
+        "keeps nothing: its tuples only look for partners.",
+        examples=["sliding, time(60.0)", "sliding, count(1), partitioned"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+
+
+def side_partition_by(side: str) -> Any:  # noqa: ANN401
+    return Field(
+        [],
+        description=f"The key of the {side} side's window. It shapes that window and limits no matches: "
+        "`equality_left` and `equality_right` do.",
+    )
+
+
+def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
+    return Field(
+        None,
+        description=f"With {algorithm} or outer: the attributes of the {side} side where a tuple comes out alone. What "
+        'is not given is 0, false, "" or an empty list.',
+        examples=[{"price": 0.0, "note": "none"}],
+    )
+
+
+def side_unmatched(side: str) -> Any:  # noqa: ANN401
+    return Field(
+        None,
+        description=f"With {side}Outer or outer: a stream of their own for the {side} side's tuples that come out "
+        "alone, as they are; without it they go to `output`.",
+    )
+
+
+class PortsShape(Shape):
+    """The streams on the two sides of a join; they may be the same one."""
+
+    left: str = Field(description="The stream whose tuples arrive on the left.")
+    right: str = Field(description="The stream whose tuples arrive on the right.")
+
+
+class JoinShape(Shape):
+    """Pairs of tuples of two streams, each pair while both are in their windows (SPL's Join)."""
+
+    name: Name = Field(description="The operator's name, which its state is kept under.")
+    join: PortsShape = Field(
+        description="The two input streams. Expressions say `left.price` and `right.price`; a name that only one side "
+        "has needs no side.",
+        examples=[{"left": "orders", "right": "payments"}],
+    )
+    window_left: str = side_window("left")
+    window_right: str = side_window("right")
+    partition_by_left: list[ExpressionText] = side_partition_by("left")
+    partition_by_right: list[ExpressionText] = side_partition_by("right")
+    equality_left: list[ExpressionText] = Field(
+        [],
+        description="What must be equal in a pair, entry by entry with `equality_right`. It is looked up, not "
+        "searched.",
+        examples=[["order"]],
+    )
+    equality_right: list[ExpressionText] = Field([], description="The other side of `equality_left`.")
+    match: ExpressionText | None = Field(
+        None,
+        description="What must hold besides. Without it and without equality every tuple meets every one.",
+        examples=["left.price > right.price"],
+    )
+    algorithm: Literal["inner", "leftOuter", "rightOuter", "outer"] = Field(
+        "inner",
+        description="Of which sides a tuple comes out too that leaves its window without ever having had a partner.",
+    )
+    default_left: dict[str, Any] | None = side_default("left", "rightOuter")
+    default_right: dict[str, Any] | None = side_default("right", "leftOuter")
+    unmatched_left: str | None = side_unmatched("left")
+    unmatched_right: str | None = side_unmatched("right")
+    output: Outputs
+
+
+class SortShape(Shape):
+    """The tuples of a stream in order (SPL's Sort)."""
+
+    name: Name = Field(description="The operator's name, which its state is kept under.")
+    sort: str = Field(description="The input stream.")
+    window: str = Field(
+        description="The window clause. A tumbling window comes out in order when it fires. `sliding, count(n)` holds "
+        "n tuples and lets the first of them go when another one comes.",
+        examples=["sliding, count(100)", "tumbling, time(1.0), partitioned"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
+    )
+    order_by: dict[str, Literal["asc", "desc"]] = Field(
+        description="Expressions, the most significant first, each ascending or descending.",
+        min_length=1,
+        examples=[{"price": "desc", "time": "asc"}],
+    )
+    output: list[str] = Field(description="The streams that the tuples are written to, as they are.", min_length=1)
+
+
 #: the key that says what an operator does -> tag
-KINDS = {"aggregate": AGGREGATE, "map": MAP}
+KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT}
+#: tag -> its shape
+SHAPES: dict[str, type[Shape]] = {AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape}
+OperatorShape = AggregateShape | MapShape | JoinShape | SortShape
+#: keys that name a stream which is written, besides `output`
+UNMATCHED = ("unmatched_left", "unmatched_right")
+
+
+def inputs_of(operator: OperatorShape) -> list[tuple[tuple[str, ...], str]]:
+    """The input streams by port, each with its place in the operator."""
+    match operator:
+        case AggregateShape():
+            return [(("aggregate",), operator.aggregate)]
+        case MapShape():
+            return [(("map",), operator.map)]
+        case SortShape():
+            return [(("sort",), operator.sort)]
+        case JoinShape(join=ports):
+            return [(("join", "left"), ports.left), (("join", "right"), ports.right)]
 
 
 def kind_of(value: object) -> str | None:
@@ -175,8 +293,11 @@ def kind_of(value: object) -> str | None:
     return AGGREGATE
 
 
-OperatorShape = Annotated[
-    Annotated[AggregateShape, Tag(AGGREGATE)] | Annotated[MapShape, Tag(MAP)],
+AnyOperator = Annotated[
+    Annotated[AggregateShape, Tag(AGGREGATE)]
+    | Annotated[MapShape, Tag(MAP)]
+    | Annotated[JoinShape, Tag(JOIN)]
+    | Annotated[SortShape, Tag(SORT)],
     Discriminator(kind_of),
 ]
 
@@ -186,7 +307,7 @@ class FileShape(Shape):
 
     pipeline: Name = Field(description="The pipeline's name. Its transactions and its ledger are kept under it.")
     streams: dict[str, StreamShape] = Field(description="All streams, by name.", min_length=1)
-    operators: list[OperatorShape] = Field(description="What is done, in any order.", min_length=1)
+    operators: list[AnyOperator] = Field(description="What is done, in any order.", min_length=1)
     dead_letters: str | None = Field(
         None,
         description="The stream for records that cannot be handled, with the reason in their headers. It has a topic "

@@ -41,6 +41,7 @@ GRAMMAR = r"""
      | TRUE                                           -> true
      | FALSE                                          -> false
      | NAME                                           -> name
+     | QUALIFIED                                      -> qualified
      | NAME "(" [choice ("," choice)*] ")"            -> call
      | "(" choice ")"
 
@@ -56,6 +57,7 @@ INTEGER: /\d+(?![\w.])/
 FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
 TEXT: /"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*'/
 NAME: /(?!(and|or|not|true|false)\b)[^\W\d]\w*/
+QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 %ignore /\s+/
 """
 
@@ -74,6 +76,8 @@ class Scope:
     attributes: Mapping[str, Type]
     #: None: aggregate functions may be called; else why not
     no_aggregates: str | None = None
+    #: in a join instead of `attributes`: those of each side
+    sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
 
 
 class ExpressionError(ValueError):
@@ -189,13 +193,39 @@ class Typing:
     def of_name(self, tree: Tree[Token], name: Token) -> Expression | None:
         if kind := self.scope.attributes.get(name):
             return Attribute(str(name), kind)
-        known = ", ".join(self.scope.attributes) or "it has none"
-        return self.fault(tree, f"an attribute of {self.scope.stream} ({known})", self.near_attribute(name))
+        if self.scope.sides:
+            return self.of_one_side(tree, str(name))
+        return self.no_attribute(tree, name, self.scope.stream, self.scope.attributes)
 
-    def near_attribute(self, name: str) -> str | None:
-        if name in AGGREGATES or name in FUNCTIONS:
-            return f"{name}()"
-        return nearest(name, self.scope.attributes)
+    def of_one_side(self, tree: Tree[Token], name: str) -> Expression | None:
+        """A name without its side, where only one has it."""
+        having = [side for side, attributes in self.scope.sides.items() if name in attributes]
+        if len(having) > 1:
+            return self.fault(tree, f"{one_of(f'{side}.{name}' for side in having)}, as both sides have {name}")
+        for side in having:
+            return Attribute(name, self.scope.sides[side][name], side)
+        every = [f"{side}.{known}" for side, attributes in self.scope.sides.items() for known in attributes]
+        hint = nearest(name, [known.partition(".")[2] for known in every])
+        return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
+
+    def of_qualified(self, tree: Tree[Token], whole: Token) -> Expression | None:
+        """`left.price` in a join; elsewhere SPL's way to name the stream too, `Trades.price`."""
+        stream, _, name = whole.partition(".")
+        if attributes := self.scope.sides.get(stream):
+            kind = attributes.get(name)
+            return Attribute(name, kind, stream) if kind else self.no_attribute(tree, name, stream, attributes)
+        if stream == self.scope.stream:
+            kind = self.scope.attributes.get(name)
+            return Attribute(name, kind) if kind else self.no_attribute(tree, name, stream, self.scope.attributes)
+        known = [*self.scope.sides] or [self.scope.stream]
+        return self.fault(tree, f"an attribute of {one_of(known)}", f"{nearest(stream, known) or known[0]}.{name}")
+
+    def no_attribute(
+        self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
+    ) -> Expression | None:
+        known = ", ".join(attributes) or "it has none"
+        hint = f"{name}()" if name in AGGREGATES or name in FUNCTIONS else nearest(name, attributes)
+        return self.fault(tree, f"an attribute of {stream} ({known})", hint)
 
     # -- operators --
 

@@ -11,11 +11,18 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from service.pipeline.errors import Path, nearest, one_of
-from service.pipeline.file import KINDS, AggregateShape, FileShape, KeyShape, MapShape, Shape, StreamShape
+from service.pipeline.file import (
+    KINDS,
+    SHAPES,
+    UNMATCHED,
+    AggregateShape,
+    FileShape,
+    KeyShape,
+    PortsShape,
+    Shape,
+    StreamShape,
+)  # fmt: skip
 from service.pipeline.report import Report
-
-#: operators of the reference that this version does not have
-LATER = ("join", "sort")
 
 #: pydantic's word for what is wrong -> what was expected; {...} is filled from the error
 EXPECTED = {
@@ -104,21 +111,16 @@ def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     if path[:1] == ("streams",):
         model = KeyShape if path[2:3] == ("key",) else StreamShape
     elif path[:1] == ("operators",):
-        model = MapShape if KINDS["map"] in details["loc"] else AggregateShape
+        model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
+        model = PortsShape if path[2:] == ("join",) else model
     return [info.alias or name for name, info in model.model_fields.items()]
 
 
 def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
-    unknown = [key for key in given if key not in AggregateShape.model_fields and key not in MapShape.model_fields]
-    later = [key for key in unknown if key in LATER]
-    if later:
-        report.problem((*path, later[0]), f"{one_of(KINDS)}: {later[0]} is not available yet", later[0])
-    else:
-        hints = {key: nearest(key, KINDS) for key in unknown}
-        key = next((key for key in unknown if hints[key]), None)
-        report.problem(
-            (*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or "")
-        )
+    known = {key for model in SHAPES.values() for key in model.model_fields}
+    hints = {key: nearest(key, KINDS) for key in given if key not in known}
+    key = next((key for key, hint in hints.items() if hint), None)
+    report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
 
 
 # ---- what is left ---------------------------------------------------------------------------------------------------
@@ -167,8 +169,11 @@ class Rest:
     def drop(self, index: int) -> None:
         self.dropped.add(index)
         operator = self.data["operators"][index]
-        if isinstance(operator, dict) and isinstance(operator.get("output"), dict | list):
+        if not isinstance(operator, dict):
+            return
+        if isinstance(operator.get("output"), dict | list):
             self.unclear.update(map(str, operator["output"]))
+        self.unclear.update(str(operator[key]) for key in UNMATCHED if key in operator)
 
     def remove(self, path: Path) -> None:
         inner: Any = self.data
@@ -179,5 +184,4 @@ class Rest:
 
 
 def needed(key: str) -> bool:
-    fields = AggregateShape.model_fields | MapShape.model_fields
-    return key in fields and fields[key].is_required()
+    return any(key in model.model_fields and model.model_fields[key].is_required() for model in SHAPES.values())

@@ -58,6 +58,9 @@ class Sliding:
 
 Window = Tumbling | Sliding
 
+#: of an attribute; a list's are a tuple
+Value = bool | int | float | str | tuple["Value", ...]
+
 # ---- operators -----------------------------------------------------------------------------------------------------
 
 
@@ -81,6 +84,10 @@ class Aggregate:
     group_by: tuple[Expression, ...] = ()
     aggregate_incomplete_windows: bool = False
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
 
 @dataclass(frozen=True, slots=True)
 class Map:
@@ -91,8 +98,74 @@ class Map:
     outputs: tuple[Output, ...]
     where: Expression | None = None
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
 
-Operator = Aggregate | Map
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two ports of a Join.
+
+    equality    over the attributes of this side, pair by pair with those of the other one
+    outer       whether a tuple that leaves the window without ever having found a partner comes out
+    unmatched   where it goes, the bare tuple (J14); None: to the outputs, beside the other side's `default` (J13)
+    default     the tuple that stands for a missing one of this side, a value for each attribute of the stream; times
+                are nanoseconds since 1970
+    """
+
+    stream: str
+    window: Sliding
+    partition_by: tuple[Expression, ...] = ()
+    equality: tuple[Expression, ...] = ()
+    outer: bool = False
+    unmatched: Output | None = None
+    default: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """SPL's Join (reference section 8). The attributes of its expressions have the port `left` or `right`."""
+
+    name: str
+    left: Side
+    right: Side
+    matched: tuple[Output, ...]
+    match: Expression | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """By port. Both may be the same stream: each tuple then arrives on the left, and after that on the right."""
+        return (self.left.stream, self.right.stream)
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return (*self.matched, *(side.unmatched for side in (self.left, self.right) if side.unmatched))
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """SPL's Sort (reference section 9): the tuples as they are, by `order_by`, the most significant first."""
+
+    name: str
+    input: str
+    window: Window
+    outputs: tuple[Output, ...]
+    order_by: tuple[Order, ...]
+    partition_by: tuple[Expression, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    key: Expression
+    descending: bool = False
+
+
+Operator = Aggregate | Map | Join | Sort
 
 # ---- streams and the service ----------------------------------------------------------------------------------------
 
@@ -198,7 +271,7 @@ class Pipeline:
     def inputs(self) -> tuple[Stream, ...]:
         """The streams that are read from Kafka: those with a topic that no operator writes."""
         written = {output.stream for operator in self.operators for output in operator.outputs}
-        read = {operator.input for operator in self.operators}
+        read = {stream for operator in self.operators for stream in operator.inputs}
         return tuple(s for s in self.streams.values() if s.name in read - written)
 
     @property

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from service.pipeline.codings import Codings
 from service.pipeline.errors import Path, nearest, spell
-from service.pipeline.file import NAME, AggregateShape, FileShape, MapShape
+from service.pipeline.file import NAME, UNMATCHED, FileShape, JoinShape, OperatorShape, inputs_of
 from service.pipeline.grammar import RESERVED
 from service.pipeline.report import Report
 from service.pipeline.shape import Shaped
@@ -34,7 +34,7 @@ class Streams:
         return self.shaped.file
 
     @property
-    def operators(self) -> list[AggregateShape | MapShape]:
+    def operators(self) -> list[OperatorShape]:
         return self.file.operators
 
     def path(self, operator: int, *inner: str | int) -> Path:
@@ -109,9 +109,8 @@ class Streams:
 
     def find_writers(self) -> None:
         for index, operator in enumerate(self.operators):
-            for stream in operator.output:
-                inner = (stream,) if isinstance(operator.output, dict) else ()
-                path = self.path(index, "output", *inner)
+            for inner, stream in written_by(operator):
+                path = self.path(index, *inner)
                 if stream not in self.file.streams:
                     self.unknown_stream(path, stream)
                 elif stream in self.writers:
@@ -137,11 +136,14 @@ class Streams:
 
     def check_inputs(self) -> None:
         for index, operator in enumerate(self.operators):
-            name, path = input_of(operator), self.path(index, key_of(operator))
-            if name not in self.file.streams:
-                self.unknown_stream(path, name)
-            elif name not in self.writers and self.outputs_known():
-                self.check_source(name, operator.name)
+            for inner, name in inputs_of(operator):
+                if name not in self.file.streams:
+                    self.unknown_stream(self.path(index, *inner), name)
+                elif name not in self.writers and self.outputs_known():
+                    self.check_source(name, operator.name)
+
+    def read(self) -> set[str]:
+        return {stream for operator in self.operators for _, stream in inputs_of(operator)}
 
     def outputs_known(self) -> bool:
         """Whether a stream that nobody writes is meant so."""
@@ -176,24 +178,26 @@ class Streams:
             self.report.problem(("streams", name, "topic"), "a topic for the dead letters", None)
         if shape.attributes is not None:
             self.report.problem(("streams", name, "schema"), "no schema: a dead letter holds the original bytes")
-        if name in self.writers or any(input_of(operator) == name for operator in self.operators):
+        if name in self.writers or name in self.read():
             self.report.problem(("dead_letters",), "a stream that no operator reads or writes")
 
     def check_use(self) -> None:
-        used = {input_of(operator) for operator in self.operators} | self.writers.keys() | {self.file.dead_letters}
+        used = self.read() | self.writers.keys() | {self.file.dead_letters}
         for name in self.file.streams:
             if name not in used and self.outputs_known():
                 self.report.caution(("streams", name), "no operator reads or writes this stream")
 
     def order(self) -> list[int]:
         """Upstream first, and what has no order behind it."""
-        reads = [input_of(operator) for operator in self.operators]
+        reads = [[stream for _, stream in inputs_of(operator)] for operator in self.operators]
         order = upstream_first(reads, self.writers)
         stuck = [index for index in range(len(reads)) if index not in order]
         if stuck:
-            around = cycle(reads, self.writers, stuck[0])
+            around = cycle(reads, self.writers, stuck)
             names = " -> ".join(self.operators[index].name for index in [*around, around[0]])
-            path = self.path(around[0], key_of(self.operators[around[0]]))
+            before = {stream for _, stream in written_by(self.operators[around[-1]])}
+            inner = next(inner for inner, stream in inputs_of(self.operators[around[0]]) if stream in before)
+            path = self.path(around[0], *inner)
             self.report.problem(path, f"no cycle of operators ({names})")
         return order + stuck
 
@@ -219,9 +223,11 @@ class Streams:
                 )
 
 
-def input_of(operator: AggregateShape | MapShape) -> str:
-    return operator.aggregate if isinstance(operator, AggregateShape) else operator.map
-
-
-def key_of(operator: AggregateShape | MapShape) -> str:
-    return "aggregate" if isinstance(operator, AggregateShape) else "map"
+def written_by(operator: OperatorShape) -> Iterator[tuple[Path, str]]:
+    """The streams that an operator writes, each with its place in the operator."""
+    for stream in operator.output:
+        yield ("output", stream) if isinstance(operator.output, dict) else ("output",), stream
+    if isinstance(operator, JoinShape):
+        for key in UNMATCHED:
+            if stream := getattr(operator, key):
+                yield (key,), stream

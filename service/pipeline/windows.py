@@ -18,9 +18,14 @@ LARGEST = 2**63 - 1
 UNKNOWN = Tumbling(Punct())
 
 
-def window(text: str, path: Path, scope: Scope | None, report: Report) -> tuple[Clause, Window]:
-    """What the clause says, and the window. Without scope, which is that of the input, deltas are not checked."""
-    clause = parse_clause(text)
+def window(
+    text: str, path: Path, scope: Scope | None, report: Report, *, storing: bool = True
+) -> tuple[Clause, Window]:
+    """What the clause says, and the window. Without scope, which is that of the input, deltas are not checked.
+
+    `storing`: whether a window that keeps nothing is worth a word; in a join it is a way to look things up (J17).
+    """
+    clause = parse_clause(text, storing=storing)
     for fault in clause.faults:
         report.fault(path, fault)
     for caution in clause.cautions:

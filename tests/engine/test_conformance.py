@@ -18,10 +18,10 @@ every_case = pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for 
 
 
 def test_how_many_vectors_run():
-    """All of tumbling and sliding, and of the others what needs no more than these."""
+    """All of tumbling, sliding, join and sort, and of the others what needs no more than these."""
     kinds = {case["name"]: case["name"].split("-")[0] for case in CASES}
     assert len(all_cases()) == 239
-    run = {"tumbling": 22, "sliding": 43, "generated": 16, "fn": 14, "group": 5, "partition": 1}
+    run = {"tumbling": 22, "sliding": 43, "generated": 25, "fn": 14, "group": 5, "partition": 1, "join": 16, "sort": 10}
     assert Counter(kinds.values()) == run
 
 
@@ -56,7 +56,8 @@ def random_cuts(events: int, seed: int) -> list[int]:
 
 def interleaves(case: Case) -> bool:
     """Whether the order across partitions is not defined by the case."""
-    return bool(case["operator"]["partition_by"]) and "time(" not in case["operator"]["window"]
+    operator = case["operator"]
+    return bool(operator.get("partition_by")) and "time(" not in operator["window"]
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES if interleaves(c)])

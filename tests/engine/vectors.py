@@ -22,9 +22,9 @@ def all_cases() -> list[Case]:
 def supported(case: Case) -> bool:
     """Whether the engine has the case's kind of operator, its policies and its functions."""
     operator = case["operator"]
+    windows = [operator[key] for key in ("window", "left", "right") if key in operator]
+    if not WORDS.issuperset(re.findall(r"\w+", re.sub(r"\([^)]*\)", "", " ".join(windows)))):
+        return False
     if operator["kind"] != "aggregate":
-        return False
-    clause = re.sub(r"\([^)]*\)", "", operator["window"])
-    if not WORDS.issuperset(re.findall(r"\w+", clause)):
-        return False
+        return True
     return all(re.findall(r"\w+", call)[0] in FUNCTIONS for call in operator["output"].values())

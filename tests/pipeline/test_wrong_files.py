@@ -5,7 +5,14 @@ import pytest
 from service.pipeline.errors import PipelineError
 from service.pipeline.load import load_text
 
-INTRODUCTION, RIGHT, *CASES = (Path(__file__).parent / "wrong_files.txt").read_text(encoding="utf-8").split("\n\n")
+FILES = ["wrong_files.txt", "wrong_joins.txt"]
+
+
+def read_file(name):
+    """The right file, and the cases."""
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    _introduction, right, *cases = text.split("\n\n")
+    return right, cases
 
 
 def read_case(text):
@@ -16,18 +23,26 @@ def read_case(text):
     return name.removeprefix("# "), old, new, [line for line in lines if line[0] not in "-+"]
 
 
-def test_the_right_file_is_right():
-    assert load_text(RIGHT, "right.yaml").name == "trades"
+def every_case():
+    for file in FILES:
+        right, cases = read_file(file)
+        for name, old, new, messages in map(read_case, cases):
+            yield pytest.param(right, old, new, messages, id=name)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_right_file_is_right(file):
+    assert load_text(read_file(file)[0], "right.yaml")
 
 
 def test_there_are_enough_of_them():
-    assert len(CASES) > 100
+    assert len(list(every_case())) > 150
 
 
-@pytest.mark.parametrize(("old", "new", "messages"), [pytest.param(*c[1:], id=c[0]) for c in map(read_case, CASES)])
-def test_wrong_file(old, new, messages):
-    assert old in f"{RIGHT}\n"
-    wrong = f"{RIGHT}\n".replace(old, new, 1)
+@pytest.mark.parametrize(("right", "old", "new", "messages"), list(every_case()))
+def test_wrong_file(right, old, new, messages):
+    assert old in f"{right}\n"
+    wrong = f"{right}\n".replace(old, new, 1)
     with pytest.raises(PipelineError) as raised:
         load_text(wrong, "wrong.yaml", environment={})
     assert [str(problem).removeprefix("wrong.yaml:") for problem in raised.value.problems] == messages

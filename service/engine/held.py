@@ -1,0 +1,133 @@
+"""The tuples that a window holds, as columns: their slots, their partitions, and the bytes of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine import clean
+from service.engine.store import StateError, column, grown
+from service.engine.strings import Strings
+from service.engine.windows import FIRST, LAST, NOBODY, PARTITION, ROW, SCALARS
+from service.engine.words import from_words, to_words
+from service.pipeline.types import Kind, Type
+
+
+class Held:
+    """What windows.py works on, for a consumer that has further tables: a class that extends the four dictionaries.
+
+    A tuple is known by its slot, a partition by the code of its key. The first `reserved` slots are never given away.
+    """
+
+    #: tables with a row per partition, with a row per slot, and others
+    PER_PARTITION: ClassVar[dict[str, np.dtype]] = {"partitions": PARTITION}
+    PER_SLOT: ClassVar[dict[str, np.dtype]] = {"rows": ROW}
+    OTHER: ClassVar[dict[str, type | np.dtype]] = {"scalars": np.int64, "free": np.int32}
+    #: table -> its fields that are slots
+    SLOTS: ClassVar[dict[str, tuple[str, ...]]] = {"partitions": ("oldest", "youngest"), "rows": ("younger", "older")}
+
+    def __init__(self, types: tuple[Type, ...], reserved: int = 0) -> None:
+        """`types` are those of a tuple's words."""
+        self.types, self.reserved = types, reserved
+        self.scalars = np.zeros(SCALARS, np.int64)
+        self.scalars[[FIRST, LAST]] = NOBODY
+        self.free = np.zeros(0, np.int32)
+        self.words = np.zeros((reserved, len(types)), np.int64)
+        for name, dtype in self.PER_PARTITION.items():
+            setattr(self, name, np.zeros(1, dtype))
+        for name, dtype in self.PER_SLOT.items():
+            setattr(self, name, np.zeros(reserved, dtype))
+        self.keys = Strings()
+        self.top = reserved
+        self.kept_keys = 0
+
+    partitions: np.ndarray
+    rows: np.ndarray
+
+    # ---- slots ------------------------------------------------------------------------------------------------------
+
+    def slots(self, count: int) -> np.ndarray:
+        """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
+        again = min(count, len(self.free))
+        slots = np.concatenate([self.free[len(self.free) - again :], np.arange(self.top, self.top + count - again)])
+        self.free = self.free[: len(self.free) - again]
+        self.top += count - again
+        for names, size in ((self._per_slot(), self.top), (self.PER_PARTITION, max(1, self.keys.count))):
+            for name in names:
+                setattr(self, name, grown(getattr(self, name), size))
+        return slots.astype(np.int64)
+
+    def release(self, freed: np.ndarray) -> None:
+        """Makes the slots of what left in a batch free; moves the tuples together where most slots are."""
+        self.free = np.concatenate([self.free, freed])
+        if clean.doubled(self.top, self.top - len(self.free)):
+            self._move_together()
+
+    def stored(self) -> np.ndarray:
+        """The slots in use, reserved ones among them."""
+        used = np.ones(self.top, np.bool_)
+        used[self.free] = False
+        return np.flatnonzero(used)
+
+    def _move_together(self) -> None:
+        kept = self.stored()
+        renamed = np.full(self.top, NOBODY)
+        renamed[kept] = np.arange(len(kept))
+        for name in self._per_slot():
+            table = getattr(self, name)
+            table[: len(kept)] = table[kept]
+        self.top, self.free = len(kept), np.zeros(0, np.int32)
+        for name, fields in self.SLOTS.items():
+            table = getattr(self, name)[: self.top] if name in self.PER_SLOT else getattr(self, name)
+            for field in fields:
+                table[field] = clean.rename(table[field], renamed)
+
+    def _per_slot(self) -> list[str]:
+        return [*self.PER_SLOT, "words"]
+
+    # ---- forgetting -------------------------------------------------------------------------------------------------
+
+    def forget_partitions(self) -> None:
+        """Keeps the partitions that hold tuples, where the number of keys has doubled."""
+        count = self.keys.count
+        if not clean.doubled(count, self.kept_keys):
+            return
+        kept = np.flatnonzero(self.partitions["size"][:count] > 0)
+        renamed = self.keys.keep(kept)
+        for name in self.PER_PARTITION:
+            clean.move(getattr(self, name), kept, count)
+        for link in ("following", "preceding"):
+            self.partitions[link] = clean.rename(self.partitions[link], renamed)
+        self.scalars[[FIRST, LAST]] = clean.rename(self.scalars[[FIRST, LAST]], renamed)
+        self.kept_keys = self.keys.count
+
+    def intern_anew(self, old: Strings, new: Strings) -> None:
+        """Moves the texts and lists of the stored tuples from one table to another."""
+        slots = self.stored()
+        for place, kind in enumerate(self.types):
+            if kind.kind in (Kind.STRING, Kind.LIST):
+                self.words[slots, place] = to_words(from_words(self.words[slots, place], kind, old), kind, new)
+
+    # ---- bytes ------------------------------------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, np.ndarray]:
+        partitions = max(1, self.keys.count)
+        tables = {name: getattr(self, name)[:partitions] for name in self.PER_PARTITION}
+        tables |= {name: getattr(self, name)[: self.top] for name in self._per_slot()}
+        tables |= {name: getattr(self, name) for name in self.OTHER}
+        tables |= {f"keys.{part}": values for part, values in self.keys.save().items()}
+        return tables | {"rest": np.array([self.top, self.kept_keys, len(self.types)], np.int64)}
+
+    def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
+        """Puts what `tables` gave in the place of what is here. Raises StateError where it does not fit."""
+        self.top, self.kept_keys, width = column(saved["rest"], np.int64).tolist()
+        if width != len(self.types):
+            msg = "the saved state belongs to another operator"
+            raise StateError(msg)
+        for name, dtype in (self.PER_PARTITION | self.PER_SLOT | self.OTHER).items():
+            setattr(self, name, column(saved[name], dtype))
+        self.words = column(saved["words"], np.int64, width) if width else np.zeros((self.top, 0), np.int64)
+        self.keys = Strings.load({part: saved[f"keys.{part}"] for part in Strings.PARTS})

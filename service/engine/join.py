@@ -1,0 +1,313 @@
+"""The Join operator: columns of two streams in, pairs of slots, columns out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from service.engine import emit, matches, policies, windows
+from service.engine.arrow import arrow_schema, arrow_type
+from service.engine.clock import Clock
+from service.engine.expressions import evaluate
+from service.engine.items import FINAL, MADE, TUPLE, Items
+from service.engine.join_state import SIDES, JoinState, SideState
+from service.engine.keys import key_codes
+from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, RIGHT
+from service.engine.rejects import joined as together
+from service.engine.rejects import without_nulls
+from service.engine.routing import independent
+from service.engine.strings import Strings
+from service.engine.windows import LIVE, NOBODY, STORED
+from service.engine.words import from_words, to_words
+from service.pipeline.expressions import Attribute, Expression, walk
+from service.pipeline.spec import Count, Join, Side, Time
+from service.pipeline.types import Schema, Type
+
+#: log entries that are settled at a time: a bound on the memory for candidates that do not match
+ENTRIES = 2_000_000
+ALL = np.ones(1, np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One side of a join as the numbers that the kernels read.
+
+    reads         expressions over the side's tuples: what is kept as words, then keys
+    parts         what each of them is, for a message
+    names         the kept attributes, whose types are `types` and whose values in a default tuple are `default`
+    equality, partition_by   places among `reads`
+    """
+
+    spec: Side
+    clause: policies.Clause
+    reads: tuple[Expression, ...]
+    parts: tuple[str, ...]
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    default: tuple[pa.Array, ...]
+    equality: tuple[int, ...]
+    partition_by: tuple[int, ...]
+
+    @classmethod
+    def of(cls, join: Join, port: int, schema: Schema) -> Port:
+        side = (join.left, join.right)[port]
+        deltas = policies.deltas(side.window)
+        read = {
+            a.name for e in _over_pairs(join) for a in walk(e) if isinstance(a, Attribute) and a.port == SIDES[port]
+        }
+        kept = [(name, kind) for name, kind in schema if name in read or name in deltas]
+        names = tuple(name for name, _ in kept)
+        keys = dict.fromkeys((*side.equality, *_partition_by(side)))
+        reads = list(dict.fromkeys([Attribute(name, kind) for name, kind in kept] + list(keys)))
+        values = dict(zip((name for name, _ in schema), side.default, strict=True))
+        clause = policies.clause(side.window, {name: names.index(name) for name in deltas}, incomplete=False)
+        return cls(
+            spec=side,
+            clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
+            reads=tuple(reads),
+            parts=tuple(f"a key of the {SIDES[port]} side" for _ in reads),
+            names=names,
+            types=tuple(kind for _, kind in kept),
+            default=tuple(pa.array([values[name]], arrow_type(kind)) for name, kind in kept),
+            equality=tuple(reads.index(e) for e in side.equality),
+            partition_by=tuple(reads.index(e) for e in _partition_by(side)),
+        )
+
+    def initial(self, state: SideState, strings: Strings) -> None:
+        for place, (value, kind) in enumerate(zip(self.default, self.types, strict=True)):
+            state.words[NOTHING, place] = to_words(value, kind, strings)[0]
+
+    def side(self, state: SideState, arrivals: int) -> matches.Side:
+        room = int(state.scalars[LIVE] + state.scalars[STORED]) + 2 * arrivals + 64
+        window = windows.Window(
+            self.clause, state.scalars, state.partitions, state.rows, state.words,
+            np.zeros((len(state.partitions), 0), np.int64), np.zeros(room, windows.EVENT),
+            np.zeros(0, windows.FIRING), np.zeros(2, np.int64),
+        )  # fmt: skip
+        return matches.Side(
+            window, state.held, state.buckets, np.empty(room, np.int32), state.state,
+            self.spec.window.eviction != Count(0), self.spec.outer, self.spec.unmatched is not None,
+        )  # fmt: skip
+
+
+class JoinOperator:
+    """Runs one `Join`. It has no state of its own: `feed` changes the one that it is given."""
+
+    def __init__(self, spec: Join, left: Schema, right: Schema) -> None:
+        self.spec = spec
+        self._ports = (Port.of(spec, LEFT, left), Port.of(spec, RIGHT, right))
+        self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
+        self._in_key_order = bool(independent(spec))
+
+    def initial(self) -> JoinState:
+        state = JoinState(self._types)
+        for port, side in zip(self._ports, state.sides, strict=True):
+            port.initial(side, state.strings)
+        return state
+
+    def load(self, data: bytes) -> JoinState:
+        return JoinState.load(data, self._types)
+
+    def feed(self, state: JoinState, left: Items, right: Items, clock: Clock) -> dict[str, Items]:
+        """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
+        if state.finished:
+            return {}
+        of_left, left_unread = self._arrive(state, LEFT, left)
+        of_right, right_unread = self._arrive(state, RIGHT, right)
+        arrivals = np.empty(len(of_left) + len(of_right), MEETING)
+        matches.merge(of_left, of_right, self.spec.left.stream == self.spec.right.stream, arrivals)
+        state.reserve_keys()
+        sides = [port.side(side, len(arrivals)) for port, side in zip(self._ports, state.sides, strict=True)]
+        outputs, unmade = self._outputs(state, self._run(state, sides[LEFT], sides[RIGHT], arrivals, clock.end))
+        for side, kernel in zip(state.sides, sides, strict=True):
+            side.leave(kernel.freed)
+        state.clean()
+        if state.finished:
+            last = arrivals[arrivals["kind"] == FINAL][-1]
+            outputs = {
+                stream: emit.final(items, int(last["event"]), int(last["at"])) for stream, items in outputs.items()
+            }
+        return outputs | together([left_unread, right_unread, *unmade])
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def _arrive(self, state: JoinState, number: int, items: Items) -> tuple[np.ndarray, Items | None]:
+        """The arrivals of a port up to its final mark, each tuple with a slot, its words and the codes of its keys."""
+        port, side = self._ports[number], state.sides[number]
+        items = items.first(0) if side.state[FROZEN] else _until_final(items)
+        columns = [evaluate(e, items.tuples) for e in port.reads] or [
+            pa.array(np.zeros(items.tuples.num_rows, np.int8))
+        ]
+        read = pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
+        items, read, unread = without_nulls(items, read, self.spec.name, port.parts)
+        is_tuple = items.kind == TUPLE
+        arrivals = np.zeros(len(items), MEETING)
+        if port.partition_by:
+            arrivals["partition"][is_tuple] = key_codes([read.column(i) for i in port.partition_by], side.keys)
+        slots = side.slots(read.num_rows)
+        for place, kind in enumerate(port.types):
+            side.words[slots, place] = to_words(read.column(place), kind, state.strings)
+        arrivals["at"], arrivals["event"], arrivals["kind"] = items.at, items.event, items.kind
+        arrivals["port"], arrivals["place"] = number, _place(items)
+        arrivals["slot"][is_tuple] = slots
+        arrivals["key"][is_tuple], arrivals["bucket"][is_tuple] = self._keys(state, port, read)
+        return arrivals, unread
+
+    def _keys(self, state: JoinState, port: Port, read: pa.RecordBatch) -> tuple[np.ndarray | int, np.ndarray | int]:
+        """The codes of the tuples' keys, and their buckets: none for a key with NaN, which equals nothing (J16)."""
+        if not port.equality:
+            return NOBODY, 0
+        columns = [read.column(i) for i in port.equality]
+        key = key_codes(columns, state.keys)
+        bucket = key
+        for column in columns:
+            if pa.types.is_floating(column.type):
+                bucket = np.where(pc.is_nan(column).to_numpy(zero_copy_only=False), NOBODY, bucket)
+        return key, bucket
+
+    # ---- through ----------------------------------------------------------------------------------------------------
+
+    def _run(
+        self, state: JoinState, left: matches.Side, right: matches.Side, arrivals: np.ndarray, end: int
+    ) -> list[Made]:
+        """What comes out: on the joint port, and of each side's tuples that go apart."""
+        state.batch += 1
+        room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
+        found = np.empty(room, np.int64)
+        names = matches.Names(state.names, found, np.array([state.batch, 0]))
+        log, used = np.empty(2 * room + 1024, matches.ENTRY), np.zeros(1, np.int64)
+        pieces: list[list[matches.Port]] = [[], [], []]
+        first = 0
+        while first <= len(arrivals):
+            first = matches.walk(left, right, arrivals, end, first, log, used)
+            entries, used[0] = log[: used[0]], 0
+            joint, left_alone, right_alone = (_port(len(entries), marks) for marks in (len(entries), 0, 0))
+            holds = self._holds(state, entries)
+            matches.settle(left, right, arrivals, entries, holds, names, joint, left_alone, right_alone)
+            for piece, port in zip(pieces, (joint, left_alone, right_alone), strict=True):
+                piece.append(port)
+            if first <= len(arrivals) and (not len(entries) or len(log) < ENTRIES):
+                log = np.empty(2 * len(log), matches.ENTRY)
+        keys = state.keys.take(found[: names.used[1]])
+        return [Made.of(piece, keys, in_key_order=self._in_key_order) for piece in pieces]
+
+    def _holds(self, state: JoinState, log: np.ndarray) -> np.ndarray:
+        """Whether each candidate pair matches (J3); a condition without value does not hold."""
+        if self.spec.match is None:
+            return ALL
+        pairs = log[(log["left"] != NOTHING) & (log["right"] != NOTHING)]
+        if not len(pairs):
+            return ALL
+        columns = self._columns(state, [self.spec.match], pairs["left"], pairs["right"])
+        holds = pc.fill_null(evaluate(self.spec.match, columns), False)  # noqa: FBT003
+        return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    def _columns(self, state: JoinState, over: list[Expression], left: np.ndarray, right: np.ndarray) -> pa.RecordBatch:
+        """The attributes that these expressions name, of the tuples in these slots."""
+        named = dict.fromkeys(a for e in over for a in walk(e) if isinstance(a, Attribute))
+        columns = {"#": pa.array(np.zeros(len(left), np.int8))}
+        for name, kind, side in ((a.name, a.type, SIDES.index(str(a.port))) for a in named):
+            words = state.sides[side].words[:, self._ports[side].names.index(name)].take((left, right)[side])
+            columns[f"{SIDES[side]}.{name}"] = from_words(words, kind, state.strings)
+        return pa.RecordBatch.from_pydict(columns)
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def _outputs(self, state: JoinState, made: list[Made]) -> tuple[dict[str, Items], list[Items | None]]:
+        """The items of each output stream, and the pairs that lack a value."""
+        joint, *alone = made
+        written = [(output, joint) for output in self.spec.matched]
+        written += [(port.spec.unmatched, m) for port, m in zip(self._ports, alone, strict=True) if port.spec.unmatched]
+        outputs, rejected = {}, []
+        for output, whole in written:
+            expressions = [e for _, e in output.attributes]
+            columns = self._columns(state, expressions, whole.left, whole.right)
+            schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
+            items = whole.items(pa.record_batch([evaluate(e, columns) for e in expressions], schema=schema))
+            names = [f"{output.stream}.{name}" for name in schema.names]
+            outputs[output.stream], _, bad = without_nulls(items, items.tuples, self.spec.name, names)
+            rejected.append(bad)
+        return outputs, rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What comes out on one port: the columns of `Items`, and the slots behind each tuple."""
+
+    event: np.ndarray
+    at: np.ndarray
+    kind: np.ndarray
+    key: np.ndarray
+    keys: pa.BinaryArray
+    left: np.ndarray
+    right: np.ndarray
+
+    @classmethod
+    def of(cls, pieces: list[matches.Port], keys: pa.BinaryArray, *, in_key_order: bool) -> Made:
+        items = [piece.used[matches.ITEMS] for piece in pieces]
+        rows = [piece.used[matches.ROWS] for piece in pieces]
+        event, at, kind, key = (_joined(pieces, name, items) for name in ("event", "at", "kind", "key"))
+        made = cls(event, at, kind, key, keys, *(_joined(pieces, name, rows) for name in ("left", "right")))
+        tied = any(piece.used[matches.TIED] for piece in pieces) or len(pieces) > 1
+        return made.in_key_order() if tied and in_key_order else made
+
+    def in_key_order(self) -> Made:
+        """What is of one event or one moment in the order of the keys, which buckets cannot change."""
+        rank = np.empty(len(self.keys), np.int64)
+        rank[pc.sort_indices(self.keys).to_numpy()] = np.arange(len(self.keys))
+        new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0)
+        group = np.concatenate([[0], np.cumsum(new)]) if len(self.event) else np.zeros(0, np.int64)
+        order = np.lexsort((rank[self.key], group))
+        is_tuple = self.kind == TUPLE
+        rows = (np.cumsum(is_tuple) - 1)[order][is_tuple[order]]
+        event, at, kind, key = (column[order] for column in (self.event, self.at, self.kind, self.key))
+        return Made(event, at, kind, key, self.keys, self.left[rows], self.right[rows])
+
+    def items(self, tuples: pa.RecordBatch) -> Items:
+        source = np.full(len(self.event), MADE, np.int32)
+        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples)
+
+
+def _port(rows: int, marks: int) -> matches.Port:
+    """Room for what may come out."""
+    of = rows + marks
+    return matches.Port(
+        np.empty(of, np.int64), np.empty(of, np.int64), np.empty(of, np.int8), np.empty(of, np.int32),
+        np.empty(rows, np.int32), np.empty(rows, np.int32), np.array([0, 0, 0, -2]),
+    )  # fmt: skip
+
+
+def _joined(pieces: list[matches.Port], name: str, lengths: list[int]) -> np.ndarray:
+    columns = [getattr(piece, name)[:length] for piece, length in zip(pieces, lengths, strict=True)]
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)
+
+
+def _until_final(items: Items) -> Items:
+    """The tuples up to the final mark, and that mark; window marks are swallowed (P6)."""
+    ends = np.flatnonzero(items.kind == FINAL)
+    if len(ends):
+        items = items.first(int(ends[0]) + 1)
+    kept = (items.kind == TUPLE) | (items.kind == FINAL)
+    return items if kept.all() else items.only(kept)
+
+
+def _place(items: Items) -> np.ndarray:
+    """The number of each item among those of its event or moment."""
+    number = np.arange(len(items), dtype=np.int32)
+    first = np.ones(len(items), np.bool_)
+    first[1:] = (np.diff(items.event) != 0) | (np.diff(items.at) != 0)
+    return number - np.maximum.accumulate(np.where(first, number, 0))
+
+
+def _over_pairs(join: Join) -> list[Expression]:
+    """The expressions that are computed of pairs, or of a tuple alone."""
+    made = [e for output in join.outputs for _, e in output.attributes]
+    return made if join.match is None else [*made, join.match]
+
+
+def _partition_by(side: Side) -> tuple[Expression, ...]:
+    """What shapes the window: nothing where each tuple leaves by itself, or is not kept."""
+    return () if isinstance(side.window.eviction, Time) or side.window.eviction == Count(0) else side.partition_by

@@ -1,0 +1,157 @@
+"""The Sort operator over a sliding window: holds n tuples of a partition, and lets the first go for each that comes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine import clean, emit, piles, policies, windows
+from service.engine.arrow import arrow_schema
+from service.engine.clock import Clock
+from service.engine.expressions import evaluate
+from service.engine.held import Held
+from service.engine.items import FINAL, MADE, TUPLE, Items
+from service.engine.keys import key_codes
+from service.engine.ordering import canonical, ordered
+from service.engine.rejects import joined, without_nulls
+from service.engine.store import load, save
+from service.engine.strings import Strings
+from service.engine.windows import LIVE, STORED
+from service.engine.words import from_words, to_words
+from service.pipeline.expressions import Attribute
+from service.pipeline.spec import Count, Sort
+from service.pipeline.types import INT64, STRING, Schema, Type
+
+
+class SortState(Held):
+    PER_PARTITION: ClassVar = Held.PER_PARTITION | {"piles": piles.PILE}
+    PER_SLOT: ClassVar = Held.PER_SLOT | {"nodes": piles.NODE}
+    OTHER: ClassVar = Held.OTHER | {"more": np.int64}
+    SLOTS: ClassVar = Held.SLOTS | {"piles": ("top",), "nodes": ("left", "right")}
+
+    def __init__(self, types: tuple[Type, ...]) -> None:
+        super().__init__(types)
+        #: how many tuples came, whether the final mark did, and the entries of `strings` after the last clean-up
+        self.more = np.zeros(3, np.int64)
+        self.strings = Strings()
+
+    piles: np.ndarray
+    nodes: np.ndarray
+
+    def save(self) -> bytes | memoryview:
+        return save(self.tables() | {f"strings.{part}": values for part, values in self.strings.save().items()})
+
+    @classmethod
+    def load(cls, data: bytes, types: tuple[Type, ...]) -> SortState:
+        """Raises StateError where `data` is not what the `save` of such a sort wrote."""
+        state, saved = cls(types), load(data)
+        state.restore(saved)
+        state.strings = Strings.load({part: saved[f"strings.{part}"] for part in Strings.PARTS})
+        return state
+
+    def clean(self) -> None:
+        self.forget_partitions()
+        if clean.doubled(self.strings.count, int(self.more[2])):
+            old, self.strings = self.strings, Strings()
+            self.intern_anew(old, self.strings)
+            self.more[2] = self.strings.count
+
+
+class ProgressiveOperator:
+    """Runs one `Sort` with a sliding window. It has no state of its own: `feed` changes the one that it is given."""
+
+    def __init__(self, spec: Sort, schema: Schema) -> None:
+        self.spec = spec
+        kept = [Attribute(name, kind) for name, kind in schema]
+        keys = [order.key for order in spec.order_by]
+        self._reads = list(dict.fromkeys([*kept, *keys, *spec.partition_by]))
+        #: a float64 key is kept as a word that compares as an integer, beside the attribute itself
+        self._types = (*(e.type for e in kept), *(STRING if e.type == STRING else INT64 for e in keys))
+        self._order = np.array(
+            [
+                (len(kept) + n, e.type == STRING, o.descending)
+                for n, (o, e) in enumerate(zip(spec.order_by, keys, strict=True))
+            ],
+            piles.ORDER,
+        )
+        self._keys = [(self._reads.index(e), e.type) for e in keys]
+        self._partition_by = [self._reads.index(e) for e in spec.partition_by]
+        self._schema = arrow_schema(schema)
+        self._size = spec.window.eviction.size if isinstance(spec.window.eviction, Count) else 0
+        clause = policies.clause(spec.window, {}, incomplete=False)
+        none = policies.Policy(policies.NONE, 0)
+        self._clause = clause._replace(eviction=none, trigger=none, period=0)
+
+    def initial(self) -> SortState:
+        return SortState(self._types)
+
+    def load(self, data: bytes) -> SortState:
+        return SortState.load(data, self._types)
+
+    def feed(self, state: SortState, items: Items, clock: Clock) -> dict[str, Items]:
+        """What comes out of these items, per output stream. Time does nothing here."""
+        if state.more[1]:
+            return {}
+        ends = np.flatnonzero(items.kind == FINAL)
+        items = items.first(int(ends[0]) + 1) if len(ends) else items
+        read = pa.record_batch(
+            [evaluate(e, items.tuples) for e in self._reads], names=[f"#{i}" for i in range(len(self._reads))]
+        )
+        items, read, unread = without_nulls(items, read, self.spec.name, ["an attribute or a key" for _ in self._reads])
+        made = self._run(state, items, self._arrive(state, items, read))
+        state.clean()
+        if len(ends):
+            state.more[1] = 1
+            made = emit.final(made, int(items.event[-1]), int(items.at[-1]))
+        return {output.stream: made for output in self.spec.outputs} | joined([unread])
+
+    def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+        arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE
+        arrivals["kind"], arrivals["at"], arrivals["event"] = items.kind, items.at, items.event
+        if self._partition_by:
+            arrivals["partition"][is_tuple] = key_codes([read.column(i) for i in self._partition_by], state.keys)
+        slots = state.slots(read.num_rows)
+        arrivals["slot"][is_tuple] = slots
+        columns = len(self._schema)
+        for place in range(columns):
+            state.words[slots, place] = to_words(read.column(place), self._types[place], state.strings)
+        for place, (column, kind) in enumerate(self._keys, columns):
+            state.words[slots, place] = ordered(to_words(read.column(column), kind, state.strings), kind)
+        return arrivals
+
+    def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:
+        if self._size == 0:  # O12
+            state.release(arrivals["slot"][arrivals["kind"] == TUPLE])
+            return self._items(state, items, np.zeros(0, piles.OUT))
+        room = int(state.scalars[LIVE] + state.scalars[STORED]) + 2 * len(arrivals) + 64
+        window = windows.Window(
+            self._clause, state.scalars, state.partitions, state.rows, state.words,
+            np.zeros((len(state.partitions), 0), np.int64), np.zeros(room, windows.EVENT), np.zeros(0, windows.FIRING),
+            np.zeros(2, np.int64),
+        )  # fmt: skip
+        kernel = piles.Piles(window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.more)
+        out = np.empty(room, piles.OUT)
+        used = piles.run(kernel, arrivals, out)
+        if len(items) and items.kind[-1] == FINAL:
+            partitions = np.flatnonzero(state.partitions["size"][: max(1, state.keys.count)])
+            if self._partition_by:
+                partitions = partitions[canonical(state.keys.take(partitions))]
+            used = piles.drain(kernel, partitions, len(arrivals) - 1, out, used)
+        out = out[:used]
+        made = self._items(state, items, out)
+        state.release(out["slot"])
+        return made
+
+    def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:
+        """The tuples that came out, without any mark (O10)."""
+        words = state.words[out["slot"]]
+        columns = [
+            from_words(words[:, place], kind, state.strings)
+            for place, kind in enumerate(self._types[: len(self._schema)])
+        ]
+        key, keys = emit.named(out["partition"], state.keys if self._partition_by else None)
+        kind, source = np.full(len(out), TUPLE, np.int8), np.full(len(out), MADE, np.int32)
+        tuples = pa.record_batch(columns, schema=self._schema)
+        return Items(items.event[out["cause"]], items.at[out["cause"]], kind, source, key, keys, tuples)

@@ -1,0 +1,53 @@
+"""What the file says about a sort, checked (reference sections 2.4 and 9.1)."""
+
+from __future__ import annotations
+
+from service.pipeline.clause import Clause
+from service.pipeline.file import SortShape
+from service.pipeline.spec import Count, Order, Sort
+from service.pipeline.typed import Typed
+from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP
+from service.pipeline.windows import window
+
+#: what has an order (O3)
+SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
+
+
+def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
+    scope = typed.scope(shape.sort, "in a sort")
+    path = typed.path(index, "window")
+    clause, found = window(shape.window, path, scope, typed.report)
+    if not clause.faults:
+        check_window(typed, index, clause)
+        typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
+    partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
+    outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.sort))
+    return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by)
+
+
+def check_window(typed: Typed, index: int, clause: Clause) -> None:
+    if clause.tumbling:
+        return
+    (eviction, part), *triggers = clause.policies
+    path = typed.path(index, "window")
+    if not isinstance(eviction, Count):
+        what = "count as eviction in a sort over a sliding window (rule W18)"
+        typed.report.problem(path, what, part.text, None, part.column)
+    for policy, trigger in triggers:
+        if policy != Count(1):
+            typed.report.problem(path, "count(1) as trigger, or none (rule W18)", trigger.text, None, trigger.column)
+
+
+def order(typed: Typed, index: int, shape: SortShape) -> tuple[Order, ...]:
+    found = []
+    scope = typed.scope(shape.sort, "in order_by")
+    for text, direction in shape.order_by.items():
+        path = typed.path(index, "order_by", text)
+        key = typed.expression(path, text, scope)
+        if key is None:
+            continue
+        if key.type not in SORTABLE:
+            what = f"an int64, a float64, a string or a timestamp, not {key.type} (rule O3)"
+            typed.report.problem(path, what, text)
+        found.append(Order(key, direction == "desc"))
+    return tuple(found)

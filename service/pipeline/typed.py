@@ -1,0 +1,119 @@
+"""What all operators of a file have: keys, conditions and outputs, each expression typed in its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.pipeline.errors import Path
+from service.pipeline.expressions import Attribute, Expression
+from service.pipeline.file import OperatorShape, inputs_of
+from service.pipeline.grammar import ExpressionError, Scope, check_syntax, parse
+from service.pipeline.report import Report
+from service.pipeline.shape import Shaped
+from service.pipeline.spec import Output
+from service.pipeline.streams import Streams
+from service.pipeline.types import BOOLEAN, FLOAT64, Kind
+
+
+@dataclass(slots=True)
+class Typed:
+    """Types the expressions of operators, each of which says what the streams behind it hold."""
+
+    streams: Streams
+    shaped: Shaped
+    report: Report
+
+    def path(self, operator: int, *inner: str | int) -> Path:
+        return self.streams.path(operator, *inner)
+
+    # ---- expressions ----
+
+    def scope(self, stream: str, no_aggregates: str | None = None, name: str | None = None) -> Scope | None:
+        """None where the stream's attributes cannot be told. `name` is what expressions call it, if not its name."""
+        schema = self.streams.schemas.get(stream)
+        return None if schema is None else Scope(name or stream, dict(schema), no_aggregates)
+
+    def expression(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
+        try:
+            if scope is not None:
+                return parse(text, scope)
+            check_syntax(text)
+        except ExpressionError as error:
+            for fault in error.faults:
+                self.report.fault(path, fault)
+        return None
+
+    def condition(self, path: Path, text: str | None, scope: Scope | None) -> Expression | None:
+        found = None if text is None else self.expression(path, text, scope)
+        if found is not None and found.type != BOOLEAN:
+            self.report.problem(path, f"a boolean, not {found.type}", text)
+        return found
+
+    def keys(self, path: Path, texts: Sequence[str], scope: Scope | None) -> tuple[Expression, ...]:
+        found = (self.key((*path, position), text, scope) for position, text in enumerate(texts))
+        return tuple(key for key in found if key is not None)
+
+    def key(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
+        key = self.expression(path, text, scope)
+        if key is not None and key.type.kind is Kind.LIST:
+            self.report.problem(path, f"a key that is no list, not {key.type}", text)
+        elif key is not None and key.type == FLOAT64:
+            self.report.caution(path, "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)")
+        return key
+
+    def check_partitioned(self, index: int, window: str, partition_by: str, *, partitioned: bool) -> None:
+        """The clause and the keys, under these two keys of the file, say the same."""
+        given = bool(getattr(self.streams.operators[index], partition_by))
+        if partitioned and not given:
+            what = f"{partition_by}, as the window clause says partitioned (rule W19)"
+            self.report.problem(self.path(index, partition_by), what, None)
+        if given and not partitioned:
+            what = f"partitioned in the window clause, as {partition_by} is given (rule W19)"
+            self.report.problem(self.path(index, window), what)
+
+    # ---- outputs ----
+
+    def outputs(
+        self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
+    ) -> tuple[Output, ...]:
+        """What stands under `output`; `unchanged` is what a list of streams stands for."""
+        given = self.given(index, shape, scope, unchanged)
+        return tuple(self.output(index, stream, attributes, sound=sound) for stream, attributes, sound in given)
+
+    def given(
+        self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
+    ) -> Iterator[tuple[str, Mapping[str, Expression], bool]]:
+        """The streams under `output`, what is written to each, and whether nothing is wrong with that."""
+        if not shape.output:
+            self.report.problem(self.path(index, "output"), "at least one stream")
+        for stream in shape.output:
+            before = len(self.report.problems)
+            texts = shape.output[stream] if isinstance(shape.output, dict) else None
+            attributes = unchanged if texts is None else self.computed(index, stream, texts, scope)
+            yield stream, attributes, len(self.report.problems) == before
+
+    def output(self, index: int, stream: str, given: Mapping[str, Expression], *, sound: bool = True) -> Output:
+        """An output. Its attributes are those of the stream from now on, as far as they can be told."""
+        shape = self.streams.operators[index]
+        known = all(name in self.streams.schemas for _, name in inputs_of(shape))
+        clear = known and stream not in self.shaped.unclear
+        if clear and sound and self.streams.writers.get(stream) == index:
+            self.streams.derive(stream, shape.name, tuple((name, e.type) for name, e in given.items()))
+        return Output(stream, tuple(given.items()))
+
+    def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:
+        """The attributes of an input; `side`: where it is one side of a join."""
+        return {name: Attribute(name, kind, side) for name, kind in self.streams.schemas.get(stream, ())}
+
+    def computed(self, index: int, stream: str, given: Mapping[str, str], scope: Scope | None) -> dict[str, Expression]:
+        if not given and stream not in self.shaped.unclear:
+            self.report.problem(self.path(index, "output", stream), "at least one attribute")
+        found: dict[str, Expression] = {}
+        for name, text in given.items():
+            path = self.path(index, "output", stream, name)
+            self.streams.check_attribute(path, name)
+            expression = self.expression(path, text, scope)
+            if expression is not None:
+                found[name] = expression
+        return found
