@@ -16,7 +16,7 @@ EMPTY: dict[Kind, Value] = {
 
 
 def read_value(value: object, type_: Type) -> Value:
-    """The value as the engine has it, of a time its nanoseconds since 1970. Raises ValueError if it is no such value."""
+    """The value as the engine has it, of a time its nanoseconds since 1970. Raises ValueError if it is none."""
     match type_.kind, value:
         case Kind.LIST, list(items) if type_.element:
             return tuple(read_value(item, type_.element) for item in items)
