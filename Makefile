@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
 MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery fuzz bench lock clean
+.PHONY: help setup demo test lint format test-recovery test-registry fuzz fuzz-formats bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hand
 	@$(BIN)/sluice demo $(ARGS)
 
 test: lint ## lint, types and all tests but the slow ones; TESTS=tests/engine runs some, ARGS hands options on
-	@$(BIN)/python -m pytest -m "not slow" $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not registry" $(TESTS) $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .
@@ -33,8 +33,14 @@ format: setup ## let ruff format the sources
 test-recovery: setup ## the slow tests: kills and restarts; ARGS hands options on
 	@$(BIN)/python -m pytest -m slow $(TESTS) $(ARGS)
 
+test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
+	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
+
 fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10
 	@PYTHONPATH=. $(BIN)/python -m tests.fuzz $(MINUTES)
+
+fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 chooses others
+	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/wire/test_any_bytes.py $(ARGS)
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on
 	@$(BIN)/python -m benchmarks $(ARGS)

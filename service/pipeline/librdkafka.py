@@ -45,6 +45,7 @@ REGISTRY = {
     "auto.register.schemas": ("true|false", "true or false"),
     "timeout": NUMBER,
     "max.retries": (r"\d{1,3}", "a number of times"),
+    "retries.wait.ms": (r"\d{1,6}", "a number of milliseconds"),
     **dict.fromkeys(
         (
             "basic.auth.credentials.source", "basic.auth.user.info", "bearer.auth.client.id",

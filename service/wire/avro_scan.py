@@ -75,7 +75,7 @@ def _record(
 ) -> tuple[int, int]:  # fmt: skip
     at, top, stack = 0, 0, scratch.stack
     while True:
-        op, a, b = code[at, 0], code[at, 1], code[at, 2]
+        op, a, b, attribute = code[at, 0], code[at, 1], code[at, 2], code[at, 3]
         fault = NONE
         at += 1
         if op == LONG:
@@ -99,7 +99,8 @@ def _record(
             value, i, fault = _int(data, i, stop)
             if fault == NONE and not 0 <= value < a:
                 fault = SELECTOR
-            at += value
+            if fault == NONE:
+                at += value
         elif op == JUMP:
             at = a
         elif op == INT_TIME or op == LONG_TIME:
@@ -181,7 +182,7 @@ def _record(
         else:  # END
             return (NONE if i == stop else BEHIND), NO
         if fault != NONE:
-            return fault, code[at - 1, 3]
+            return fault, attribute
 
 
 # ---- keeping ---------------------------------------------------------------------------------------------------------

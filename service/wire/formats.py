@@ -109,6 +109,12 @@ class Records:
         decoded = [_or_defaults(column, form, schema, dict(stream.defaults)) for form, schema, column in parts]
         return decoded[0] if len(decoded) == 1 else _together(decoded, stream.schema, len(values))
 
+    def check(self) -> None:
+        """Raises RegistryError where what is written cannot be registered: before there is any."""
+        nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.stream.schema))
+        self.encode_values(nothing)
+        self.encode_keys(nothing)
+
     def encode_values(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
         return self.value.encode(_of(tuples, self.stream.value_schema))
 

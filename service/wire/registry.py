@@ -20,7 +20,7 @@ TIMEOUT = 10.0
 #: schemas that are kept at hand
 KEPT = 1000
 #: property of the file -> what makes its text what the client wants
-READ: dict[str, Callable[[str], Any]] = {"timeout": float, "max.retries": int}
+READ: dict[str, Callable[[str], Any]] = {"timeout": float, "max.retries": int, "retries.wait.ms": int}
 #: not the client's, but of its serializers: whether a new schema is registered
 REGISTERS = "auto.register.schemas"
 
