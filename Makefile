@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
 MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery test-registry fuzz fuzz-formats bench lock clean
+.PHONY: help setup demo test lint format test-recovery test-registry fuzz fuzz-formats bench bench-engine lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-engine: setup ## measure the engine alone, without Spark and Kafka; ARGS hands options on
+	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import tempfile
 import threading
@@ -12,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.load import fill, make_topic, trickle
-from benchmarks.running import batches, cores, latencies, outputs, service, tuples_read
+from benchmarks.machine import machine
+from benchmarks.running import batches, latencies, outputs, service, tuples_read
 from benchmarks.workloads import WORKLOADS, Workload
 from service.files import project_file
 from service.kafka.broker import EmbeddedBroker
@@ -41,7 +41,7 @@ def main() -> None:
     chosen = [w for w in WORKLOADS if options.only in w.title]
     table = [HEAD]
     with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
-        print(f"{_machine()}\n\n{HEAD}", flush=True)
+        print(f"{machine()}\n\n{HEAD}", flush=True)
         for keys in sorted({w.keys for w in chosen}):
             topic = f"records-{keys}"
             make_topic(broker.bootstrap, topic)
@@ -96,21 +96,12 @@ def _latency(workload: Workload, bootstrap: str, folder: Path, name: str) -> tup
     return statistics.median(counted), statistics.quantiles(counted, n=100)[98]
 
 
-def _machine() -> str:
-    model = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        platform.processor(),
-    )
-    total = int(Path("/proc/meminfo").read_text().split()[1]) // 1_000_000
-    return f"{cores()} cores of {model}, {total} GB of memory, Python {platform.python_version()}, {platform.system()}"
-
-
 def _write(table: list[str], options: argparse.Namespace) -> None:
     page = project_file("docs/benchmarks.md")
     before, _, rest = page.read_text().partition("<!-- results -->\n")
     _, _, after = rest.partition("<!-- end of results -->")
     when = f"{options.records:,} records after a warm-up of {options.warm_up:,}, on {datetime.now(UTC):%Y-%m-%d}:"
-    results = "\n".join([_machine() + ".", when, "", *table])
+    results = "\n".join([machine() + ".", when, "", *table])
     page.write_text(f"{before}<!-- results -->\n{results}\n<!-- end of results -->{after}")
 
 

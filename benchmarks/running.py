@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -147,7 +146,3 @@ def _memory(pid: int) -> int:
     except OSError:  # it has ended
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))

@@ -1,0 +1,192 @@
+"""`make bench-engine`: tuples per second through the engine alone, on one core: no Spark, no Kafka, no JSON.
+
+Batches hold string keys that are dictionary-encoded already; outputs are Arrow columns in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import yaml
+
+from benchmarks.machine import machine
+from service.engine.graph import Clock, Graph, GraphState
+from service.engine.items import TUPLE, Items
+from service.engine.replay import with_origin
+from service.pipeline.load import load_text
+
+SECOND = 1_000_000_000
+HEAD = "| case | tuples/s | aim | outputs/s | in batches of 1,000 | cost |\n| --- | --- | --- | --- | --- | --- |"
+
+#: the streams' items of one batch
+Inputs = dict[str, Items]
+Columns = dict[str, pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`columns(first, count)` makes the attributes of the tuples number `first` ...; they come every `step` ns.
+
+    filling   tuples that come before the clock is looked at
+    """
+
+    title: str
+    aim: str
+    cost: str
+    operator: dict[str, Any]
+    columns: Callable[[int, int], Columns]
+    filling: int
+    step: int = 1000
+    measured: int = 4_000_000
+    streams: tuple[str, ...] = ("in",)
+    schema: dict[str, str] = field(default_factory=lambda: {"k": "string", "v": "float64"})
+
+    def graph(self) -> Graph:
+        streams = {name: {"topic": name, "schema": self.schema} for name in self.streams}
+        file = {
+            "pipeline": "bench",
+            "streams": streams | {"out": {"topic": "out"}},
+            "operators": [{"name": "measured", **self.operator}],
+        }
+        pipeline = with_origin(load_text(yaml.safe_dump(file), "bench"), None)
+        return Graph(pipeline, dict.fromkeys(self.streams, 1))
+
+    def batches(self, first: int, count: int, size: int) -> list[Inputs]:
+        """`count` tuples from number `first` on, in turns over the streams."""
+        return [self._inputs(start, min(size, first + count - start)) for start in range(first, first + count, size)]
+
+    def _inputs(self, first: int, count: int) -> Inputs:
+        several = len(self.streams)
+        inputs = {}
+        for port, stream in enumerate(self.streams):
+            number = np.arange(first + (port - first) % several, first + count, several)
+            tuples = pa.record_batch(self.columns(int(number[0]), len(number)))
+            inputs[stream] = Items(
+                number - first, number * self.step, np.full(len(number), TUPLE, np.int8),
+                np.zeros(len(number), np.int32), np.full(len(number), -1, np.int32), pa.array([], pa.binary()), tuples,
+            )  # fmt: skip
+        return inputs
+
+
+def keyed(keys: int) -> Callable[[int, int], Columns]:
+    """Keys in a fixed random order, a value that goes up and down."""
+    names = pa.array([f"key-{key}" for key in range(keys)])
+    order = np.random.default_rng(1).permutation(max(keys, 1_000_003) // keys * keys) % keys
+
+    def columns(first: int, count: int) -> Columns:
+        number = np.arange(first, first + count)
+        codes = pa.array(order[number % len(order)].astype(np.int32))
+        return {"k": pa.DictionaryArray.from_arrays(codes, names), "v": pa.array((number * 7919 % 1000) / 10)}
+
+    return columns
+
+
+CALLS = {"n": "Count()", "s": "Sum(v)", "m": "Max(v)"}
+
+
+def aggregate(window: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"aggregate": "in", "window": window, "partition_by": ["k"], "output": {"out": CALLS}, **more}
+
+
+def sliding(size: int, keys: int) -> Case:
+    return Case(
+        f"sliding, count({size:,}), count(1), {keys:,} keys", "8 M", "O(1)",
+        aggregate(f"sliding, count({size}), count(1), partitioned", aggregate_incomplete_windows=True),
+        keyed(keys), filling=min(size * keys, 12_000_000),
+    )  # fmt: skip
+
+
+CASES = [
+    Case(
+        "tumbling, count(100), 1,000 keys", "20 M", "O(1)",
+        aggregate("tumbling, count(100), partitioned"), keyed(1000), filling=200_000,
+    ),
+    *(sliding(size, keys) for size in (10, 1000, 100_000) for keys in (1, 10_000)),
+    Case(
+        "sliding, time(10), count(1), 1,000 live tuples a key", "8 M", "O(1)",
+        aggregate("sliding, time(10.0), count(1), partitioned"), keyed(100), filling=200_000, step=SECOND // 10_000,
+    ),
+    Case(
+        "sliding, delta(v, 50), count(1), unordered, about 1,000 tuples a key", "3 M", "O(log n)",
+        aggregate("sliding, delta(v, 50.0), count(1), partitioned", aggregate_incomplete_windows=True),
+        keyed(100), filling=200_000,
+    ),
+]  # fmt: skip
+
+
+def rate(case: Case, size: int, measured: int) -> tuple[float, float]:
+    """Tuples, and tuples that come out, per second."""
+    graph = case.graph()
+    state = graph.initial()
+    for inputs in case.batches(0, case.filling, 100_000):
+        feed(graph, state, inputs)
+    spent, made = 0.0, 0
+    for start in range(case.filling, case.filling + measured, 1_000_000):  # what comes in is made ahead, and not all
+        batches = case.batches(start, min(1_000_000, case.filling + measured - start), size)
+        begin = time.perf_counter()
+        made += sum(feed(graph, state, inputs) for inputs in batches)
+        spent += time.perf_counter() - begin
+    return measured / spent, made / spent
+
+
+def feed(graph: Graph, state: GraphState, inputs: Inputs) -> int:
+    """Tuples that came out."""
+    start = min(int(items.at[0]) for items in inputs.values())
+    end = max(int(items.at[-1]) for items in inputs.values())
+    return graph.feed(state, inputs, Clock(start, end))["out"].tuples.num_rows
+
+
+def memory(keys: int = 1_000_000, size: int = 10) -> str:
+    """Bytes that a key takes beyond its tuples' two attributes, with all windows full."""
+    case = Case(
+        "", "", "", aggregate(f"sliding, count({size}), count(1), partitioned", output={"out": {
+            "n": "Count()", "s": "Sum(v)", "t": "Sum(w)",
+        }}),
+        _with_second(keyed(keys)), 0, schema={"k": "string", "v": "float64", "w": "float64"},
+    )  # fmt: skip
+    graph = case.graph()
+    state = graph.initial()
+    for inputs in case.batches(0, keys * size, 100_000):
+        feed(graph, state, inputs)
+    held = len(graph.save(state))
+    return (
+        f"{(held - keys * size * 16) / keys:,.0f} bytes a key above the tuples' own {size * 16} ({held / 1e6:,.0f} MB)"
+    )
+
+
+def _with_second(columns: Callable[[int, int], Columns]) -> Callable[[int, int], Columns]:
+    return lambda first, count: (made := columns(first, count)) | {"w": made["v"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-engine", description=__doc__)
+    parser.add_argument("--only", default="", help="run the cases whose title has this")
+    only = parser.parse_args().only
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    print(f"{machine()}, one core used\n\n{HEAD}", flush=True)
+    for line in lines(only):
+        print(line, flush=True)
+    if not only:
+        print(f"\n1,000,000 keys, sliding, count(10), two float64 attributes: {memory()}")
+
+
+def lines(only: str) -> Iterator[str]:
+    for case in CASES:
+        if only in case.title:
+            fast, out = rate(case, 100_000, case.measured)
+            slow, _ = rate(case, 1000, case.measured // 4)
+            yield (
+                f"| {case.title} | {fast / 1e6:.1f} M | {case.aim} | {out / 1e6:.1f} M "
+                f"| {fast / slow:.1f} times the cost | {case.cost} |"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""What machine a figure comes from."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def machine() -> str:
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    total = int(Path("/proc/meminfo").read_text().split()[1]) // 1_000_000
+    return f"{cores()} cores of {model}, {total} GB of memory, Python {platform.python_version()}, {platform.system()}"
