@@ -9,7 +9,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
 MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery test-registry fuzz fuzz-formats bench bench-engine lock clean
+.PHONY: help setup demo test lint format test-recovery test-monitoring test-image test-security test-registry fuzz \
+	fuzz-formats bench bench-engine lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -31,7 +32,13 @@ format: setup ## let ruff format the sources
 	@$(BIN)/ruff format
 
 test-recovery: setup ## the slow tests: kills and restarts; ARGS hands options on
-	@$(BIN)/python -m pytest -m slow $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m slow tests/recovery $(ARGS)
+
+test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
+	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
+
+test-image: setup ## what the Dockerfile says, done with plain processes, without a network
+	@$(BIN)/python -m pytest tests/deploy/test_image.py tests/deploy/test_compose.py $(ARGS)
 
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
 	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
@@ -51,6 +58,9 @@ bench-engine: setup ## measure the engine alone, without Spark and Kafka; ARGS h
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--quiet --upgrade --custom-compile-command "make lock" --output-file requirements.lock
+	echo hatchling | uv pip compile pyproject.toml - --extra demo --constraint requirements.lock --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --quiet --upgrade --custom-compile-command "make lock" \
+		--output-file deploy/requirements.lock
 
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

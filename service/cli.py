@@ -20,6 +20,7 @@ class Lazy(NamedTuple):
 COMMANDS = {
     "check": Lazy("service.commands.check", "check", "Say everything that is wrong with a pipeline file."),
     "demo": Lazy("service.commands.demo", "demo", "Play the flights of 2013 through Kafka and Sluice, and watch."),
+    "play": Lazy("service.commands.play", "play", "Play the flights of 2013 into a topic of any Kafka."),
     "replay": Lazy("service.commands.replay", "replay", "Run a pipeline over events in a file: no Spark, no Kafka."),
     "run": Lazy("service.commands.run", "run", "Run the service that a pipeline file describes."),
 }

@@ -1,12 +1,13 @@
-"""Programs that we start, and that must not outlive us."""
+"""Programs that we start, and that must not outlive us; and how we are told to end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Becomes the program. When our end of its standard input closes, however we died, kills it and removes its folder.
@@ -58,3 +59,15 @@ class Tethered:
         self._process.wait()
         if self._process.stdin:
             self._process.stdin.close()
+
+
+@contextmanager
+def told_to_end() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set."""
+    told = threading.Event()
+    before = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

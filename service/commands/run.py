@@ -7,26 +7,18 @@ from typing import Any
 
 import click
 
+from service.commands import options
 from service.ops.logs import configure
 from service.pipeline.load import load
 from service.pipeline.secrets import is_secret
 from service.pipeline.spec import Pipeline
 
 
-def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """`name=value` as a property."""
-    pairs = [value.partition("=") for value in values]
-    if any(not equals for _, equals, _ in pairs):
-        message = "give it as name=value"
-        raise click.BadParameter(message)
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
 @click.option("--buckets", type=click.IntRange(min=1), help="Slices of keys, of a new checkpoint; else one per core.")
-@click.option("--kafka", multiple=True, metavar="NAME=VALUE", callback=properties, help="A property of the clients.")
+@options.kafka
 @click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Where metrics are.")
 @click.option("--no-http", is_flag=True, help="Serve neither.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")

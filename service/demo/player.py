@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +12,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from service.demo.flights import AIRPORTS, Day, Departure
 from service.engine.items import WINDOW
+from service.kafka.client import client_properties
 from service.kafka.murmur2 import partition_for
 from service.wire.marks import header
 
 DAY = 86_400_000
 #: seconds; shorter waits are not worth their cost
 SHORT = 0.005
+DEFAULTS = {"linger.ms": 5, "log_level": 0}
 
 
 class Player(threading.Thread):
@@ -28,9 +30,14 @@ class Player(threading.Thread):
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, topic_partitions: int, days: Iterable[Day], days_per_second: float | None
+        self,
+        kafka: Mapping[str, str],
+        topic: str,
+        topic_partitions: int,
+        days: Iterable[Day],
+        days_per_second: float | None,
     ) -> None:
-        """`days_per_second`: None plays as fast as it goes."""
+        """`kafka` has librdkafka's properties; `days_per_second`: None plays as fast as it goes."""
         super().__init__(name="player", daemon=True)
         self.days = self.tuples = self.marks = 0
         #: airports of each day: how many summaries there must be
@@ -45,9 +52,7 @@ class Player(threading.Thread):
         self._began: tuple[float, int] | None = None
         self._going = threading.Event()
         self._stopped = threading.Event()
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
-        )
+        self._producer = Producer(DEFAULTS | client_properties(kafka, "producer") | {"enable.idempotence": True})
 
     def run(self) -> None:
         try:

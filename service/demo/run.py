@@ -93,10 +93,11 @@ def _await_topics(admin: AdminClient, service: Service) -> None:
 
 
 def _player(bootstrap: str, flights: Flights, seconds: int | None) -> Player:
+    kafka = {"bootstrap.servers": bootstrap}
     if seconds is None:
-        return Player(bootstrap, FLIGHTS, TOPIC_PARTITIONS, flights, None)
+        return Player(kafka, FLIGHTS, TOPIC_PARTITIONS, flights, None)
     days = islice(flights, ceil(seconds * DAYS_PER_SECOND))
-    return Player(bootstrap, FLIGHTS, TOPIC_PARTITIONS, days, DAYS_PER_SECOND)
+    return Player(kafka, FLIGHTS, TOPIC_PARTITIONS, days, DAYS_PER_SECOND)
 
 
 def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: Service) -> None:

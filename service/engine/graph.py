@@ -77,6 +77,11 @@ class Graph:
             made |= found | joined([made.get(REJECTS), found.get(REJECTS)])
         return made
 
+    def held(self, state: GraphState) -> dict[str, tuple[int, int]]:
+        """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
+        pairs = zip(self._operators, state.operators, strict=True)
+        return {operator.spec.name: remembered.held for operator, remembered in pairs if remembered is not None}
+
     def save(self, state: GraphState) -> bytes:
         """The state as bytes; `load` reads them back."""
         final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]

@@ -50,6 +50,14 @@ class AggregateState:
         #: entries of `keys` and `strings` after the last clean-up
         self.kept_keys = self.kept_strings = 0
 
+    @property
+    def held(self) -> tuple[int, int]:
+        """How many partitions are known, which is at least those that hold something, and how many tuples are stored.
+
+        O(1): no table is looked through. A window that keeps no more than its summary stores no tuples.
+        """
+        return self.keys.count or min(1, len(self.ends)), self.top - len(self.free)
+
     def reserve_partitions(self, count: int) -> None:
         known = len(self.ends)
         self.partitions, self.sources, self.ends = (

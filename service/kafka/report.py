@@ -10,18 +10,39 @@ from dataclasses import asdict, dataclass, field
 Counts = dict[str, dict[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
-    """Counts of records: read and written by stream and kind ("tuple", "window", ...), dead letters by their reason."""
+    """Counts of records, and what the operators did and hold after it.
+
+    read, written   by stream and kind ("tuple", "window", ...)
+    dead_letters    by stream and the word of the reason
+    operators       by operator: tuples "in" and "out", "windows" that fired, "partitions" and "tuples" held
+    state           bytes "read", "written" and "held"
+    clock           of the operators, nanoseconds since 1970; of several the least, None where nothing moved one
+    """
 
     read: Counts = field(default_factory=dict)
     written: Counts = field(default_factory=dict)
     dead_letters: Counts = field(default_factory=dict)
+    operators: Counts = field(default_factory=dict)
+    state: dict[str, int] = field(default_factory=dict)
+    clock: int | None = None
 
     def add(self, other: Report) -> None:
-        for mine, theirs in ((self.read, other.read), (self.written, other.written)):
+        for mine, theirs in (
+            (self.read, other.read), (self.written, other.written), (self.dead_letters, other.dead_letters),
+            (self.operators, other.operators),
+        ):  # fmt: skip
             _add(mine, theirs)
-        _add(self.dead_letters, other.dead_letters)
+        _sum(self.state, other.state)
+        self.clock = min((clock for clock in (self.clock, other.clock) if clock is not None), default=None)
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Report:
+        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +57,8 @@ class Entry:
     #: how many batches before it were found to be written already, by this writer
     skipped: int
     report: Report
+    #: milliseconds that the transaction of the batch before it took, 0 for the first batch of a writer
+    took: int = 0
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
@@ -48,6 +71,9 @@ class Entry:
 
 def _add(counts: Counts, others: Mapping[str, Mapping[str, int]]) -> None:
     for stream, by_kind in others.items():
-        mine = counts.setdefault(stream, {})
-        for kind, count in by_kind.items():
-            mine[kind] = mine.get(kind, 0) + count
+        _sum(counts.setdefault(stream, {}), by_kind)
+
+
+def _sum(counts: dict[str, int], others: Mapping[str, int]) -> None:
+    for kind, count in others.items():
+        counts[kind] = counts.get(kind, 0) + count

@@ -68,6 +68,7 @@ class TransactionalWriter:
         self._session: Session | None = None
         self._next_batch = 0
         self._skipped = 0
+        self._took = 0
 
     def write(self, batch: int, records: Iterable[Records], report: Report, too_large: TooLarge | None = None) -> bool:
         """Writes the batch, all of it or nothing; False if the ledger has it already.
@@ -83,12 +84,14 @@ class TransactionalWriter:
                 f"the ledger of {self._settings.query!r} expects batch {self._next_batch}, Spark hands over {batch}: "
             )
             raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
+        began = time.monotonic()
         with self._closing_on_error("write the batch", batch), no_garbage_collection():
             session.begin()
             self._produce_all(session.producer, records, too_large)
             self._produce_entry(session.producer, batch, report)
             session.finish(ledger.place_after(batch, self._settings.query_id))
         self._next_batch, self._skipped = batch + 1, 0
+        self._took = round((time.monotonic() - began) * 1000)
         return True
 
     def close(self) -> None:
@@ -128,7 +131,7 @@ class TransactionalWriter:
 
     def _produce_entry(self, producer: Producer, batch: int, report: Report) -> None:
         settings, now = self._settings, time.time_ns() // 1_000_000
-        entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report)
+        entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, self._took)
         _produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
 
     @contextmanager

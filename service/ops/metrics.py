@@ -1,6 +1,7 @@
 """The metrics of the service: one table of what there is, and the calls that feed it.
 
-What was written is counted from the ledger, so it counts what readers can see; a batch that was given up never shows.
+What was read, written and held is counted from the ledger, so it counts what readers can see; a batch that was given up
+never shows. Labels are names in the pipeline file, words of ours, and topic partitions: there are few of them.
 """
 
 from __future__ import annotations
@@ -8,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics import MetricWrapperBase
 
 Counts = Mapping[str, Mapping[str, int]]
+#: by topic and topic partition
+Places = Mapping[tuple[str, int], int]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+SECOND = 1_000_000_000
 
 
 class Metric(NamedTuple):
@@ -23,22 +35,44 @@ class Metric(NamedTuple):
     help: str
 
 
+PLACE = ("topic", "topic_partition")
 TABLE = (
     Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Records read, by stream and kind."),
     Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Records written, by stream and kind."),
     Metric("sluice_dead_letters_total", Counter, ("stream", "reason"), "Records set aside, by stream and reason."),
-    Metric("sluice_batches_total", Counter, (), "Batches written."),
+    Metric("sluice_lag_records", Gauge, PLACE, "Records not read yet when the last batch began, by topic partition."),
+    Metric("sluice_next_offset", Gauge, PLACE, "Offset of the record that is read next, by topic partition."),
+    Metric("sluice_operator_tuples_read_total", Counter, ("operator",), "Tuples that came to an operator."),
+    Metric("sluice_operator_tuples_written_total", Counter, ("operator",), "Tuples that an operator made."),
+    Metric("sluice_windows_fired_total", Counter, ("operator",), "Windows that fired and held something."),
+    Metric("sluice_window_partitions", Gauge, ("operator",), "Window partitions known; empty ones go in turns."),
+    Metric("sluice_window_tuples", Gauge, ("operator",), "Tuples stored; where a summary will do, there are none."),
+    Metric("sluice_clock_timestamp_seconds", Gauge, (), "The operator clock, in Unix time."),
+    Metric("sluice_state_bytes", Gauge, (), "Size of the state."),
+    Metric("sluice_state_read_bytes_total", Counter, (), "State read from the checkpoint."),
+    Metric("sluice_state_written_bytes_total", Counter, (), "State written to the checkpoint."),
+    Metric("sluice_batches_total", Counter, (), "Batches written: transactions committed."),
     Metric("sluice_batches_skipped_total", Counter, (), "Batches run again that the ledger had already."),
+    Metric("sluice_transaction_duration_seconds", Histogram, (), "Time from the start of a transaction to its commit."),
+    Metric("sluice_batch_duration_seconds", Histogram, (), "Time from the start of a batch to its end."),
+    Metric("sluice_batch_phase_seconds_total", Counter, ("phase",), "Time spent in each phase, in Spark's words."),
     Metric("sluice_last_batch", Gauge, (), "Number of the last batch written."),
     Metric("sluice_last_batch_timestamp_seconds", Gauge, (), "When the last batch was written, in Unix time."),
-    Metric("sluice_batch_duration_seconds", Histogram, (), "Time from the start of a batch to its end."),
-    Metric("sluice_lag_records", Gauge, ("topic", "topic_partition"), "Records not read yet, by topic partition."),
     Metric("sluice_build_info", Gauge, ("version", "pipeline"), "Always 1; which version runs which pipeline."),
 )
+#: what an operator did -> its counter; what it holds -> its gauge
+DONE = {
+    "in": "sluice_operator_tuples_read_total",
+    "out": "sluice_operator_tuples_written_total",
+    "windows": "sluice_windows_fired_total",
+}
+HELD = {"partitions": "sluice_window_partitions", "tuples": "sluice_window_tuples"}
+#: the phase that is all of the others
+WHOLE = "triggerExecution"
 
 
 class Report(Protocol):
-    """Counts of records by stream and kind (dead letters: by the stream and the word of their reason)."""
+    """What a batch did (service/kafka/report.py)."""
 
     @property
     def read(self) -> Counts: ...
@@ -46,15 +80,23 @@ class Report(Protocol):
     def written(self) -> Counts: ...
     @property
     def dead_letters(self) -> Counts: ...
+    @property
+    def operators(self) -> Counts: ...
+    @property
+    def state(self) -> Mapping[str, int]: ...
+    @property
+    def clock(self) -> int | None: ...
 
 
 class Entry(Protocol):
-    """What the ledger says of a batch; `at` in milliseconds."""
+    """What the ledger says of a batch; `at` and `took` in milliseconds."""
 
     @property
     def batch(self) -> int: ...
     @property
     def at(self) -> int: ...
+    @property
+    def took(self) -> int: ...
     @property
     def skipped(self) -> int: ...
     @property
@@ -66,27 +108,51 @@ class Metrics:
 
     def __init__(self, pipeline: str, version: str) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._metrics = {metric.name: _made(metric, self._registry) for metric in TABLE}
         self._metrics["sluice_build_info"].labels(version, pipeline).set(1)
 
+    def count(self, report: Report) -> None:
+        """Adds what a batch did. One of zeros makes everything known that will be counted."""
+        self._count("sluice_records_read_total", report.read)
+        self._count("sluice_records_written_total", report.written)
+        self._count("sluice_dead_letters_total", report.dead_letters)
+        for operator, numbers in report.operators.items():
+            for what, name in DONE.items():
+                self._metrics[name].labels(operator).inc(numbers.get(what, 0))
+            for what, name in HELD.items():
+                if what in numbers:
+                    self._metrics[name].labels(operator).set(numbers[what])
+        if report.state:
+            self._metrics["sluice_state_bytes"].set(report.state.get("held", 0))
+            self._metrics["sluice_state_read_bytes_total"].inc(report.state.get("read", 0))
+            self._metrics["sluice_state_written_bytes_total"].inc(report.state.get("written", 0))
+        if report.clock is not None:
+            self._metrics["sluice_clock_timestamp_seconds"].set(report.clock / SECOND)
+
     def batch_written(self, entry: Entry) -> None:
         """A batch has become visible."""
-        self._count("sluice_records_read_total", entry.report.read)
-        self._count("sluice_records_written_total", entry.report.written)
-        self._count("sluice_dead_letters_total", entry.report.dead_letters)
+        self.count(entry.report)
         self._metrics["sluice_batches_total"].inc()
         self._metrics["sluice_batches_skipped_total"].inc(entry.skipped)
         self._metrics["sluice_last_batch"].set(entry.batch)
         self._metrics["sluice_last_batch_timestamp_seconds"].set(entry.at / 1000)
+        if entry.took:
+            self._metrics["sluice_transaction_duration_seconds"].observe(entry.took / 1000)
 
-    def batch_ended(self, seconds: float) -> None:
-        """A batch was run, which took so long."""
-        self._metrics["sluice_batch_duration_seconds"].observe(seconds)
+    def batch_ended(self, phases: Mapping[str, float]) -> None:
+        """A batch was run; each of its phases took so many seconds, WHOLE is all of them."""
+        self._metrics["sluice_batch_duration_seconds"].observe(phases.get(WHOLE, 0.0))
+        for phase, seconds in phases.items():
+            if phase != WHOLE:
+                self._metrics["sluice_batch_phase_seconds_total"].labels(phase).inc(seconds)
 
-    def lag(self, records: Mapping[tuple[str, int], int]) -> None:
-        """How many records of each topic partition are not read yet."""
-        for (topic, partition), count in records.items():
-            self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(count)
+    def offsets(self, read: Places, ends: Places) -> None:
+        """How far a batch read each topic partition, and where it ended then."""
+        for (topic, partition), offset in read.items():
+            self._metrics["sluice_next_offset"].labels(topic, str(partition)).set(offset)
+            behind = max(0, ends.get((topic, partition), offset) - offset)
+            self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(behind)
 
     def exposition(self) -> bytes:
         """All of them as Prometheus reads them."""

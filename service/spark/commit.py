@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from itertools import chain
@@ -55,7 +54,7 @@ class Gathered:
     def records(self) -> Iterator[Records]:
         """All that is to be written, stream by stream."""
         for packed in self._holding(COUNTS):
-            self.report.add(Report(read=json.loads(packed)))
+            self.report.add(Report.from_json(packed))
         for name, parts in sorted(self._parts().items()):
             yield self._of_stream(name, merged(parts, self._plan.buckets))
         found = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-#: what a packed row holds
+#: what a packed row holds: Arrow rows, a time, Arrow rows, a part of the batch's report
 RECORDS, PULSE, DEAD_LETTERS, COUNTS = 0, 1, 2, 3
 #: what goes to the sink as it is
 THROUGH = (DEAD_LETTERS, COUNTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from service.engine.items import FINAL, TUPLE, WINDOW
 from service.engine.keys import key_bytes
 from service.engine.routing import spread_by
 from service.kafka.murmur2 import partition_for
+from service.kafka.report import Report
 from service.spark.buckets import labels
 from service.spark.dead import Setting
 from service.spark.headers import with_lists
@@ -88,7 +88,7 @@ class Lane:
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
         label = self._labels[self._bucket]
-        packed.append((label, COUNTS, json.dumps({self._stream.name: _counts(rows)}).encode()))
+        packed.append((label, COUNTS, Report(read={self._stream.name: _counts(rows)}).to_json()))
         if setting:
             packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + 2 * self._number)))
         self._number += batch.num_rows

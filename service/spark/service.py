@@ -9,11 +9,16 @@ from contextlib import ExitStack
 from service import __version__
 from service.kafka.follower import Follower
 from service.kafka.groups import InputOffsets
+from service.kafka.report import Report
 from service.ops.http import OpsServer
+from service.ops.life import Life
 from service.ops.metrics import Metrics
 from service.pipeline.spec import Pipeline
+from service.processes import told_to_end
 from service.spark.query import prepare, spark_for, start
-from service.spark.watch import Progress, told_to_end, watch
+from service.spark.watch import Progress, watch
+from service.wire.dead_letters import Reason
+from service.wire.marks import WORDS
 
 LOGGER = logging.getLogger("sluice")
 
@@ -24,23 +29,34 @@ Offsets = Mapping[tuple[str, int], int]
 def serve(pipeline: Pipeline, master: str, http_port: int | None, *, reset_ledger: bool = False) -> None:
     """Runs the pipeline until SIGTERM or SIGINT. Raises what makes it fail."""
     kafka = pipeline.settings.kafka
+    metrics, life = Metrics(pipeline.name, __version__), Life()
+    metrics.count(zeros(pipeline))
     with told_to_end() as told, ExitStack() as stack:
+        if http_port is not None:
+            server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
+            LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         plan = prepare(pipeline, reset_ledger=reset_ledger)
-        metrics = Metrics(pipeline.name, __version__)
         stack.enter_context(Follower(kafka, pipeline.name, metrics.batch_written))
         offsets = stack.enter_context(InputOffsets(kafka, pipeline.name))
         spark = spark_for(plan, master)
         stack.callback(spark.stop)
         query = start(spark, plan)
-        if http_port is not None:
-            trouble = lambda: None if query.isActive else "the query has ended"  # noqa: E731
-            server = stack.enter_context(OpsServer(http_port, metrics.exposition, trouble, trouble))
-            LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         LOGGER.info(
             "running", extra={"pipeline": pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
         )
-        watch(query, told, Seen(metrics, offsets))
+        watch(query, told, Seen(metrics, offsets), life)
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
+
+
+def zeros(pipeline: Pipeline) -> Report:
+    """All that can be counted, at nothing: a rate needs to see a counter before it moves."""
+    kinds, reasons = dict.fromkeys(["tuple", *WORDS], 0), dict.fromkeys(map(str, Reason), 0)
+    return Report(
+        read={stream.name: {**kinds} for stream in pipeline.inputs},
+        written={stream.name: dict.fromkeys(["tuple", "window", "final"], 0) for stream in pipeline.outputs},
+        dead_letters={stream.name: {**reasons} for stream in pipeline.inputs},
+        operators={operator.name: {} for operator in pipeline.operators},
+    )
 
 
 class Seen:
@@ -50,9 +66,9 @@ class Seen:
         self._metrics, self._offsets = metrics, offsets
 
     def __call__(self, progress: Progress) -> None:
-        self._metrics.batch_ended(progress["durationMs"].get("triggerExecution", 0) / 1000)
+        self._metrics.batch_ended({phase: took / 1000 for phase, took in progress["durationMs"].items()})
         read, ends = offsets_of(progress)
-        self._metrics.lag({place: ends.get(place, offset) - offset for place, offset in read.items()})
+        self._metrics.offsets(read, ends)
         self._offsets.commit(read)
 
 

@@ -14,10 +14,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import TUPLE, Items
+from service.kafka.report import Report
 from service.spark.bodies import Bodies
 from service.spark.buckets import labels
+from service.spark.measures import report_of
 from service.spark.outgoing import outgoing
-from service.spark.packed import PULSE, RECORDS, THROUGH, unpack
+from service.spark.packed import COUNTS, PULSE, RECORDS, THROUGH, unpack
 from service.spark.places import topic_partition_of
 from service.spark.plan import Plan
 
@@ -48,31 +50,38 @@ class Stage(StatefulProcessor):
         batch = Batch.of(self._plan, arrived, clock)
         if batch is None:
             return
-        state = self._load(bucket, version)
+        state, read = self._load(bucket, version)
         made = self._graph.feed(state, batch.inputs, batch.clock)
-        self._save(bucket, version + 1, state)
+        written = self._save(bucket, version + 1, state)
         self._head.update((version + 1, batch.clock.end))
         for holds, packed in outgoing(self._plan, made, batch.places, bucket):
             yield Row(holds=holds, packed=packed)
+        bytes_ = {"read": read, "written": written, "held": written}
+        operators = report_of(self._plan.pipeline.operators, batch.inputs | made, self._graph.held(state))
+        yield Row(holds=COUNTS, packed=Report(operators=operators, state=bytes_, clock=batch.clock.end).to_json())
 
     def close(self) -> None:
         pass
 
-    def _load(self, bucket: int, version: int) -> GraphState:
-        """The state of this version: the one at hand in this process if it is that, else from the store.
+    def _load(self, bucket: int, version: int) -> tuple[GraphState, int]:
+        """The state of this version, and how many bytes were read: the one at hand in this process, else the store's.
 
         It leaves the cache until it is whole again, so a task that dies half way leaves nothing wrong behind.
         """
         at_hand, state = CACHE.pop((self._plan.query, bucket), (0, None))
         if state is not None and at_hand == version:
-            return state
+            return state, 0
         if not version:
-            return self._graph.initial()
-        return self._graph.load(Bodies(self._plan.checkpoint, bucket).load(version))
+            return self._graph.initial(), 0
+        body = Bodies(self._plan.checkpoint, bucket).load(version)
+        return self._graph.load(body), len(body)
 
-    def _save(self, bucket: int, version: int, state: GraphState) -> None:
-        Bodies(self._plan.checkpoint, bucket).save(version, self._graph.save(state))
+    def _save(self, bucket: int, version: int, state: GraphState) -> int:
+        """How many bytes were written."""
+        body = self._graph.save(state)
+        Bodies(self._plan.checkpoint, bucket).save(version, body)
         CACHE[self._plan.query, bucket] = version, state
+        return len(body)
 
 
 #: by query and bucket: the version of the state, and the state

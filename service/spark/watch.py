@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from service.kafka import errors
+from service.ops.life import Life
 from service.pipeline.errors import SluiceError
 
 #: seconds that the batch in hand may take when the service is told to end
 GRACE = 10.0
 INTERVAL = 0.25
+
+#: Spark's words for a query that has found nothing to do
+IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
 #: one of Spark's progress reports
 Progress = Mapping[str, Any]
@@ -30,11 +32,12 @@ class QueryError(SluiceError):
     exit_code = 6
 
 
-def watch(query: StreamingQuery, told: threading.Event, seen: Callable[[Progress], None]) -> None:
+def watch(query: StreamingQuery, told: threading.Event, seen: Callable[[Progress], None], life: Life) -> None:
     """Returns when the query has ended as told; raises what made it fail. `seen` gets each progress report."""
     last = -1
     while query.isActive and not told.wait(INTERVAL):
         last = _report(query, last, seen)
+        life.looked(began=last >= 0 or query.status["message"] in IDLE)
     if query.isActive:
         _finish_batch(query)
     query.stop()
@@ -63,18 +66,6 @@ def _finish_batch(query: StreamingQuery) -> None:
         if now and now["batchId"] > batch:
             return
         time.sleep(0.02)
-
-
-@contextmanager
-def told_to_end() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    told = threading.Event()
-    before = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def explained(failure: str) -> SluiceError:

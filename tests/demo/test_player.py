@@ -28,7 +28,7 @@ DAYS = [day(0, (1, "EWR"), (2, "JFK"), (3, "EWR")), day(1), day(2, (1, "LGA"), (
 def play(broker: str, topic: str, speed: float | None) -> Player:
     admin = AdminClient({"bootstrap.servers": broker})
     admin.create_topics([NewTopic(topic, TOPIC_PARTITIONS)])[topic].result(30)
-    return Player(broker, topic, TOPIC_PARTITIONS, DAYS, speed)
+    return Player({"bootstrap.servers": broker}, topic, TOPIC_PARTITIONS, DAYS, speed)
 
 
 def records(broker: str, topic: str, count: int) -> dict[int, list[str]]:

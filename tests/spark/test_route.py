@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from service.kafka.murmur2 import partition_for
+from service.kafka.report import Report
 from service.pipeline.load import load_text
 from service.spark.buckets import labels
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, unpack
@@ -128,4 +129,4 @@ def test_where_all_are_dead_letters_no_bucket_is_told_anything():
 
 def test_records_are_counted():
     found = routed([record(), record(), record(mark="window"), record(mark="clock"), record(number="x")], buckets=2)
-    assert json.loads(dict(found["rest"])[COUNTS]) == {"in": {"tuple": 2, "window": 1, "clock": 1}}
+    assert Report.from_json(dict(found["rest"])[COUNTS]).read == {"in": {"tuple": 2, "window": 1, "clock": 1}}

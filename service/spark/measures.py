@@ -1,0 +1,36 @@
+"""What the operators did in a batch and hold after it, in numbers that are at hand: nothing is counted row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from service.engine.items import MADE, WINDOW, Items
+from service.kafka.report import Counts
+from service.pipeline.spec import Operator
+
+
+def report_of(
+    operators: Sequence[Operator], streams: Mapping[str, Items], held: Mapping[str, tuple[int, int]]
+) -> Counts:
+    """By operator, of one bucket. `streams` has what was read and what was made, `held` the partitions and the tuples.
+
+    Windows that fired without holding anything are not counted: each bucket has one where they all have none.
+    """
+    report: Counts = {}
+    for operator in operators:
+        made = [streams[output.stream] for output in operator.outputs if output.stream in streams]
+        report[operator.name] = {
+            "in": streams[operator.input].tuples.num_rows if operator.input in streams else 0,
+            "out": sum(items.tuples.num_rows for items in made),
+            "windows": max((_fired(items) for items in made), default=0),
+        }
+        if operator.name in held:
+            partitions, tuples = held[operator.name]
+            report[operator.name] |= {"partitions": partitions, "tuples": tuples}
+    return report
+
+
+def _fired(items: Items) -> int:
+    return int(np.count_nonzero((items.kind == WINDOW) & (items.source == MADE)))

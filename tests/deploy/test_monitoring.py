@@ -1,0 +1,220 @@
+"""The board and the alerts, asked of a real Prometheus that scrapes a real service."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from service.demo.play import play_flights
+from service.files import project_file
+from service.kafka.broker import _free_ports as free_ports
+from service.ops.metrics import TABLE
+from service.processes import Tethered
+
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+FOLDER = project_file("deploy/prometheus")
+BOARD = json.loads(project_file("deploy/grafana/boards/sluice.json").read_text())
+QUERIES = [
+    (f"{panel['title']} {target['refId']}", target["expr"])
+    for panel in BOARD["panels"]
+    for target in panel.get("targets", [])
+]
+SECONDS = 120.0
+
+needs_prometheus = pytest.mark.skipif(
+    not (PROMETHEUS and PROMTOOL), reason="no prometheus on PATH (Debian, Ubuntu: apt install prometheus)"
+)
+
+
+# ---- what is written -------------------------------------------------------------------------------------------------
+
+
+def test_the_board_is_the_one_that_its_program_makes():
+    made = subprocess.run([sys.executable, project_file("deploy/grafana/board.py")], capture_output=True, check=True)
+    assert json.loads(made.stdout) == BOARD, "python deploy/grafana/board.py > deploy/grafana/boards/sluice.json"
+
+
+@pytest.mark.parametrize("metric", [m.name for m in TABLE if m.name not in {"sluice_last_batch", "sluice_build_info"}])
+def test_every_metric_is_on_the_board(metric):
+    assert any(metric in query for _, query in QUERIES)
+
+
+def test_panels_do_not_overlap():
+    taken = [
+        (x, y)
+        for panel in BOARD["panels"]
+        for place in [panel["gridPos"]]
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(taken) == len(set(taken))
+
+
+@needs_prometheus
+@pytest.mark.parametrize("command", [("config", "prometheus.yml"), ("rules", "rules.yml")])
+def test_promtool_takes_the_files(command):
+    what, file = command
+    done = subprocess.run([PROMTOOL, "check", what, str(FOLDER / file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_prometheus
+def test_alerts_come_when_they_should(tmp_path):
+    """By Prometheus' own tests of rules."""
+    shutil.copy(FOLDER / "rules.yml", tmp_path)
+    shutil.copy(Path(__file__).with_name("alerts.yml"), tmp_path)
+    command = [PROMTOOL, "test", "rules", str(tmp_path / "alerts.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---- what is there when it runs --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Of a service that has played some days, with a dead letter among them, and has been scraped a few times."""
+    folder = tmp_path_factory.mktemp("monitoring")
+    serving, asking = free_ports(2)
+    kafka = {"bootstrap.servers": broker}
+    play_flights(kafka, "flights", 4, 5, None)
+    running = Tethered(
+        [
+            *(sys.executable, "-m", "service", "run", str(project_file("examples/flights.yaml"))),
+            *(f"--kafka=bootstrap.servers={broker}", f"--http-port={serving}", f"--checkpoint={folder / 'checkpoint'}"),
+        ],
+        folder=folder,
+        log=folder / "service.log",
+    )
+    try:
+        scraped = Prometheus(folder, serving, asking)
+        try:
+            await_(lambda: scraped.value("sum(sluice_batches_total)") >= 1, (folder / "service.log").read_text)
+            # The rates of a board need counters to move while they are watched.
+            for _ in range(3):
+                producer = Producer(kafka)
+                producer.produce("flights", value=b"not a flight")
+                producer.flush()
+                play_flights(kafka, "flights", 4, 2, None)
+                time.sleep(1)
+            await_(
+                lambda: scraped.value("sum(sluice_dead_letters_total)") >= 3,
+                (folder / "service.log").read_text,
+            )
+            yield scraped
+        finally:
+            scraped.stop()
+    finally:
+        running.terminate(30)
+
+
+class Prometheus:
+    """A real one, with our configuration but for the target and how often it is read."""
+
+    def __init__(self, folder: Path, serving: int, asking: int) -> None:
+        config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+        config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "1s"}
+        config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{serving}"]
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+        shutil.copy(FOLDER / "rules.yml", folder)
+        self._url = f"http://127.0.0.1:{asking}/api/v1"
+        self._process = Tethered(
+            [
+                *(str(PROMETHEUS), f"--config.file={folder / 'prometheus.yml'}"),
+                *(f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{asking}"),
+            ],
+            folder=folder,
+            log=folder / "prometheus.log",
+        )
+        await_(self._answers, (folder / "prometheus.log").read_text)
+
+    def stop(self) -> None:
+        self._process.terminate(10)
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        with urlopen(f"{self._url}/{path}?{urlencode(parameters)}", timeout=10) as answer:  # noqa: S310 - our own
+            return json.load(answer)["data"]
+
+    def samples(self, query: str) -> list[float]:
+        return [float(one["value"][1]) for one in self.ask("query", query=query)["result"]]
+
+    def value(self, query: str) -> float:
+        return max(self.samples(query), default=-1.0)
+
+    def _answers(self) -> bool:
+        try:
+            return self.ask("query", query="1") is not None
+        except URLError:
+            return False
+
+
+def await_(happened: Callable[[], bool], log: Callable[[], str]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not happened():
+        assert time.monotonic() < deadline, log()[-3000:]
+        time.sleep(0.2)
+
+
+@needs_prometheus
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("query", [query for _, query in QUERIES], ids=[title for title, _ in QUERIES])
+def test_every_query_of_the_board_has_data(prometheus, query):
+    """A number, that is: with a rate over twenty seconds for Grafana's own interval."""
+    asked = query.replace("$__rate_interval", "20s").replace("$job", ".*")
+    found = prometheus.samples(asked)
+    assert found
+    assert any(number == number for number in found), f"only NaN: {asked}"  # noqa: PLR0124 - that is what NaN is
+
+
+@needs_prometheus
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", TABLE, ids=lambda metric: metric.name)
+def test_every_metric_is_scraped(prometheus, metric):
+    name = f"{metric.name}_count" if metric.type.__name__ == "Histogram" else metric.name
+    assert prometheus.samples(name)
+
+
+@needs_prometheus
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_it_shows_is_what_was_played(prometheus):
+    days = 5 + 3 * 2
+    assert prometheus.value('sum(sluice_records_read_total{stream="flights",kind="window"})') == 4 * days
+    assert prometheus.value('sum(sluice_dead_letters_total{reason="not JSON"})') == 3
+    assert prometheus.value('sluice_window_partitions{operator="delay"}') == 3
+    assert prometheus.value('sluice_window_tuples{operator="delay"}') == 300
+    assert prometheus.value('sluice_windows_fired_total{operator="day"}') == 3 * days
+    departures = prometheus.value('sluice_operator_tuples_read_total{operator="delay"}')
+    assert prometheus.value('sluice_records_read_total{stream="flights",kind="tuple"}') == departures
+    assert prometheus.value('sluice_windows_fired_total{operator="delay"}') == departures
+    assert prometheus.value("sum(sluice_lag_records)") == 0
+
+
+@needs_prometheus
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_alerts_are_evaluated_and_one_tells_of_the_dead_letters(prometheus):
+    await_(lambda: prometheus.value('ALERTS{alertname="SluiceDeadLetters",alertstate="firing"}') == 1, str)
+    (group,) = prometheus.ask("rules")["groups"]
+    assert {rule["health"] for rule in group["rules"]} == {"ok"}
+    firing = {rule["name"] for rule in group["rules"] if rule["state"] == "firing"}
+    assert firing == {"SluiceDeadLetters"}
