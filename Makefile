@@ -37,6 +37,9 @@ test-recovery: setup ## the slow tests: kills and restarts; ARGS hands options o
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
 	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
 
+test-security: setup ## every way to be let in by the brokers: SASL, TLS, mutual TLS
+	@$(BIN)/python -m pytest tests/spark/test_security.py $(ARGS)
+
 test-image: setup ## what the Dockerfile says, done with plain processes, without a network
 	@$(BIN)/python -m pytest tests/deploy/test_image.py tests/deploy/test_compose.py $(ARGS)
 

@@ -27,7 +27,6 @@ PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "num.partitions": "2",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
@@ -58,16 +57,26 @@ class BrokerError(SluiceError):
 class EmbeddedBroker:
     """One Kafka node (KRaft) in its own process and session, with its data in a temporary folder."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None, heap: str = "512m") -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:
+        """`listeners` are further ones beside PLAINTEXT: name -> security protocol."""
         self._extra = dict(properties or {})
+        self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
+        self._ports = dict.fromkeys(self._protocols, 0)
         self._heap = heap
         self._folder: Path | None = None
         self._process: Tethered | None = None
-        self._port = 0
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        return self.bootstrap_of("PLAINTEXT")
+
+    def bootstrap_of(self, listener: str) -> str:
+        return f"127.0.0.1:{self._ports[listener]}"
 
     @property
     def pid(self) -> int:
@@ -131,10 +140,14 @@ class EmbeddedBroker:
 
     def _prepare(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sluice-broker-"))
-        self._port, controller = _free_ports(2)
+        controller, *ports = free_ports(1 + len(self._protocols))
+        self._ports = dict(zip(self._protocols, ports, strict=True))
+        listeners = ",".join(f"{name}://{self.bootstrap_of(name)}" for name in self._protocols)
+        protocols = ",".join(f"{name}:{protocol}" for name, protocol in self._protocols.items())
         properties = PROPERTIES | {
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(self._folder / "data"),
         }
@@ -183,7 +196,7 @@ class EmbeddedBroker:
     def _answers(self) -> bool:
         """Whether topics can be created, and groups have their coordinator, which takes a moment longer."""
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", self._port)):
+            if probe.connect_ex(("127.0.0.1", self._ports["PLAINTEXT"])):
                 return False
         client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "sluice.start", "log_level": 0})
         try:
@@ -195,7 +208,8 @@ class EmbeddedBroker:
             client.close()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listened on a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

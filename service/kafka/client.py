@@ -7,12 +7,11 @@ and ways differ.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Literal
 
 from service.kafka.errors import PropertyError
 from service.kafka.log import CLIENT
+from service.pipeline.librdkafka import AUTHORITY, CERTIFICATE, KEY, faults, pem
 
 Role = Literal["admin", "consumer", "producer"]
 
@@ -27,7 +26,8 @@ ALIASES = {
     "request.required.acks": "acks",
 }
 
-#: of every client: librdkafka's name -> the Java client's, "" where `_security` makes its own of it or there is none
+#: of every client: librdkafka's name -> the Java client's; "" where that is made below, or where our own clients alone
+#: have something to be told
 COMMON = {
     "bootstrap.servers": "bootstrap.servers",
     "client.id": "client.id",
@@ -50,15 +50,13 @@ COMMON = {
     "log_level": "",
     "socket.keepalive.enable": "",
     "topic.metadata.refresh.interval.ms": "",
-    "sasl.kerberos.service.name": "sasl.kerberos.service.name",
-    "sasl.mechanism": "sasl.mechanism",
+    "sasl.mechanism": "",
     "sasl.password": "",
     "sasl.username": "",
     "ssl.ca.location": "",
     "ssl.ca.pem": "",
     "ssl.certificate.location": "",
     "ssl.certificate.pem": "",
-    "ssl.cipher.suites": "ssl.cipher.suites",
     "ssl.endpoint.identification.algorithm": "",
     "ssl.key.location": "",
     "ssl.key.password": "",
@@ -90,24 +88,6 @@ PRODUCER = {
     "transaction.timeout.ms",
 }
 
-#: those that decide whether outputs are exact, which is our business
-OURS = {
-    "acks",
-    "auto.offset.reset",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.idempotence",
-    "group.id",
-    "group.instance.id",
-    "isolation.level",
-    "max.in.flight",
-    "max.in.flight.requests.per.connection",
-    "message.max.bytes",
-    "partitioner",
-    "transactional.id",
-}
-
-KNOWN = {*COMMON, *CONSUMER, *PRODUCER}
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -127,39 +107,32 @@ def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:
     translated = {java: properties[name] for name, java in (COMMON | CONSUMER).items() if java and name in properties}
     if "security.protocol" in translated:
         translated["security.protocol"] = translated["security.protocol"].upper()
+    for buffer in ("receive.buffer.bytes", "send.buffer.bytes"):
+        if translated.get(buffer) == "0":  # the operating system's own size
+            translated[buffer] = "-1"
     return translated | _login(properties) | _trust(properties) | _identity(properties)
 
 
 def checked(kafka: Mapping[str, str]) -> dict[str, str]:
     """The properties under their first names. Raises PropertyError for one that cannot be used."""
     properties = {ALIASES.get(name, name): str(value) for name, value in kafka.items()}
-    for name in properties:
-        _require_known(name)
+    for fault in faults(properties):
+        got = "nothing" if fault.got is None else repr(fault.got)
+        hint = f" (did you mean {fault.hint}?)" if fault.hint else ""
+        raise PropertyError(f"kafka.{fault.name}: expected {fault.expected}, got {got}{hint}")
     if "bootstrap.servers" not in properties:
         message = "kafka: expected the property bootstrap.servers (host:port of a broker), got none"
         raise PropertyError(message)
+    if "sasl.mechanism" in properties:  # librdkafka takes it in capitals only
+        properties["sasl.mechanism"] = properties["sasl.mechanism"].upper()
     return properties
 
 
-def _require_known(name: str) -> None:
-    if name in OURS:
-        message = f"kafka.{name}: Sluice sets this property itself; leave it out"
-        raise PropertyError(message)
-    if name not in KNOWN:
-        near = get_close_matches(name, KNOWN, 1)
-        advice = f"; did you mean {near[0]}?" if near else ""
-        message = f"kafka.{name}: expected a client property by its librdkafka name, got {name!r}{advice}"
-        raise PropertyError(message)
-
-
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
-    if "sasl.username" not in properties:
+    if "sasl.mechanism" not in properties:
         return {}
-    mechanism = properties.get("sasl.mechanism", "").upper()
-    if mechanism not in LOGIN_MODULES:
-        message = f"kafka.sasl.mechanism: expected one of {', '.join(LOGIN_MODULES)}, got {mechanism or 'nothing'}"
-        raise PropertyError(message)
-    user, password = (_quoted(properties.get(f"sasl.{name}", "")) for name in ("username", "password"))
+    mechanism = properties["sasl.mechanism"]
+    user, password = (_quoted(properties[f"sasl.{name}"]) for name in ("username", "password"))
     login = f"{LOGIN_MODULES[mechanism]} required username={user} password={password};"
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
 
@@ -170,17 +143,17 @@ def _quoted(text: str) -> str:
 
 def _trust(properties: Mapping[str, str]) -> dict[str, str]:
     trust = {}
-    authorities = _pem(properties, "ssl.ca")
+    authorities = pem(properties, AUTHORITY)
     if authorities:
         trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
     if "ssl.endpoint.identification.algorithm" in properties:
-        algorithm = properties["ssl.endpoint.identification.algorithm"]
+        algorithm = properties["ssl.endpoint.identification.algorithm"].lower()
         trust["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
     return trust
 
 
 def _identity(properties: Mapping[str, str]) -> dict[str, str]:
-    certificate, key = _pem(properties, "ssl.certificate"), _pem(properties, "ssl.key")
+    certificate, key = pem(properties, CERTIFICATE), pem(properties, KEY)
     if not certificate or not key:
         return {}
     password = properties.get("ssl.key.password")
@@ -190,15 +163,3 @@ def _identity(properties: Mapping[str, str]) -> dict[str, str]:
         "ssl.keystore.key": key,
         **({"ssl.key.password": password} if password else {}),
     }
-
-
-def _pem(properties: Mapping[str, str], name: str) -> str | None:
-    """The PEM text of a property, given itself (`.pem`) or by its file (`.location`)."""
-    if f"{name}.location" not in properties:
-        return properties.get(f"{name}.pem")
-    file = properties[f"{name}.location"]
-    try:
-        return Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"kafka.{name}.location: expected a readable PEM file, got {file!r} ({error})"
-        raise PropertyError(message) from error

@@ -16,9 +16,13 @@ from prometheus_client import (
     Gauge,
     Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.metrics import MetricWrapperBase
+
+# When each series began would be as many series again.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Counts = Mapping[str, Mapping[str, int]]
 #: by topic and topic partition

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
+from service.pipeline import librdkafka, registry
 from service.pipeline.clause import NANOSECONDS
-from service.pipeline.errors import nearest
 from service.pipeline.file import FileShape
-from service.pipeline.librdkafka import KNOWN, OURS, REGISTRY
 from service.pipeline.report import Report
 from service.pipeline.secrets import MissingSecretError, substitute
 from service.pipeline.spec import Properties, Settings
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 2**63
+FAULTS = {"kafka": librdkafka.faults, "registry": registry.faults}
 
 
 def settings(file: FileShape, environment: Mapping[str, str] | None, report: Report) -> Settings:
@@ -38,40 +37,18 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
 def properties(
     block: str, texts: Mapping[str, str], environment: Mapping[str, str] | None, report: Report
 ) -> Properties:
+    """Checked whole, unless the environment is left out or lacks something."""
     found: dict[str, str] = {}
+    complete = environment is not None
     for name, text in texts.items():
-        CHECKS[block](name, report)
         try:
             found[name] = text if environment is None else substitute(text, environment)
         except MissingSecretError as missing:
             report.problem((block, name), missing.args[1], missing.args[0])
-    if block == "registry" and environment is not None:
-        check_registry(found, report)
+            found[name], complete = text, False
+    for fault in FAULTS[block](found, complete=complete):
+        report.problem((block, fault.name), fault.expected, fault.got, fault.hint)
     return Properties(found)
-
-
-def check_property(name: str, report: Report) -> None:
-    if name in OURS:
-        report.problem(("kafka", name), "only properties that the service does not set itself", name)
-    elif name not in KNOWN:
-        report.problem(
-            ("kafka", name), "a property of librdkafka that the service hands on", name, nearest(name, KNOWN)
-        )
-
-
-def check_registry_property(name: str, report: Report) -> None:
-    if name not in REGISTRY:
-        what = "a property of Confluent's registry client"
-        report.problem(("registry", name), what, name, nearest(name, REGISTRY))
-
-
-def check_registry(found: Mapping[str, str], report: Report) -> None:
-    for name, (pattern, expected) in REGISTRY.items():
-        if name in found and not re.fullmatch(pattern, found[name]):
-            report.problem(("registry", name), expected, "***" if "@" in found[name] else found[name])
-
-
-CHECKS = {"kafka": check_property, "registry": check_registry_property}
 
 
 def duration(name: str, seconds: float, report: Report) -> int:

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from service.kafka.broker import EmbeddedBroker
 
-SECONDS = 90
+SECONDS = 300
 
 
 def main(temporary: Path, entrypoint: list[str], arguments: list[str]) -> None:

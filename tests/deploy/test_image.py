@@ -86,7 +86,7 @@ def test_the_steps_of_the_image_give_a_service_that_needs_no_network_and_writes_
     done = subprocess.run(
         [*isolated(image), str(image.root / "opt/sluice/bin/python"), str(inside), str(temporary), *entrypoint,
          "--service", *service],
-        env=environment, cwd=image.workdir, capture_output=True, text=True, check=False, timeout=300,
+        env=environment, cwd=image.workdir, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])

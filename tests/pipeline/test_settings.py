@@ -2,7 +2,7 @@ import pytest
 
 from service.kafka import client
 from service.pipeline.errors import PipelineError
-from service.pipeline.librdkafka import KNOWN, OURS
+from service.pipeline.librdkafka import KNOWN
 from service.pipeline.spec import Properties
 from tests.pipeline.files import aggregate, loaded
 
@@ -29,8 +29,11 @@ def test_setting(line, name, value):
     assert getattr(loaded(aggregate(more=line)).settings, name) == value
 
 
+LOGIN = "security.protocol: sasl_ssl, sasl.mechanism: PLAIN, sasl.username: me"
+
+
 def kafka(value, **how):
-    return loaded(aggregate(more=f"kafka: {{sasl.password: {value}}}"), **how).settings.kafka["sasl.password"]
+    return loaded(aggregate(more=f"kafka: {{{LOGIN}, sasl.password: {value}}}"), **how).settings.kafka["sasl.password"]
 
 
 def test_properties_are_texts_as_librdkafka_takes_them():
@@ -62,7 +65,7 @@ def test_without_environment_values_stay_as_they_are():
 
 
 def test_secrets_are_masked_wherever_they_are_shown():
-    settings = loaded(aggregate(more="kafka: {sasl.password: geheim, sasl.username: me}")).settings
+    settings = loaded(aggregate(more=f"kafka: {{{LOGIN}, sasl.password: geheim}}")).settings
     assert settings.kafka["sasl.password"] == "geheim"
     assert "geheim" not in f"{settings} {settings!r} {settings.kafka} {settings.kafka!r}"
     assert "me" in repr(settings)
@@ -83,8 +86,8 @@ def test_no_secret(name):
 
 
 def test_check_takes_the_properties_that_the_clients_take():
-    assert {*KNOWN} == client.KNOWN | {alias for alias, name in client.ALIASES.items() if name in client.KNOWN}
-    assert {*OURS} == client.OURS | {alias for alias, name in client.ALIASES.items() if name in client.OURS}
+    known = {*client.COMMON, *client.CONSUMER, *client.PRODUCER}
+    assert {*KNOWN} == known | {alias for alias, name in client.ALIASES.items() if name in known}
 
 
 def test_a_wrong_property_does_not_show_its_value():

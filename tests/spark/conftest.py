@@ -55,12 +55,12 @@ class Service:
     def topic(self, stream: str) -> str:
         return f"{self.name}.{stream}"
 
-    def pipeline(self, text: str) -> Pipeline:
-        """The pipeline of a file that names no topics: each stream with one gets its own."""
+    def pipeline(self, text: str, kafka: dict[str, str] | None = None) -> Pipeline:
+        """The pipeline of a file that names no topics: each stream with one gets its own. `kafka`: its block."""
         file: dict[str, Any] = yaml.safe_load(text)
         for name, stream in file["streams"].items():
             file["streams"][name] = {**(stream or {}), "topic": self.topic(name)}
-        file |= {"pipeline": self.name, "kafka": {"bootstrap.servers": self.broker}}
+        file |= {"pipeline": self.name, "kafka": kafka or {"bootstrap.servers": self.broker}}
         file.setdefault("checkpoint", str(self.folder / "checkpoint"))
         return load_text(yaml.safe_dump(file, sort_keys=False), self.name)
 
