@@ -77,10 +77,10 @@ class Graph:
             made |= found | joined([made.get(REJECTS), found.get(REJECTS)])
         return made
 
-    def held(self, state: GraphState) -> dict[str, tuple[int, int]]:
+    def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
         """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
         pairs = zip(self._operators, state.operators, strict=True)
-        return {operator.spec.name: remembered.held for operator, remembered in pairs if remembered is not None}
+        return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
 
     def save(self, state: GraphState) -> bytes:
         """The state as bytes; `load` reads them back."""

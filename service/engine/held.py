@@ -47,6 +47,15 @@ class Held:
     partitions: np.ndarray
     rows: np.ndarray
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many partitions are known, which is at least those that hold something, and how many tuples are stored.
+
+        O(1): no table is looked through.
+        """
+        stored = self.top - self.reserved - len(self.free)
+        return self.keys.count or min(1, stored), stored
+
     # ---- slots ------------------------------------------------------------------------------------------------------
 
     def slots(self, count: int) -> np.ndarray:

@@ -54,6 +54,12 @@ class JoinState:
         """Whether both final marks came."""
         return all(side.state[FROZEN] for side in self.sides)
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """As of each side, added up."""
+        partitions, tuples = zip(*(side.sizes for side in self.sides), strict=True)
+        return sum(partitions), sum(tuples)
+
     def reserve_keys(self) -> None:
         count = max(1, self.keys.count)
         for side in self.sides:

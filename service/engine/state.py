@@ -51,7 +51,7 @@ class AggregateState:
         self.kept_keys = self.kept_strings = 0
 
     @property
-    def held(self) -> tuple[int, int]:
+    def sizes(self) -> tuple[int, int]:
         """How many partitions are known, which is at least those that hold something, and how many tuples are stored.
 
         O(1): no table is looked through. A window that keeps no more than its summary stores no tuples.

@@ -12,9 +12,9 @@ from service.pipeline.spec import Operator
 
 
 def report_of(
-    operators: Sequence[Operator], streams: Mapping[str, Items], held: Mapping[str, tuple[int, int]]
+    operators: Sequence[Operator], streams: Mapping[str, Items], sizes: Mapping[str, tuple[int, int]]
 ) -> Counts:
-    """By operator, of one bucket. `streams` has what was read and what was made, `held` the partitions and the tuples.
+    """By operator, of one bucket. `streams` has what was read and what was made, `sizes` partitions and tuples held.
 
     Windows that fired without holding anything are not counted: each bucket has one where they all have none.
     """
@@ -22,12 +22,12 @@ def report_of(
     for operator in operators:
         made = [streams[output.stream] for output in operator.outputs if output.stream in streams]
         report[operator.name] = {
-            "in": streams[operator.input].tuples.num_rows if operator.input in streams else 0,
+            "in": sum(streams[name].tuples.num_rows for name in operator.inputs if name in streams),
             "out": sum(items.tuples.num_rows for items in made),
             "windows": max((_fired(items) for items in made), default=0),
         }
-        if operator.name in held:
-            partitions, tuples = held[operator.name]
+        if operator.name in sizes:
+            partitions, tuples = sizes[operator.name]
             report[operator.name] |= {"partitions": partitions, "tuples": tuples}
     return report
 

@@ -57,7 +57,7 @@ class Stage(StatefulProcessor):
         for holds, packed in outgoing(self._plan, made, batch.places, bucket):
             yield Row(holds=holds, packed=packed)
         bytes_ = {"read": read, "written": written, "held": written}
-        operators = report_of(self._plan.pipeline.operators, batch.inputs | made, self._graph.held(state))
+        operators = report_of(self._plan.pipeline.operators, batch.inputs | made, self._graph.sizes(state))
         yield Row(holds=COUNTS, packed=Report(operators=operators, state=bytes_, clock=batch.clock.end).to_json())
 
     def close(self) -> None:
