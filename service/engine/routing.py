@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from service.pipeline.expressions import AggregateCall, Attribute, Expression
-from service.pipeline.spec import Aggregate, Count, Join, Map, Operator, Output, Pipeline, Punct, Side, Sort, Time
+from service.pipeline.expressions import AggregateCall, Attribute, Expression, walk
+from service.pipeline.spec import Aggregate, Count, Join, Map, Operator, Output, Pipeline, Punct, Side, Sort, Time, Tumbling
 
 Keys = tuple[Expression, ...]
 
@@ -68,8 +68,18 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
         case Map():
             own = set()
         case Aggregate() | Sort():
-            own = {() if made and _tumbles_by_marks(operator) else operator.partition_by}
+            alone = not sees_all(operator) and not (made and _tumbles_by_marks(operator))
+            own = {operator.partition_by if alone else ()}
     return own | {_through(operator, output, key) for output, key in behind}
+
+
+def sees_all(operator: Aggregate | Sort) -> bool:
+    """Whether an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
+    if isinstance(operator.window, Tumbling):
+        return False
+    parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
+    called = {part.function for part in parts if isinstance(part, AggregateCall)}
+    return "CountAll" in called or ("CountByGroup" in called and isinstance(operator, Aggregate) and not operator.group_by)
 
 
 def _tumbles_by_marks(operator: Aggregate | Sort) -> bool:
