@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine.kernel import inlined, kernel
+from service.engine.prefetch import AHEAD, prefetch
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, NOBODY
@@ -77,6 +78,7 @@ class Contents(NamedTuple):
 def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
     """Handles the window events from number `start` on; gives the number before which the room for results ran out."""
     for k in range(start, len(events)):
+        _look_ahead(c, events, k + AHEAD)
         code, p = events[k].code, events[k].partition
         if code == INSERT:
             _insert(c, p, events[k].slot)
@@ -90,6 +92,22 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
                 return k
             _fire(c, p, events[k].slot, results)
     return len(events)
+
+
+@inlined
+def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
+    """Without `group_by` a partition is its own cell."""
+    if k < len(events):
+        code, p = events[k].code, events[k].partition
+        if code == EVICT:
+            prefetch(c.links, events[k].slot)
+            prefetch(c.stack, events[k].slot)
+        elif code == INSERT:
+            prefetch(c.links, events[k].slot)
+            prefetch(c.rows, events[k].slot)
+            prefetch(c.cells, p)
+            prefetch(c.back, p)
+            prefetch(c.ends, p)
 
 
 @inlined

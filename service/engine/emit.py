@@ -69,8 +69,17 @@ def named(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.B
     if keys is None or not len(partition):
         return key, pa.array([], pa.binary())
     some = partition != NOBODY
-    used, key[some] = np.unique(partition[some], return_inverse=True)
+    used, key[some] = _numbered(partition[some], keys.count)
     return key, keys.take(used)
+
+
+def _numbered(ids: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ids that occur, in order, and the place of each among them; there are `count` in all."""
+    if count > 4 * len(ids):
+        return np.unique(ids, return_inverse=True)
+    occurs = np.zeros(count, np.bool_)
+    occurs[ids] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[ids]
 
 
 def _order(group: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from service.pipeline.expressions import AggregateCall, Attribute, Expression, walk
-from service.pipeline.spec import Aggregate, Count, Join, Map, Operator, Output, Pipeline, Punct, Side, Sort, Time, Tumbling
+from service.pipeline.spec import (
+    Aggregate,
+    Count,
+    Join,
+    Map,
+    Operator,
+    Output,
+    Pipeline,
+    Punct,
+    Side,
+    Sort,
+    Time,
+    Tumbling,
+)
 
 Keys = tuple[Expression, ...]
 
@@ -79,7 +92,8 @@ def sees_all(operator: Aggregate | Sort) -> bool:
         return False
     parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
     called = {part.function for part in parts if isinstance(part, AggregateCall)}
-    return "CountAll" in called or ("CountByGroup" in called and isinstance(operator, Aggregate) and not operator.group_by)
+    by_group = isinstance(operator, Aggregate) and bool(operator.group_by)
+    return "CountAll" in called or ("CountByGroup" in called and not by_group)
 
 
 def _tumbles_by_marks(operator: Aggregate | Sort) -> bool:

@@ -117,8 +117,14 @@ def combine(
             into[d, o + 1] = np.int64(low)
         elif code == MOMENTS:
             _combine_moments(o, older, left, younger, right, into, d)
-        else:
+        elif of[a].arrival != NONE or of[a].companion != NONE:
             _combine_picks(of, a, text, older, left, younger, right, into, d)
+        elif code == OLDEST:
+            into[d, o] = older[left, o]
+        elif code == YOUNGEST or _beats(code, text, younger[right, o], older[left, o]):
+            into[d, o] = younger[right, o]
+        else:
+            into[d, o] = older[left, o]
 
 
 @inlined
@@ -199,13 +205,9 @@ def _combine_picks(
 
 @inlined
 def _beats(code: int, text: Text, new: int, old: int) -> bool:
-    if code == LEAST:
-        return new < old
-    if code == GREATEST:
-        return new > old
-    if code == LEAST_TEXT:
-        return less(text, new, old)
-    if code == GREATEST_TEXT:
-        return less(text, old, new)
-    x, y = as_real(new), as_real(old)
-    return (x < y if code == LEAST_REAL else x > y) or (x == x and y != y)  # noqa: PLR0124 - a number beats NaN
+    if code <= GREATEST:
+        return new < old if code == LEAST else new > old
+    if code <= GREATEST_REAL:
+        x, y = as_real(new), as_real(old)
+        return (x < y if code == LEAST_REAL else x > y) or (x == x and y != y)  # noqa: PLR0124 - a number beats NaN
+    return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)

@@ -10,14 +10,18 @@ from service.engine.graph import Graph
 from service.engine.items import TUPLE, Items
 from service.pipeline.expressions import AggregateCall, Attribute
 from service.pipeline.spec import Aggregate, Count, Output, Pipeline, Properties, Settings, Sliding, Stream
-from service.pipeline.types import INT64, STRING
+from service.pipeline.types import INT64, STRING, list_of
 
 
 def main() -> None:
     """Feeds one tuple to a window that needs them all, and saves and loads its state."""
-    key, value = Attribute("key", STRING), Attribute("value", INT64)
-    outputs = (("text", AggregateCall("Max", (key,), STRING)), ("mean", AggregateCall("Average", (value,), INT64)))
-    schema = (("key", STRING), ("value", INT64))
+    numbers = list_of(INT64)
+    key, value, values = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", numbers)
+    outputs = (
+        ("text", AggregateCall("Max", (key,), STRING)), ("mean", AggregateCall("Average", (value,), INT64)),
+        ("texts", AggregateCall("CountDistinct", (key,), INT64)), ("sums", AggregateCall("Sum", (values,), numbers)),
+    )  # fmt: skip
+    schema = (("key", STRING), ("value", INT64), ("values", numbers))
     pipeline = Pipeline(
         "warm",
         {"in": Stream("in", schema), "out": Stream("out", tuple((name, e.type) for name, e in outputs))},
@@ -26,7 +30,7 @@ def main() -> None:
     )
     graph = Graph(pipeline, {"in": 1})
     one, number = np.zeros(1, np.int64), np.zeros(1, np.int32)
-    tuples = pa.record_batch({"key": ["a"], "value": [1]})
+    tuples = pa.record_batch({"key": ["a"], "value": [1], "values": [[1]]})
     kind = np.full(1, TUPLE, np.int8)
     items = Items(one, one, kind, number, number - 1, pa.array([], pa.binary()), tuples)
     state = graph.initial()

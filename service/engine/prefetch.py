@@ -1,0 +1,43 @@
+"""Asks for memory ahead of its use: with many keys nothing else of what a window event needs is near."""
+
+# numba hands its own objects to these functions, for which it has no types.
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+#: events ahead: about as many as memory answers at once
+AHEAD = 12
+
+if TYPE_CHECKING:
+
+    def prefetch(array: np.ndarray, row: int) -> None:
+        """Starts to load a row of an array. The row must exist; nothing else happens."""
+
+else:
+
+    @intrinsic
+    def prefetch(typing: Any, array: Any, row: Any) -> Any:  # noqa: ARG001
+        return types.void(array, row), _generate
+
+
+def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Callable[..., Any]:
+    kind, index = signature.args
+    columns = [context.get_constant(types.intp, 0)] * (kind.ndim - 1)
+    places = [context.cast(builder, arguments[1], index, types.intp), *columns]
+    array = make_array(kind)(context, builder, arguments[0])  # type: ignore[no-untyped-call]
+    place = cgutils.get_item_pointer(context, builder, kind, array, places)  # type: ignore[no-untyped-call]
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    shape = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    load = builder.module.declare_intrinsic("llvm.prefetch", (byte,), shape)
+    builder.call(load, [builder.bitcast(place, byte), number(0), number(3), number(1)])  # to read, near, data
+    return context.get_dummy_value()  # type: ignore[no-any-return]
