@@ -6,7 +6,9 @@ our own clients are librdkafka, Spark reads with Kafka's Java client.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +76,8 @@ FORMS = ("location", "pem")
 LABELS = {AUTHORITY: ("CERTIFICATE",), CERTIFICATE: ("CERTIFICATE",), KEY: ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")}
 #: what OpenSSL writes by itself, and Java does not read
 OLD_KEYS = ("RSA PRIVATE KEY", "EC PRIVATE KEY", "DSA PRIVATE KEY")
+#: of an encrypted key: the name of the way, 1.2.840.113549.1.5.13, in DER
+PBES2 = bytes.fromhex("06092a864886f70d01050d")
 
 
 class Fault(NamedTuple):
@@ -173,5 +177,17 @@ def _pem_faults(given: Mapping[str, str], kind: str) -> Iterator[Fault]:
         )
     elif not any(f"-----BEGIN {label}-----" in text for label in LABELS[kind]):
         yield Fault(name, f"PEM text (-----BEGIN {LABELS[kind][0]}-----)", shown)
-    elif "-----BEGIN ENCRYPTED PRIVATE KEY-----" in text and not given.get("ssl.key.password"):
-        yield Fault("ssl.key.password", "the password of the key, which is encrypted")
+    elif "-----BEGIN ENCRYPTED PRIVATE KEY-----" in text:
+        if _encrypted_anew(text):
+            expected = "a key without a password, or as `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` makes it, for Java"
+            yield Fault(name, expected, shown)
+        if not given.get("ssl.key.password"):
+            yield Fault("ssl.key.password", "the password of the key, which is encrypted")
+
+
+def _encrypted_anew(text: str) -> bool:
+    """Whether by PBES2, as OpenSSL does by default, which Kafka's Java client cannot undo."""
+    body = text.partition("-----BEGIN ENCRYPTED PRIVATE KEY-----")[2].partition("-----END")[0]
+    with suppress(ValueError):
+        return PBES2 in b64decode(body)[:64]
+    return False

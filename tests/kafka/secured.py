@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,6 @@ from pathlib import Path
 
 import trustme
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from service.kafka.broker import EmbeddedBroker
 
@@ -109,9 +108,9 @@ def _kinds(
 
 def pkcs8(key: bytes, password: str = "") -> str:
     """The key as Java reads it, encrypted if there is a password."""
-    how = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
-    made = load_pem_private_key(key, None)
-    return made.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how).decode()
+    how = ["-v1", "PBE-SHA1-3DES", "-passout", f"pass:{password}"] if password else ["-nocrypt"]
+    command = ["openssl", "pkcs8", "-topk8", *how]
+    return subprocess.run(command, input=key, capture_output=True, check=True).stdout.decode()
 
 
 def _escaped(text: str) -> str:

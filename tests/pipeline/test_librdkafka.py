@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 
 from service.pipeline.errors import PipelineError
-from service.pipeline.librdkafka import KNOWN, NUMBERS, OURS, TEXTS, UNTRANSLATED
+from service.pipeline.librdkafka import KNOWN, NUMBERS, OURS, PBES2, TEXTS, UNTRANSLATED
 from tests.pipeline.files import aggregate, loaded
 
 CERTIFICATE, KEY = "-----BEGIN CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----"
@@ -96,6 +98,14 @@ def test_what_the_java_client_lacks_is_named(name):
 def test_a_secret_that_is_missing_is_the_only_problem():
     found = problems(LOGIN | {"sasl.password": "${NOT_THERE}"})
     assert found == ['kafka["sasl.password"]: expected the environment variable NOT_THERE, got ${NOT_THERE}']
+
+
+def test_a_key_encrypted_as_openssl_does_it_today_is_refused_since_java_cannot_read_it():
+    """The beginning of one: a sequence with the name of PBES2 in it."""
+    body = b64encode(bytes.fromhex("308205") + PBES2).decode()
+    key = f"-----BEGIN ENCRYPTED PRIVATE KEY-----{body}-----END ENCRYPTED PRIVATE KEY-----"
+    (problem,) = problems(MUTUAL | {"ssl.key.pem": key, "ssl.key.password": "geheim"})
+    assert "as `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` makes it" in problem
 
 
 def test_no_property_is_in_two_tables():
