@@ -10,7 +10,7 @@ TESTS ?= tests
 MINUTES ?= 5
 
 .PHONY: help setup demo test lint format test-recovery test-monitoring test-image test-security test-registry fuzz \
-	fuzz-formats bench bench-engine lock clean
+	fuzz-formats bench bench-engine bench-formats lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench: setup ## measure throughput and latency on this machine; ARGS hands optio
 
 bench-engine: setup ## measure the engine alone, without Spark and Kafka; ARGS hands options on
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
+
+bench-formats: setup ## measure how fast records of each format are read and written
+	@$(BIN)/python -m benchmarks.formats
 
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

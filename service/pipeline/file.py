@@ -101,7 +101,7 @@ class StreamShape(Shape):
     key: KeyShape | None = Field(
         None,
         description="Attributes that are in the key of a record. Without it the key is bytes that nobody reads, and is "
-        "written as docs/operations.md says.",
+        "written as docs/formats.md says.",
         examples=[{"attributes": ["symbol"]}],
     )
     headers: dict[str, str] = Field(

@@ -24,11 +24,14 @@ from service.spark.session import session
 from service.spark.sink import sink
 from service.spark.source import read
 from service.spark.stage import Stage
+from service.wire.formats import Records
 
 
 def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     """Checks that topics, checkpoint and ledger are there and belong together, and makes what is missing."""
     settings = pipeline.settings
+    for stream in pipeline.outputs:
+        Records.of(stream, settings.registry).check()
     found = topics.check(pipeline)
     folder = Path(settings.checkpoint or Path("checkpoints", pipeline.name)).absolute()
     buckets = 1 if spread_by(pipeline) is None else settings.buckets

@@ -109,6 +109,8 @@ class Small:
             if not 1 <= number <= len(self.schemas):
                 return 404, {"error_code": 40403, "message": "Schema not found"}
             return 200, {"schema": self.schemas[number - 1]}
+        if "schema" not in body:
+            return 404, {"error_code": 404, "message": "no such thing"}
         if body["schema"] not in self.schemas:
             if not path.split("?", maxsplit=1)[0].endswith("/versions"):
                 return 404, {"error_code": 40403, "message": "Schema not found"}

@@ -7,6 +7,13 @@ import json
 
 import fastavro
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from service.spark.query import prepare
+from service.wire.registry import RegistryError
+from tests.registry.servers import apicurio, small
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -124,3 +131,48 @@ def test_csv_and_text(service):
     assert [message.value() for message in service.read("symbols")] == [b"a", b"b", b'c;d,"', b"f"]
     assert [message.key() for message in service.read("symbols")] == [b"k0", b"k1", b"k2", b"k4"]
     assert [message.value() for message in service.read("dead")] == [b"e;x;1"]
+
+
+CONFLUENT = """
+streams:
+  in:
+    schema: {symbol: string, price: float64}
+    format: avro-confluent
+    key: {format: avro-confluent, attributes: [symbol]}
+  out: {format: avro-confluent, marks: none}
+  dead: {}
+operators:
+  - {name: dear, map: in, where: price > 1.0, output: [out]}
+dead_letters: dead
+clock: records
+"""
+
+
+@pytest.fixture(params=["small", pytest.param("real", marks=pytest.mark.registry)])
+def registry(request):
+    with apicurio() if request.param == "real" else small() as one:
+        yield one if isinstance(one, str) else one.url
+
+
+def test_avro_with_a_schema_registry(service, registry):
+    service.create("in")
+    with SchemaRegistryClient({"url": registry}) as client:
+        schema = {"type": "record", "name": "Quote", "fields": [{"name": "price", "type": "float"}]}
+        value, key = AvroSerializer(client, json.dumps(schema)), AvroSerializer(client, '"string"')
+        context = SerializationContext(service.topic("in"), MessageField.VALUE)
+        keyed = SerializationContext(service.topic("in"), MessageField.KEY)
+        sent = [{"key": key(f"s{n}", keyed), "value": value({"price": n / 2}, context)} for n in range(6)]
+        service.send("in", [*sent, {"key": sent[0]["key"], "value": b"\0\0\0\xff\xff\2"}])
+        service.run(service.pipeline(f"{CONFLUENT}registry: {{url: '{registry}'}}"))
+        outs = [AvroDeserializer(client)(message.value(), context) for message in service.read("out")]
+        assert outs == [{"symbol": f"s{n}", "price": n / 2} for n in range(3, 6)]
+        (dead,) = service.read("dead")
+        assert dict(dead.headers())["sluice-reason"] == b"unknown schema: the registry has no schema 65535"
+
+
+def test_a_registry_that_does_not_answer_stops_the_start(service):
+    with small() as gone:
+        url = gone.url
+    service.create("in")
+    with pytest.raises(RegistryError, match="does not answer"):
+        prepare(service.pipeline(f"{CONFLUENT}registry: {{url: '{url}', max.retries: 0}}"))

@@ -1,0 +1,92 @@
+"""`make bench-formats`: how fast one core reads and writes records of each format, the same trades in all."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+
+from service.engine.arrow import arrow_schema
+from service.pipeline.avro import parse, schema_of
+from service.pipeline.spec import Coding
+from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema
+from service.wire.confluent import Confluent
+from service.wire.formats import FORMATS, Format, Part
+
+COUNT, TIMES = 200_000, 5
+TRADES: Schema = (("symbol", STRING), ("price", FLOAT64), ("size", INT64), ("time", TIMESTAMP))
+AVRO = schema_of("Trade", TRADES)
+HEAD = "| format | bytes | read, us | write, us |\n| --- | --- | --- | --- |"
+
+
+class OneSchema:
+    """A registry that has one schema at hand."""
+
+    def schema(self, _: int) -> object:
+        return parse(AVRO)
+
+    def id_of(self, *_: str) -> int:
+        return 1
+
+
+def trades() -> pa.RecordBatch:
+    random = np.random.default_rng(1)
+    columns = [
+        pa.array([f"S{number}" for number in random.integers(0, 1000, COUNT)]),
+        pa.array(np.round(random.uniform(1, 500, COUNT), 2)),
+        pa.array(random.integers(1, 10_000, COUNT)),
+        pa.array(1_357_041_600_000_000_000 + np.arange(COUNT) * 1_000_000).view(pa.timestamp("ns", "UTC")),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(TRADES))
+
+
+def forms() -> dict[str, tuple[Format, Schema]]:
+    one = TRADES[:1]
+    confluent = Confluent(TRADES, OneSchema(), "trades", AVRO, None, {})  # type: ignore[arg-type]
+    return {
+        "json": (FORMATS["json"](Part(Coding("json"), TRADES)), TRADES),
+        "avro": (FORMATS["avro"](Part(Coding("avro", AVRO), TRADES)), TRADES),
+        "avro-confluent": (Format(confluent.decode, confluent.encode), TRADES),
+        "csv": (FORMATS["csv"](Part(Coding("csv"), TRADES)), TRADES),
+        "text": (FORMATS["text"](Part(Coding("text"), one)), one),
+    }
+
+
+def fastest(work: Callable[[], object]) -> float:
+    """Microseconds of one core per record, whatever else the machine does: of the best of some times."""
+    best = float("inf")
+    for _ in range(TIMES):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best / COUNT * 1e6
+
+
+def by_fastavro(values: pa.BinaryArray) -> float:
+    """For comparison: record by record into Python's objects, which are then to become columns."""
+    schema, records = fastavro.parse_schema(json.loads(AVRO)), values.to_pylist()
+    return fastest(lambda: [fastavro.schemaless_reader(io.BytesIO(record), schema, None) for record in records])
+
+
+def main() -> None:
+    pa.set_cpu_count(1)
+    batch = trades()
+    print(HEAD)
+    for word, (form, schema) in forms().items():
+        tuples = batch.select([name for name, _ in schema])
+        values = form.encode(tuples)
+        decoded = form.decode(values)
+        assert not decoded.bad  # noqa: S101 - it would be no measure
+        read, write = fastest(lambda f=form, v=values: f.decode(v)), fastest(lambda f=form, t=tuples: f.encode(t))
+        print(f"| `{word}` | {values.nbytes / COUNT - 4:.0f} | {read:.2f} | {write:.2f} |", flush=True)
+        if word == "avro":
+            print(f"| (fastavro, into Python objects) | | {by_fastavro(values):.2f} | |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
