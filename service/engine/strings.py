@@ -141,6 +141,7 @@ class Strings:
 
     def take(self, codes: np.ndarray) -> pa.BinaryArray:
         """The byte strings of `codes`."""
+        codes = np.ascontiguousarray(codes, np.int64)  # else the kernel is compiled for every kind of slice
         offsets = self._offsets
         starts = np.zeros(len(codes) + 1, np.int64)
         np.cumsum(offsets[codes + 1] - offsets[codes], out=starts[1:])
