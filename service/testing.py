@@ -27,7 +27,7 @@ Record = dict[str, Any]
 
 #: parameters of a case's operator that the pipeline file has under the same name
 PARAMETERS = {
-    "aggregate": ("window", "partition_by", "group_by", "aggregate_incomplete_windows"),
+    "aggregate": ("window", "partition_by", "group_by", "aggregate_incomplete_windows", "emit", "window_set"),
     "sort": ("window", "partition_by"),
     "join": (
         "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
@@ -61,6 +61,7 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
         state = player.graph.initial() if saved is None else player.graph.load(saved)
         records += player.feed(state, batch)
         saved = player.graph.save(state)
+    records = [record for record in records if "dead_letter" not in record]
     return [{key: value for key, value in r.items() if (key, value) != ("stream", "output")} for r in records]
 
 
@@ -76,7 +77,10 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
     written = ["output", *(name for name in UNMATCHED if operator.get(name))]
     file = {
         "pipeline": "case",
-        "streams": {name: {"topic": name, "schema": schema_of(operator, case["input"], name)} for name in inputs}
+        "streams": {
+            name: {"topic": name, "schema": schema_of(operator, case["input"], name)} | event_time_of(operator)
+            for name in inputs
+        }
         | {name: {"topic": name} for name in written},
         "operators": [{"name": "case"} | operator_of(operator)],
     }
@@ -98,12 +102,23 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
             return given | {kind: "input", "output": {"output": operator["output"]}}
 
 
+def event_time_of(operator: dict[str, Any]) -> dict[str, Any]:
+    """The input's event time. The resolution is that of an int64; seconds are a float64."""
+    if "event_time" not in operator:
+        return {}
+    resolution = operator.get("event_time_resolution")
+    given = {"attribute": operator["event_time"]} | ({"resolution": resolution.lower()} if resolution else {})
+    return {"event_time": given}
+
+
 def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) -> dict[str, str]:
     """The type of each attribute of an input: as given, as its values are, or else int64."""
     join = stream != "input"
     end = f"_{stream}" if join else ""
     window = operator[stream] if join else operator["window"]
     schema = dict.fromkeys(_named(operator, stream), "int64") | _deltas(window)
+    if "event_time" in operator:
+        schema[operator["event_time"]] = "int64" if "event_time_resolution" in operator else "float64"
     tuples = [e["tuple"] for e in events if "tuple" in e and e.get("port", "input") == stream]
     for values in [operator.get(f"default{end}") or {}, *tuples]:
         for name, value in values.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import pyarrow as pa
 
@@ -46,12 +48,10 @@ class AggregateOperator:
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
         program = self._program
-        items, last, end = _until_final(state, items, clock)
+        items, last, end = until_final(state, items, clock)
         if program.clause.period and state.scalars[windows.TICK] == NEVER:
             state.scalars[windows.TICK] = clock.start + program.clause.period
-        items, read, unread = without_nulls(
-            items, _computed(program.reads, items.tuples), self.spec.name, program.parts
-        )
+        items, read, unread = without_nulls(items, computed(program.reads, items.tuples), self.spec.name, program.parts)
         outputs, unmade = self._outputs(state, *self._run(state, self._arrive(state, items, read), end))
         clean(state, program)
         if last is not None:
@@ -76,6 +76,7 @@ class AggregateOperator:
             state.words[slot, column] = to_words(read.column(column), type_, state.strings)
         arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE
         arrivals["kind"] = np.where(items.kind == LONE, WINDOW, items.kind)
+        arrivals["watermark"] = items.watermark
         arrivals["at"], arrivals["event"], arrivals["source"] = items.at, items.event, np.maximum(items.source, 0)
         arrivals["partition"][is_tuple], arrivals["slot"][is_tuple] = partition, slot
         return arrivals
@@ -156,19 +157,30 @@ class AggregateOperator:
     ) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the tuples that lack a value."""
         plan = emit.plan(firings, found.firing, state.keys if self._program.partition_by else None)
-        results = _named(
-            [function.finish(found, argument) for function, argument in self._program.functions], len(found.size)
-        )
-        outputs, rejected = {}, []
-        for stream, schema, expressions in self._program.outputs:
-            made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
-            names = [f"{stream}.{name}" for name in schema.names]
-            outputs[stream], _, bad = without_nulls(made, made.tuples, self.spec.name, names)
-            rejected.append(bad)
-        return outputs, rejected
+        return results_of(self._program, found, plan, self.spec.name)
 
 
-def _until_final(state: AggregateState, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
+class Finishing(Protocol):
+    """A state that knows whether the final mark came."""
+
+    finished: bool
+
+
+def results_of(
+    program: Program, found: Found, plan: emit.Plan, operator: str
+) -> tuple[dict[str, Items], list[Items | None]]:
+    """The items of each output stream, and the tuples that lack a value."""
+    results = named([function.finish(found, argument) for function, argument in program.functions], len(found.size))
+    outputs, rejected = {}, []
+    for stream, schema, expressions in program.outputs:
+        made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
+        names = [f"{stream}.{name}" for name in schema.names]
+        outputs[stream], _, bad = without_nulls(made, made.tuples, operator, names)
+        rejected.append(bad)
+    return outputs, rejected
+
+
+def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
     """The items before the final mark, its event and time where it is among them, and until when timers fire."""
     if state.finished:
         return items.first(0), None, NEVER
@@ -179,11 +191,11 @@ def _until_final(state: AggregateState, items: Items, clock: Clock) -> tuple[Ite
     return items.first(int(ends[0])), last, last[1]
 
 
-def _computed(expressions: tuple[Expression, ...], tuples: pa.RecordBatch) -> pa.RecordBatch:
-    return _named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
+def computed(expressions: tuple[Expression, ...], tuples: pa.RecordBatch) -> pa.RecordBatch:
+    return named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
 
 
-def _named(columns: list[pa.Array], count: int) -> pa.RecordBatch:
+def named(columns: list[pa.Array], count: int) -> pa.RecordBatch:
     """Columns #0, #1 ...; one that nobody reads where there is none, for the number of rows."""
     columns = columns or [pa.array(np.zeros(count, np.int8))]
     return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import custom, listed, summaries
-from service.engine.found import Found
+from service.engine.found import Found, Told
 from service.engine.kernel import kernel
-from service.engine.words import from_words
+from service.engine.words import from_units, from_words
 from service.pipeline.custom import load
 from service.pipeline.expressions import AggregateCall, Attribute, Expression, Literal
 from service.pipeline.types import FLOAT64, INT64, STRING, Kind, Type
@@ -315,6 +315,23 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
     return make
 
 
+#: of the first firing of a pane, and of each later one
+TIMINGS = np.array(["paneOnComplete", "paneLate"], object)
+
+
+def _telling(of: Callable[[Told, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
+    """What can be told of the window that fires (E29)."""
+
+    def make(call: AggregateCall) -> Function:
+        def finish(found: Found, _: Sequence[int]) -> pa.Array:
+            assert found.told is not None  # noqa: S101 - checked with the file (E32)
+            return of(found.told, call.type)
+
+        return Function(finish)
+
+    return make
+
+
 FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "Count": _counting(lambda found: pa.array(found.size.astype(np.int64))),
     "CountAll": _counting(lambda found: pa.array(found.everything)),
@@ -342,4 +359,8 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "Percentile": _percentile,
     "Median": _percentile,
     "Custom": _custom,
+    "intervalStart": _telling(lambda told, type_: from_units(told.start, type_)),
+    "intervalEnd": _telling(lambda told, type_: from_units(told.end, type_)),
+    "paneIndex": _telling(lambda told, _: pa.array(told.index)),
+    "paneTiming": _telling(lambda told, _: pa.array(TIMINGS.take(np.minimum(told.index, 1)))),
 }

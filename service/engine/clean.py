@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from service.engine.program import Program
 from service.engine.state import AggregateState
+from service.engine.strings import Strings
 from service.engine.windows import FIRST, LAST, NOBODY
 
 #: tables with fewer entries are left alone
@@ -45,7 +48,7 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
     kept, renamed = np.flatnonzero(partitions != NOBODY), partitions
     if state.pairs.count:
         kept = np.flatnonzero(state.cells["size"][: state.pairs.count] > 0)
-        renamed = _rename_pairs(state, kept, partitions)
+        renamed = rename_pairs(state, kept, partitions)
     for table in (state.cells, state.back):
         move(table, kept, len(renamed))
     for table, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
@@ -55,7 +58,14 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
     state.kept_keys = max(state.keys.count, state.pairs.count)
 
 
-def _rename_pairs(state: AggregateState, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+class Paired(Protocol):
+    """A state whose cells are pairs of partition and group."""
+
+    groups: Strings
+    pairs: Strings
+
+
+def rename_pairs(state: Paired, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
     """Interns the kept pairs anew, with the new numbers of partitions and groups."""
     pairs = np.frombuffer(state.pairs.take(kept).buffers()[2] or b"", np.int64).reshape(-1, 2)
     groups = state.groups.keep(pairs[:, 1])

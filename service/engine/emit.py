@@ -23,17 +23,21 @@ class Plan:
     kind: np.ndarray
     key: np.ndarray
     keys: pa.BinaryArray
+    watermark: np.ndarray
 
     def items(self, tuples: pa.RecordBatch) -> Items:
         """The items with these tuples, given in the order of the results."""
         if not np.array_equal(self.rows, np.arange(len(self.rows))):
             tuples = tuples.take(pa.array(self.rows))
         source = np.full(len(self.event), MADE, np.int32)
-        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples)
+        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
 
 
 def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> Plan:
-    """`row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions."""
+    """`row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions.
+
+    A watermark that is handed on is a firing without rows.
+    """
     count = len(firings)
     rows = np.bincount(row_firing, minlength=count).astype(np.int64)
     key, names = named(firings["partition"], keys)
@@ -50,6 +54,7 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
         kind=kind,
         key=key[each],
         keys=names,
+        watermark=firings["watermark"][each],
     )
 
 
@@ -60,7 +65,7 @@ def final(items: Items, event: int, at: int) -> Items:
     event_, at_, kind, source, key = (
         np.append(column, np.array([end], column.dtype)) for column, end in zip(columns, ends, strict=True)
     )
-    return Items(event_, at_, kind, source, key, items.keys, items.tuples)
+    return Items(event_, at_, kind, source, key, items.keys, items.tuples, np.append(items.watermark, 0))
 
 
 def named(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.BinaryArray]:

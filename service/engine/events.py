@@ -16,10 +16,10 @@ import orjson
 import pyarrow as pa
 
 from service.engine.arrow import arrow_schema
-from service.engine.items import FINAL, TUPLE, WINDOW, Items
+from service.engine.items import FINAL, MAXIMUM, TUPLE, WATERMARK, WINDOW, Items
 from service.engine.values import column, fits, nanoseconds
 from service.pipeline.errors import SluiceError
-from service.pipeline.types import Schema, Type
+from service.pipeline.types import TIMESTAMP, Schema, Type
 
 Event = Mapping[str, Any]
 #: an event and where it stands, for people
@@ -30,6 +30,8 @@ CONTENTS = ("tuple", "punct", "watermark")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this many seconds a float64 tells nanoseconds apart
 EXACT_BELOW = 4_000_000
+#: the year 2262, beyond which watermarks are all one
+LAST_SECOND = MAXIMUM // 10**9
 
 
 class EventError(SluiceError):
@@ -164,7 +166,7 @@ class _Stretch:
         self._clear()
 
     def _clear(self) -> None:
-        self._items: list[tuple[int, int, int, int]] = []
+        self._items: list[tuple[int, int, int, int, int]] = []
         self._tuples: list[Mapping[str, Any]] = []
         self._places: list[str] = []
 
@@ -176,14 +178,16 @@ class _Stretch:
         if type(source) is not int or source < 0:
             raise EventError(place, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
         if "tuple" in event:
-            self._items.append((number, at, TUPLE, source))
+            self._items.append((number, at, TUPLE, source, 0))
             self._tuples.append(_tuple(place, event["tuple"]))
             self._places.append(place)
         elif "punct" in event:
-            self._items.append((number, at, _mark(place, event["punct"]), source))
+            self._items.append((number, at, _mark(place, event["punct"]), source, 0))
+        else:
+            self._items.append((number, at, WATERMARK, source, _watermark(place, event["watermark"])))
 
     def items(self) -> Items:
-        events, at, kind, source = np.array(self._items, np.int64).reshape(-1, 4).T
+        events, at, kind, source, watermark = np.array(self._items, np.int64).reshape(-1, 5).T
         columns = [self._column(name, type_) for name, type_ in self._schema]
         tuples = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
         no_keys = pa.array([], pa.binary())
@@ -191,6 +195,7 @@ class _Stretch:
             event=np.ascontiguousarray(events), at=np.ascontiguousarray(at),
             kind=kind.astype(np.int8), source=source.astype(np.int32),
             key=np.full(len(events), -1, np.int32), keys=no_keys, tuples=tuples,
+            watermark=np.ascontiguousarray(watermark),
         )  # fmt: skip
         self._clear()
         return items
@@ -220,6 +225,18 @@ def _mark(place: str, word: object) -> int:
     if not isinstance(word, str) or word not in MARKS:
         raise EventError(place, f"`punct` must be window or final, got {_quoted(word)}")
     return MARKS[word]
+
+
+def _watermark(place: str, value: object) -> int:
+    """Nanoseconds; one beyond what int64 holds is the maximum (E9)."""
+    try:
+        found = column([value], TIMESTAMP)[0].value
+    except (ValueError, ArithmeticError):
+        if not isinstance(value, int | float) or not abs(value) >= LAST_SECOND:
+            problem = f"`watermark` must be seconds since 1970 or an ISO 8601 time, got {_quoted(value)}"
+            raise EventError(place, problem) from None
+        return MAXIMUM if value > 0 else -MAXIMUM
+    return int(found)
 
 
 # ---- words for people ------------------------------------------------------------------------------------------------

@@ -10,6 +10,15 @@ from service.engine.strings import Strings
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Of each row its window: start and end in units of the event time, and how often the pane fired before (E29)."""
+
+    start: np.ndarray
+    end: np.ndarray
+    index: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """One row per tuple to emit, which is one cell of one firing.
 
@@ -20,6 +29,7 @@ class Found:
     summary     the words of the summaries
     listed      the words of the tuples of every cell, cell after cell, in order of arrival; empty where no function
                 lists them
+    told        of a window over event time, what can be told of it
     """
 
     size: np.ndarray
@@ -29,6 +39,7 @@ class Found:
     summary: np.ndarray
     listed: np.ndarray
     strings: Strings
+    told: Told | None = None
 
     def real(self, word: int) -> np.ndarray:
         """A word of the summaries that holds a float64."""

@@ -16,6 +16,9 @@ import pyarrow as pa
 from service.engine.aggregate import AggregateOperator
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
+from service.engine.eventtime.operator import EventAggregateOperator
+from service.engine.eventtime.state import EventState
+from service.engine.eventtime.watermarks import SOURCE, Progress, Watermarks
 from service.engine.items import FINAL, Items
 from service.engine.join import JoinOperator
 from service.engine.join_state import JoinState
@@ -25,7 +28,7 @@ from service.engine.rejects import REJECTS, joined
 from service.engine.sort import SortOperator
 from service.engine.state import AggregateState
 from service.engine.store import StateError, column, load, save
-from service.pipeline.spec import Aggregate, Join, Map, Operator, Pipeline, Sliding, Sort
+from service.pipeline.spec import Aggregate, Join, Map, Operator, Pipeline, Sliding, SlidingTime, Sort, TimeInterval
 from service.pipeline.types import Schema
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
@@ -34,7 +37,7 @@ __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 UNSET = -(2**63)
 
 
-State = AggregateState | JoinState | SortState
+State = AggregateState | EventState | JoinState | SortState
 
 
 @dataclass(slots=True)
@@ -44,6 +47,10 @@ class GraphState:
     operators: list[State | None]
     finals: dict[str, set[int]] = field(default_factory=dict)
     origin: int = UNSET
+    #: where the clock stood last
+    now: int = UNSET
+    #: of each stream with an event time
+    progress: dict[str, Progress] = field(default_factory=dict)
 
 
 class Graph:
@@ -54,7 +61,14 @@ class Graph:
         self._origin = pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
         self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
+        self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
+        self._inputs = [stream.name for stream in pipeline.inputs]
         self._operators = [self._operator(spec) for spec in pipeline.operators]
+        written = {output.stream for spec in pipeline.operators for output in spec.outputs}
+        self._watermarks = {
+            name: Watermarks(stream, self._partitions.get(name, 1), made=name in written)
+            for name, stream in pipeline.streams.items()
+        }
 
     def initial(self) -> GraphState:
         return GraphState([operator.initial() for operator in self._operators])
@@ -66,15 +80,18 @@ class Graph:
         """
         if state.origin == UNSET:
             state.origin = clock.start if self._origin is None else self._origin
+            state.now = clock.start
         clock = Clock(state.origin, clock.end)
-        streams = {name: self._until_final(state, name, items) for name, items in inputs.items()}
         made: dict[str, Items] = {}
+        streams = {name: self._with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
         for operator, remembered in zip(self._operators, state.operators, strict=True):
             items = (
                 made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
             )
             found = operator.feed(remembered, *items, clock=clock)  # type: ignore[arg-type,misc]
-            made |= found | joined([made.get(REJECTS), found.get(REJECTS)])
+            made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
+            made |= {stream: self._with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
+        state.now = max(state.now, clock.end)
         return made
 
     def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
@@ -82,11 +99,27 @@ class Graph:
         pairs = zip(self._operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
 
+    def _with_watermarks(
+        self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
+    ) -> Items:
+        """The items of a stream with its watermarks, until its final mark; rejected tuples go to `made`."""
+        if items is None:
+            items = nothing(self._schemas[name])
+        elif name in self._partitions:
+            items = self._until_final(state, name, items)
+        progress = state.progress.setdefault(name, self._watermarks[name].initial())
+        items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
+        made |= joined([made.get(REJECTS), rejected])
+        return items
+
     def save(self, state: GraphState) -> bytes:
         """The state as bytes; `load` reads them back."""
         final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]
+        places, progress = list(self._watermarks), state.progress
         head = save({
-            "origin": np.array([state.origin], np.int64),
+            "origin": np.array([state.origin, state.now], np.int64),
+            "progress": np.array([(places.index(n), p.watermark, len(p.sources)) for n, p in progress.items()], int),
+            "sources": np.concatenate([np.zeros(0, SOURCE), *(p.sources for p in progress.values())]),
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
             "source": np.array([source for _, source in final], np.int64),
         })  # fmt: skip
@@ -107,17 +140,28 @@ class Graph:
             raise StateError(msg)
         head, *parts = (data[start:end] for start, end in pairwise(ends))
         saved, names = load(head), list(self._partitions)
+        sources = column(saved.pop("sources"), SOURCE)
         columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
+        origin, now = columns["origin"]
         state = GraphState(
-            [operator.load(part) for operator, part in zip(self._operators, parts, strict=True)],
-            origin=columns["origin"][0],
+            [operator.load(part) for operator, part in zip(self._operators, parts, strict=True)], origin=origin, now=now
         )
+        streams = list(self._watermarks)
+        for stream, watermark, known in np.reshape(columns["progress"], (-1, 3)).tolist():
+            state.progress[streams[stream]] = Progress(watermark, sources[:known])
+            sources = sources[known:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)
         return state
 
-    def _operator(self, spec: Operator) -> AggregateOperator | MapOperator | JoinOperator | ProgressiveOperator:
+    def _operator(
+        self, spec: Operator
+    ) -> AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator:
         match spec:
+            case Aggregate(window=TimeInterval() | SlidingTime()):
+                return EventAggregateOperator(
+                    spec, self._schemas[spec.input], self._event_times[spec.input], self._partitions.get(spec.input, 1)
+                )
             case Aggregate():
                 return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
             case Join():

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 #: kinds of an item
-TUPLE, WINDOW, FINAL, LONE = 0, 1, 2, 3
+TUPLE, WINDOW, FINAL, LONE, WATERMARK = range(5)
+#: the watermark behind everything (E36)
+MAXIMUM = 2**63 - 1
 #: `event` of an item that a timer made
 TIMER = -1
 #: `source` of an item that a windowed operator made
@@ -22,12 +24,14 @@ class Items:
 
     event   number of the event that caused the item, TIMER for a timer; never decreases but for TIMER
     at      the operator clock when it came into being, nanoseconds; never decreases
-    kind    TUPLE, WINDOW (window mark), FINAL (final mark), or LONE: the window mark of a firing that found nothing
-            stored. Where an operator is spread over buckets a LONE stands only if all buckets have it.
+    kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or LONE: the window mark of a firing that found
+            nothing stored. Where an operator is spread over buckets a LONE stands only if all buckets have it.
     source  topic partition that it came from, MADE where a windowed operator made it
     key     index into `keys`, -1 where there is none
     keys    key bytes: of the Kafka record, or of the window partition (`keys.py`); not null
     tuples  the attributes of the TUPLE items
+    watermark   event time of the WATERMARK items, nanoseconds since 1970; of others it means nothing. May be left out
+                where there are none
     """
 
     event: np.ndarray
@@ -37,6 +41,11 @@ class Items:
     key: np.ndarray
     keys: pa.BinaryArray
     tuples: pa.RecordBatch
+    watermark: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.watermark is None:
+            object.__setattr__(self, "watermark", np.zeros(len(self.event), np.int64))
 
     def __len__(self) -> int:
         return len(self.event)
@@ -55,4 +64,13 @@ class Items:
         return self._each(lambda column: column, tuples)
 
     def _each(self, of: Callable[[np.ndarray], np.ndarray], tuples: pa.RecordBatch) -> Items:
-        return Items(of(self.event), of(self.at), of(self.kind), of(self.source), of(self.key), self.keys, tuples)
+        return Items(
+            of(self.event),
+            of(self.at),
+            of(self.kind),
+            of(self.source),
+            of(self.key),
+            self.keys,
+            tuples,
+            of(self.watermark),
+        )

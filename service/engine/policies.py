@@ -8,7 +8,7 @@ import numpy as np
 
 from service.engine.bits import as_real
 from service.engine.kernel import inlined
-from service.pipeline.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
+from service.pipeline.spec import Count, Delta, EventWindow, Punct, Sliding, Time, Tumbling, Window, policies
 
 COUNT, TIME, DELTA, PUNCT, NONE = range(5)
 
@@ -40,7 +40,12 @@ class Clause(NamedTuple):
 
 
 def clause(window: Window, columns: dict[str, int], *, incomplete: bool) -> Clause:
-    """The clause of a window; `columns` says in which column of the rows an attribute of a delta is."""
+    """The clause of a window; `columns` says in which column of the rows an attribute of a delta is.
+
+    A window over event time has no policies; what it is stands elsewhere (eventtime/).
+    """
+    if isinstance(window, EventWindow):
+        return Clause(False, False, Policy(NONE, 0), Policy(NONE, 0), incomplete, 0)  # noqa: FBT003
     if isinstance(window, Tumbling):
         eviction, trigger = policy(window.eviction, columns), Policy(NONE, 0)
         ticking = window.eviction
@@ -67,8 +72,7 @@ def policy(of: Count | Time | Delta | Punct, columns: dict[str, int]) -> Policy:
 
 def deltas(window: Window) -> list[str]:
     """The attributes that the window's delta policies read."""
-    parts = (window.eviction,) if isinstance(window, Tumbling) else (window.eviction, window.trigger)
-    return [part.attribute for part in parts if isinstance(part, Delta)]
+    return [part.attribute for part in policies(window) if isinstance(part, Delta)]
 
 
 @inlined

@@ -11,7 +11,8 @@ from service.engine import policies, summaries
 from service.engine.aggregates import Function, Kept, function
 from service.engine.arrow import arrow_schema
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, walk
-from service.pipeline.spec import Aggregate, Count
+from service.pipeline.spec import Aggregate, Count, EventWindow
+from service.pipeline.spec import policies as policies_of
 from service.pipeline.types import Kind, Schema, Type
 
 
@@ -21,7 +22,8 @@ class Program:
 
     reads         the distinct expressions over the input, those that are kept as words first
     parts         what each of them is, for a message
-    columns       the types of those that are kept as words: arguments of functions, attributes of deltas
+    columns       the types of those that are kept as words: arguments of functions, attributes of deltas; over event
+                  time the tuple's number in the order of arrival follows
     partition_by, group_by   places among `reads`
     clause        the window clause
     layout        the summaries of a cell, `summary` words in all
@@ -58,7 +60,8 @@ class Program:
         deltas = {e.name: where[e] for e in columns if isinstance(e, Attribute)}
         clause = policies.clause(spec.window, deltas, incomplete=spec.aggregate_incomplete_windows)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
-        layout, width = summaries.layout([_summary(k, where) for k in kept])
+        arrival = len(columns) if isinstance(spec.window, EventWindow) else summaries.NONE
+        layout, width = summaries.layout([_summary(k, where) for k in kept], arrival)
         words = dict(zip(kept, layout["word"].tolist(), strict=True))
         listing = any(f.lists for f in functions)
         return cls(
@@ -124,7 +127,8 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:
-    return isinstance(spec.window.eviction, Count) and spec.window.eviction.size <= 0
+    first = policies_of(spec.window)[:1]
+    return bool(first) and isinstance(first[0], Count) and first[0].size <= 0
 
 
 def _is_text(expression: Expression) -> bool:

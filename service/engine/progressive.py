@@ -22,6 +22,7 @@ from service.engine.windows import LIVE, STORED
 from service.engine.words import from_words, to_words
 from service.pipeline.expressions import Attribute
 from service.pipeline.spec import Count, Sort
+from service.pipeline.spec import policies as policies_of
 from service.pipeline.types import INT64, STRING, Schema, Type
 
 
@@ -79,7 +80,8 @@ class ProgressiveOperator:
         self._keys = [(self._reads.index(e), e.type) for e in keys]
         self._partition_by = [self._reads.index(e) for e in spec.partition_by]
         self._schema = arrow_schema(schema)
-        self._size = spec.window.eviction.size if isinstance(spec.window.eviction, Count) else 0
+        eviction = policies_of(spec.window)[0]
+        self._size = eviction.size if isinstance(eviction, Count) else 0
         clause = policies.clause(spec.window, {}, incomplete=False)
         none = policies.Policy(policies.NONE, 0)
         self._clause = clause._replace(eviction=none, trigger=none, period=0)

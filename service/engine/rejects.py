@@ -32,7 +32,7 @@ def without_nulls(
     kept = items.kind != TUPLE
     kept[~kept] = ~bad
     reasons = [f"{names[column]} has no value" for column in null[:, bad].argmax(axis=0).tolist()]
-    return items.only(kept), columns.filter(pa.array(~bad)), _rejects(items.only(~kept), operator, reasons)
+    return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
 
 
 def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
@@ -48,7 +48,8 @@ def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
     return {REJECTS: Items(event, at, kind, source, key, pa.array([], pa.binary()), tuples)}
 
 
-def _rejects(items: Items, operator: str, reasons: list[str]) -> Items:
+def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
+    """These tuples as rejected ones, each with its reason."""
     texts = [orjson.dumps(row, default=str).decode() for row in items.tuples.to_pylist()]
     tuples = pa.record_batch([[operator] * len(texts), reasons, texts], schema=SCHEMA)
     return items.with_tuples(tuples)

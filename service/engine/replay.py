@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from service.engine.events import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 from service.engine.graph import Clock, Graph, GraphState
-from service.engine.items import FINAL, LONE, TIMER, TUPLE, WINDOW, Items
+from service.engine.items import FINAL, LONE, TIMER, TUPLE, WATERMARK, WINDOW, Items
 from service.engine.rejects import REJECTS
 from service.engine.values import json_values, nanoseconds
 from service.pipeline.errors import SluiceError
-from service.pipeline.spec import Aggregate, Operator, Pipeline, Sliding, Time
+from service.pipeline.spec import Aggregate, Operator, Pipeline, Time, policies
 from service.pipeline.types import Schema, Type
 
 Record = dict[str, Any]
@@ -83,7 +83,8 @@ class Player:
         by_event = np.concatenate([items.event != TIMER for _, items in stretches])
         order = np.lexsort((by_event, at, after))  # stable: then by operator, then as it came
         rows = list(chain.from_iterable(self._records(stream, items) for stream, items in stretches))
-        return ({"after": n} | rows[place] for place, n in zip(order.tolist(), after[order].tolist(), strict=True))
+        ordered = zip(order.tolist(), after[order].tolist(), strict=True)
+        return ({"after": n} | rows[place] for place, n in ordered if rows[place])  # watermarks are no output
 
     def _records(self, stream: str, items: Items) -> Iterator[Record]:
         if stream == REJECTS:
@@ -95,7 +96,9 @@ class Player:
         names = [name for name, _ in schema]
         tuples = iter(zip(*columns, strict=True)) if columns else repeat(())
         for kind in items.kind.tolist():
-            if kind == TUPLE:
+            if kind == WATERMARK:
+                yield {}
+            elif kind == TUPLE:
                 yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
             else:
                 yield {"stream": stream, "punct": PUNCT[kind]}
@@ -164,6 +167,5 @@ def period(operator: Operator) -> int | None:
     """Nanoseconds from tick to tick of an operator with a periodic timer."""
     if not isinstance(operator, Aggregate):
         return None
-    window = operator.window
-    policy = window.trigger if isinstance(window, Sliding) else window.eviction
-    return policy.nanoseconds if isinstance(policy, Time) else None
+    last = policies(operator.window)[-1:]
+    return last[0].nanoseconds if last and isinstance(last[0], Time) else None

@@ -15,9 +15,12 @@ from service.pipeline.spec import (
     Pipeline,
     Punct,
     Side,
+    SlidingTime,
     Sort,
     Time,
+    TimeInterval,
     Tumbling,
+    Window,
 )
 
 Keys = tuple[Expression, ...]
@@ -33,6 +36,8 @@ def spread_by(pipeline: Pipeline) -> dict[str, Keys] | None:
     keys: dict[str, Keys] = {}
     for stream in pipeline.inputs:
         needed = _needed(pipeline, stream.name)
+        if needed and stream.event_time is not None and stream.event_time.lag is not None:
+            return None  # the tuples of all keys make the watermarks (E3)
         if len(needed) > 1 or () in needed:
             return None
         keys[stream.name] = needed.pop() if needed else ()
@@ -81,7 +86,7 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
         case Map():
             own = set()
         case Aggregate() | Sort():
-            alone = not sees_all(operator) and not (made and _tumbles_by_marks(operator))
+            alone = not sees_all(operator) and not _together(operator.window, made=made)
             own = {operator.partition_by if alone else ()}
     return own | {_through(operator, output, key) for output, key in behind}
 
@@ -96,8 +101,17 @@ def sees_all(operator: Aggregate | Sort) -> bool:
     return "CountAll" in called or ("CountByGroup" in called and not by_group)
 
 
-def _tumbles_by_marks(operator: Aggregate | Sort) -> bool:
-    return isinstance(operator.window.eviction, Punct)
+def _together(window: Window, *, made: bool) -> bool:
+    """Whether one bucket must see all tuples, whatever their keys.
+
+    A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
+    a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (T1).
+    """
+    if isinstance(window, SlidingTime):
+        return True
+    if isinstance(window, TimeInterval):
+        return window.discard_age > 0
+    return made and isinstance(window.eviction, Punct)
 
 
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine.bits import as_real
-from service.engine.items import LONE, TIMER, TUPLE, WINDOW
+from service.engine.items import LONE, TIMER, TUPLE, WATERMARK, WINDOW
 from service.engine.kernel import inlined, kernel
 from service.engine.policies import COUNT, DELTA, PUNCT, TIME, Clause, exceeds
 
@@ -51,7 +51,7 @@ ROW = np.dtype([("at", np.int64), ("younger", np.int32), ("older", np.int32)])
 #: the items of a batch; `slot` and `partition` count for tuples only
 ARRIVAL = np.dtype([
     ("at", np.int64), ("event", np.int64), ("slot", np.int32), ("partition", np.int32),
-    ("source", np.int32), ("kind", np.int8),
+    ("source", np.int32), ("kind", np.int8), ("watermark", np.int64),
 ])  # fmt: skip
 
 #: the window events of a batch, in order; the `slot` of a FIRE is the number of the firing
@@ -60,7 +60,7 @@ EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32
 #: when and for whom a window fired; those of one tick or one mark share a `group`. `stored`: what CountAll sees, the
 #: tuples of its own partition where it tumbles, else of all (A18)
 FIRING = np.dtype([
-    ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64),
+    ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64), ("watermark", np.int64),
     ("partition", np.int32), ("kind", np.int8),
 ])  # fmt: skip
 
@@ -107,6 +107,12 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
             if not _room(w, 0, w.scalars[STORED]):
                 return i
             _mark(w, arrivals, i)
+        elif arrivals[i].kind == WATERMARK:
+            if not _room(w, 0, 0):
+                return i
+            w.scalars[GROUP] += 1
+            _fire(w, NOBODY, arrivals[i].at, arrivals[i].event, WATERMARK)  # it goes on behind all before it (E6)
+            w.firings[w.used[1] - 1].watermark = arrivals[i].watermark
     return count + 1
 
 

@@ -13,6 +13,8 @@ from service.engine.arrow import arrow_type
 from service.engine.strings import Strings
 from service.pipeline.types import Kind, Type
 
+NANOSECONDS = 10**9
+
 
 def to_words(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
     """The words of an array without nulls."""
@@ -40,6 +42,13 @@ def from_words(words: np.ndarray, type_: Type, strings: Strings) -> pa.Array:
             return pa.array(words.astype(np.bool_))
         case _:
             return pa.array(np.ascontiguousarray(words)).view(arrow_type(type_))
+
+
+def from_units(units: np.ndarray, type_: Type) -> pa.Array:
+    """Event times as values of their attribute: nanoseconds become float64 seconds, else they are the words."""
+    if type_.kind is Kind.FLOAT64:
+        return pa.array(units // NANOSECONDS + (units % NANOSECONDS) / NANOSECONDS)
+    return pa.array(np.ascontiguousarray(units)).view(arrow_type(type_))
 
 
 def _list_codes(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from service.pipeline.clause import Clause
 from service.pipeline.codings import Codings
+from service.pipeline.event_time import event_window, pane_functions
 from service.pipeline.file import AggregateShape, JoinShape, MapShape, SortShape
-from service.pipeline.grammar import over_group
+from service.pipeline.grammar import Scope, over_group
 from service.pipeline.joins import join
 from service.pipeline.report import Report
 from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
 from service.pipeline.sorts import sort
-from service.pipeline.spec import Aggregate, Map, Operator, Pipeline
+from service.pipeline.spec import Aggregate, Map, Operator, Pipeline, Window
 from service.pipeline.streams import Streams
 from service.pipeline.typed import Typed
-from service.pipeline.windows import window
+from service.pipeline.windows import UNKNOWN, window
 
 
 def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
@@ -30,6 +32,7 @@ def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report)
         name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
         for name, shape in file.streams.items()
     }
+    declared = {name: replace(of, event_time=streams.event_times.get(name)) for name, of in declared.items()}
     return Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
 
 
@@ -48,6 +51,8 @@ class Operators(Typed):
     def aggregate(self, index: int, shape: AggregateShape) -> Aggregate:
         scope = self.scope(shape.aggregate)
         clause, found = window(shape.window, self.path(index, "window"), scope, self.report)
+        if clause.sizes is not None:
+            scope, found = self.over_event_time(index, shape, clause, scope)
         partition_by, group_by = (
             self.keys(self.path(index, key), getattr(shape, key), self.scope(shape.aggregate, f"in {key}"))
             for key in ("partition_by", "group_by")
@@ -63,12 +68,46 @@ class Operators(Typed):
     def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
         if clause.faults or self.shaped.partly(self.path(index)):
             return
-        self.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
+        self.check_sliding_time(index, shape, clause)
+        if not is_sliding_time(clause):
+            self.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
         if shape.aggregate_incomplete_windows and clause.tumbling:
             path = self.path(index, "aggregate_incomplete_windows")
             self.report.problem(path, "false, as the window is tumbling (rule W20)")
+        if shape.aggregate_incomplete_windows and clause.sizes is not None:
+            path = self.path(index, "aggregate_incomplete_windows")
+            self.report.problem(path, f"false, as the window is a {clause.sizes.kind} (rule E35)")
+
+    def check_sliding_time(self, index: int, shape: AggregateShape, clause: Clause) -> None:
+        for key in ("emit", "window_set"):
+            if key in shape.model_fields_set and not is_sliding_time(clause):
+                self.report.problem(self.path(index, key), f"{key} only with a slidingTime window", key)
+
+    def over_event_time(
+        self, index: int, shape: AggregateShape, clause: Clause, scope: Scope | None
+    ) -> tuple[Scope | None, Window]:
+        """The scope of the outputs and the window of a clause over event time (W16)."""
+        assert clause.sizes is not None  # noqa: S101 - who calls has looked
+        of = self.streams.event_times.get(shape.aggregate)
+        if of is not None and scope is not None:
+            scope = replace(scope, panes=pane_functions(clause, of, scope.attributes))
+            found = UNKNOWN if clause.faults else event_window(clause, shape, of, self.path(index), self.report)
+            return scope, found
+        if scope is not None and not self.wrong(shape.aggregate):
+            what = f"an input with event_time, as the window is a {clause.sizes.kind} (rule W16)"
+            self.report.problem(self.path(index, "aggregate"), what)
+        return None, UNKNOWN
+
+    def wrong(self, stream: str) -> bool:
+        """Whether the stream's event time is stated and wrong, which was told there."""
+        stated = stream in self.shaped.file.streams and self.shaped.file.streams[stream].event_time is not None
+        return stated or self.shaped.partly(("streams", stream))
 
     def map(self, index: int, shape: MapShape) -> Map:
         where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))
         outputs = self.outputs(index, shape, self.scope(shape.map, "in a map"), self.unchanged(shape.map))
         return Map(shape.name, shape.map, outputs, where)
+
+
+def is_sliding_time(clause: Clause) -> bool:
+    return clause.sizes is not None and clause.sizes.kind == "slidingTime"

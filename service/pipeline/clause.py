@@ -1,47 +1,28 @@
 """The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
 
 clause   kind, policy [, policy] [, partitioned]      the parts may stand in any order (W13)
+         or one over event time (event_clause.py)
 kind     tumbling | sliding                           without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from service.pipeline.errors import Fault, nearest
+from service.pipeline.event_clause import KINDS as EVENT_KINDS
+from service.pipeline.event_clause import PARTS as EVENT_PARTS
+from service.pipeline.event_clause import Sizes, read_sizes
+from service.pipeline.parts import INTEGER, MOST_SECONDS, NANOSECONDS, NUMBER, Part, read_parts
 from service.pipeline.spec import Count, Punct, Time
 
 KINDS = ("tumbling", "sliding")
 POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attribute, size)", "punct": "punct()"}
-#: known to SPL or KIP-450, not to this version
-LATER = (
-    "timeInterval", "intervalDuration", "creationPeriod", "discardAge", "intervalOffset",
-    "slidingTime", "timeDifference", "grace", "partitionAge", "partitionCount", "tupleCount",
-)  # fmt: skip
+#: known to SPL, not to this version
+LATER = ("partitionAge", "partitionCount", "tupleCount")
 MOST_TUPLES = 2**32 - 1
-NANOSECONDS = 10**9
-MOST_SECONDS = Decimal(2**63 - 1) / NANOSECONDS
-
-PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>[^()]*)\))?)\s*")
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")
-INTEGER = re.compile(r"[-+]?\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A word of the clause, with its arguments if it is written as a call."""
-
-    word: str
-    arguments: tuple[str, ...] | None
-    text: str
-    column: int
-
-    def fault(self, expected: str, hint: str | None = None) -> Fault:
-        return Fault(expected, self.text, hint, self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +44,8 @@ class Clause:
     tumbling: bool = False
     partitioned: bool = False
     policies: list[tuple[Policy, Part]] = field(default_factory=list)
+    #: of a window over event time, which has no policies
+    sizes: Sizes | None = None
     faults: list[Fault] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
 
@@ -71,6 +54,10 @@ def parse_clause(text: str, *, storing: bool = True) -> Clause:
     """`storing`: whether a window that keeps nothing is worth a word."""
     clause = Clause()
     parts = list(read_parts(text, clause.faults))
+    if any(part.word in EVENT_KINDS for part in parts):
+        clause.partitioned = any(part.word == "partitioned" for part in parts)
+        clause.sizes = read_sizes(parts, clause.faults)
+        return clause
     for part in parts:
         take(part, clause)
     if not clause.faults:
@@ -86,30 +73,6 @@ def parse_clause(text: str, *, storing: bool = True) -> Clause:
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
-def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
-    for start, piece in split(text):
-        column = start + len(piece) - len(piece.lstrip()) + 1
-        if found := PART.fullmatch(piece):
-            arguments = found["arguments"]
-            inside = tuple(a.strip() for a in arguments.split(",") if arguments.strip()) if found["call"] else None
-            yield Part(found["word"], inside, found["text"], column)
-        else:
-            faults.append(
-                Fault("a word such as sliding, or a call such as count(5)", piece.strip() or None, None, column)
-            )
-
-
-def split(text: str) -> Iterator[tuple[int, str]]:
-    """The pieces between the commas that stand outside of parentheses, each with its start."""
-    depth = start = 0
-    for position, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth == 0:
-            yield start, text[start:position]
-            start = position + 1
-    yield start, text[start:]
-
-
 def take(part: Part, clause: Clause) -> None:
     if part.word in (*KINDS, "partitioned"):
         if part.arguments is not None:
@@ -117,10 +80,12 @@ def take(part: Part, clause: Clause) -> None:
         clause.partitioned |= part.word == "partitioned"
     elif part.word in POLICIES:
         take_policy(part, clause)
+    elif part.word in EVENT_PARTS:
+        clause.faults.append(part.fault(f"{part.word} only in a {EVENT_PARTS[part.word].kind} window (rule W12)"))
     elif part.word in LATER:
         clause.faults.append(part.fault(f"a window that this version has: {part.word} is not available yet"))
     else:
-        known = (*KINDS, "partitioned", *POLICIES)
+        known = (*KINDS, *EVENT_KINDS, "partitioned", *POLICIES, *EVENT_PARTS)
         clause.faults.append(
             part.fault("tumbling, sliding, count, time, delta, punct or partitioned", near(part, known))
         )

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = r"^\s*(list<\s*)*(boolean|bool|int64|long|float64|double|string|rstring|ustring|timestamp)\s*(>\s*)*$"
-WINDOW = r"\b(count|time|delta|punct)\s*\("
+WINDOW = r"\b(count|time|delta|punct|intervalDuration|timeDifference)\s*\("
 
 
 def written(value: object) -> object:
@@ -37,6 +37,7 @@ Attributes = dict[str, ExpressionText]
 
 # A union tells which of its members is meant by a tag, which pydantic puts into the place of an error.
 MAPPING, LIST, AGGREGATE, MAP, JOIN, SORT = "<mapping>", "<list>", "<aggregate>", "<map>", "<join>", "<sort>"
+NAMED = "<named>"
 Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
@@ -69,6 +70,36 @@ class KeyShape(Shape):
     )
     avro_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
     avro_writer_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
+
+
+Seconds = Annotated[float, Field(ge=0, le=2**33, allow_inf_nan=False)]
+
+
+class EventTimeShape(Shape):
+    """When the things happened that the tuples tell of, and how watermarks follow (SPL's @eventTime)."""
+
+    attribute: str = Field(description="The attribute: a timestamp, an int64, or a float64 with seconds since 1970.")
+    resolution: Literal["milliseconds", "microseconds", "nanoseconds"] | None = Field(
+        None,
+        description="What an int64 counts since 1970; milliseconds unless it is given.",
+    )
+    lag: Seconds | None = Field(
+        None,
+        description="Watermarks are made from the tuples: so many seconds behind the newest. Without it they come as "
+        "marks, or from the operator that writes the stream.",
+    )
+    minimum_gap: Seconds = Field(
+        0.1,
+        description="Seconds of event time from one watermark that is made to the next.",
+    )
+    idle_after: Seconds | None = Field(
+        None,
+        description="A topic partition that sends nothing for so many seconds holds no watermark back.",
+    )
+    max_future: Seconds | None = Field(
+        None,
+        description="A tuple whose event time is so many seconds ahead of the clock is a dead letter.",
+    )
 
 
 class StreamShape(Shape):
@@ -114,6 +145,18 @@ class StreamShape(Shape):
         description="Values that attributes have where a record has none or null, as JSON has them.",
         examples=[{"size": 0}],
     )
+    event_time: (
+        Annotated[
+            Annotated[str, Tag(NAMED)] | Annotated[EventTimeShape, Tag(MAPPING)],
+            Discriminator(lambda value: NAMED if isinstance(value, str) else MAPPING),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The attribute with the event time, or a mapping with more about it. Streams behind inherit it "
+        "where they have the attribute.",
+        examples=["time", {"attribute": "time", "lag": 5.0}],
+    )
     marks: Literal["record", "header", "none"] = Field(
         "record",
         description="How window marks are written: as a record of their own, as a header of the last tuple before "
@@ -133,8 +176,15 @@ class AggregateShape(Shape):
     aggregate: str = Field(description="The input stream.")
     window: str = Field(
         description="The window clause, in SPL's words: tumbling or sliding, an eviction policy, for sliding a trigger "
-        "policy, and partitioned. Policies: count(n), time(seconds), delta(attribute, size), punct().",
-        examples=["sliding, time(300.0), count(1), partitioned", "tumbling, punct()", "tumbling, delta(time, 60.0)"],
+        "policy, and partitioned. Policies: count(n), time(seconds), delta(attribute, size), punct(). Over event time: "
+        "timeInterval or slidingTime with their sizes.",
+        examples=[
+            "sliding, time(300.0), count(1), partitioned",
+            "tumbling, punct()",
+            "tumbling, delta(time, 60.0)",
+            "timeInterval, intervalDuration(60.0), discardAge(300.0), partitioned",
+            "slidingTime, timeDifference(10.0), grace(2.0)",
+        ],
         json_schema_extra={"pattern": WINDOW},
     )
     partition_by: list[ExpressionText] = Field(
@@ -148,6 +198,15 @@ class AggregateShape(Shape):
     aggregate_incomplete_windows: bool = Field(
         default=False,
         description="Whether a sliding window gives results before it was full for the first time.",
+    )
+    emit: Literal["final", "updates"] = Field(
+        "final",
+        description="When a slidingTime window comes out: once, as it closes, or whenever it changes.",
+    )
+    window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
+        "distinct",
+        description="Which windows slidingTime has: one for each distinct set of tuples, or one for each event time, "
+        "starting or ending there.",
     )
     output: Outputs
 

@@ -18,6 +18,8 @@ from service.pipeline.functions import (
     CONSTANTS,
     FUNCTIONS,
     OPERATORS,
+    PANE_WINDOWS,
+    PANES,
     VARIABLES,
     Function,
     Signature,
@@ -78,6 +80,8 @@ class Scope:
     no_aggregates: str | None = None
     #: in a join instead of `attributes`: those of each side
     sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    #: the functions that tell of the window that fires, and their types
+    panes: Mapping[str, Type] = field(default_factory=dict)
 
 
 class ExpressionError(ValueError):
@@ -266,6 +270,8 @@ class Typing:
         given = [argument for argument in arguments if argument is not None]
         if function := FUNCTIONS.get(name):
             return self.apply(tree, function, [self.of(argument) for argument in given], Call)
+        if function := PANES.get(name):
+            return self.pane(tree, function, given)
         if function := AGGREGATES.get(name):
             return self.aggregate(tree, function, given)
         if name == "Custom":
@@ -296,6 +302,17 @@ class Typing:
             return self.fault(given[0], error.expected, error.hint)
         call = self.aggregate(tree, function, given[1:])
         return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None
+
+    def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        """What is told of the window that fires: outside of such a window nothing is (E32)."""
+        kind = self.scope.panes.get(function.name)
+        if kind is None:
+            return self.fault(
+                tree, f"no {function.name}() outside of a {one_of(PANE_WINDOWS[function.name])} window (rule E32)"
+            )
+        if given:
+            return self.fault(tree, f"{function.name}() without arguments")
+        return AggregateCall(function.name, (), kind)
 
     def apply(
         self,

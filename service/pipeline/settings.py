@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from service.pipeline import librdkafka, registry
-from service.pipeline.clause import NANOSECONDS
 from service.pipeline.file import FileShape
+from service.pipeline.parts import NANOSECONDS
 from service.pipeline.report import Report
 from service.pipeline.secrets import MissingSecretError, substitute
 from service.pipeline.spec import Properties, Settings

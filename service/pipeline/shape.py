@@ -16,6 +16,7 @@ from service.pipeline.file import (
     SHAPES,
     UNMATCHED,
     AggregateShape,
+    EventTimeShape,
     FileShape,
     KeyShape,
     PortsShape,
@@ -109,7 +110,8 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
 def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     model: type[Shape] = FileShape
     if path[:1] == ("streams",):
-        model = KeyShape if path[2:3] == ("key",) else StreamShape
+        inner: dict[str, type[Shape]] = {"key": KeyShape, "event_time": EventTimeShape}
+        model = inner.get(str(path[2:3] and path[2]), StreamShape)
     elif path[:1] == ("operators",):
         model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
         model = PortsShape if path[2:] == ("join",) else model

@@ -28,6 +28,10 @@ def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
 def check_window(typed: Typed, index: int, clause: Clause) -> None:
     if clause.tumbling:
         return
+    if clause.sizes is not None:
+        what = f"a tumbling or sliding window: {clause.sizes.kind} is not available yet in a sort"
+        typed.report.problem(typed.path(index, "window"), what)
+        return
     (eviction, part), *triggers = clause.policies
     path = typed.path(index, "window")
     if not isinstance(eviction, Count):

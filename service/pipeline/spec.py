@@ -56,7 +56,45 @@ class Sliding:
     partitioned: bool = False
 
 
-Window = Tumbling | Sliding
+@dataclass(frozen=True, slots=True)
+class TimeInterval:
+    """`timeInterval`: panes [offset + k * period, offset + k * period + duration) of event time (E11).
+
+    All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10).
+    """
+
+    duration: int
+    period: int
+    discard_age: int = 0
+    offset: int = 0
+    partitioned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingTime:
+    """`slidingTime`: KIP-450's windows [start, start + difference] of event time, both ends inside (W1).
+
+    Nanoseconds, whole milliseconds. It is partitioned by `partition_by` alone.
+    """
+
+    difference: int
+    grace: int = 0
+    #: which windows there are: "distinct" (W3), "perTimestampForward" or "perTimestampBackward" (section 6)
+    window_set: str = "distinct"
+    #: "final": a window comes out when it closes; "updates": whenever it changes
+    emit: str = "final"
+
+
+EventWindow = TimeInterval | SlidingTime
+Window = Tumbling | Sliding | EventWindow
+
+
+def policies(window: Window) -> tuple[Count | Time | Delta | Punct, ...]:
+    """Eviction, and trigger where it slides; a window over event time has none."""
+    if isinstance(window, EventWindow):
+        return ()
+    return (window.eviction,) if isinstance(window, Tumbling) else (window.eviction, window.trigger)
+
 
 #: of an attribute; a list's are a tuple
 Value = bool | int | float | str | tuple["Value", ...]
@@ -167,6 +205,26 @@ class Order:
 
 Operator = Aggregate | Map | Join | Sort
 
+# ---- event time ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """Which attribute of a stream is its event time, and how watermarks come about (E1 to E7). Times: nanoseconds."""
+
+    attribute: str
+    #: nanoseconds of one unit of the attribute as the engine counts it; 1 for timestamp and float64
+    tick: int = 1
+    #: how far watermarks stay behind the newest tuple (E3); None: they come as marks, or from the operator upstream
+    lag: int | None = None
+    #: a watermark is this much above the one before (E3)
+    minimum_gap: int = 100_000_000
+    #: a topic partition that sends nothing for so long holds no watermark back; None: it does
+    idle_after: int | None = None
+    #: a tuple further ahead of the clock is a dead letter; None: none is
+    max_future: int | None = None
+
+
 # ---- streams and the service ----------------------------------------------------------------------------------------
 
 
@@ -208,6 +266,7 @@ class Stream:
     marks: str = "record"
     #: topic partitions to create an output topic with, when it is missing; None: it must exist
     partitions: int | None = 1
+    event_time: EventTime | None = None
 
     @property
     def key_schema(self) -> Schema:

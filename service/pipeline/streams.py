@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from service.pipeline.codings import Codings
 from service.pipeline.errors import Path, nearest, spell
+from service.pipeline.event_time import event_time, inherited
 from service.pipeline.file import NAME, UNMATCHED, FileShape, JoinShape, OperatorShape, inputs_of
 from service.pipeline.grammar import RESERVED
 from service.pipeline.report import Report
 from service.pipeline.shape import Shaped
+from service.pipeline.spec import EventTime
 from service.pipeline.topology import cycle, upstream_first
 from service.pipeline.types import SCALARS, Schema, parse_type
 
@@ -26,6 +28,8 @@ class Streams:
     codings: Codings
     #: of the streams whose attributes are known: those that are stated, and those that operators were found to write
     schemas: dict[str, Schema] = field(default_factory=dict)
+    #: the event time of streams that have one
+    event_times: dict[str, EventTime] = field(default_factory=dict)
     #: stream -> index in `operators` of who writes it
     writers: dict[str, int] = field(default_factory=dict)
 
@@ -46,6 +50,7 @@ class Streams:
         self.find_writers()
         self.derive_from_avro()
         self.check_inputs()
+        self.find_event_times()
         self.check_dead_letters()
         self.check_use()
 
@@ -201,14 +206,39 @@ class Streams:
             self.report.problem(path, f"no cycle of operators ({names})")
         return order + stuck
 
+    # ---- event time ----
+
+    def find_event_times(self) -> None:
+        for name in self.file.streams:
+            if name not in self.writers and name in self.schemas:
+                self.state_event_time(name)
+
+    def state_event_time(self, stream: str) -> bool:
+        """Whether the file says which attribute of the stream is its event time."""
+        shape = self.file.streams.get(stream)
+        if shape is None or shape.event_time is None:
+            return False
+        path = ("streams", stream, "event_time")
+        found = event_time(shape.event_time, self.schemas[stream], stream, path, self.report)
+        if found is not None:
+            self.event_times[stream] = found
+        return True
+
     # ---- what operators write ----
 
-    def derive(self, stream: str, writer: str, derived: Schema) -> None:
-        """The stream's attributes are what is written to it; a schema that is stated must say the same."""
+    def derive(self, stream: str, writer: str, source: str | None, derived: Schema) -> None:
+        """The stream's attributes are what is written to it; a schema that is stated must say the same.
+
+        `source` is what the writer reads if watermarks pass it: event time goes on from there.
+        """
         stated = self.file.streams[stream].attributes if stream in self.file.streams else None
         if stated is not None and stream in self.schemas:
             self.compare(("streams", stream, "schema"), writer, dict(self.schemas[stream]), dict(derived))
         self.schemas[stream] = derived
+        if not self.state_event_time(stream) and source is not None:
+            found = inherited(self.event_times.get(source), self.schemas[source], derived)
+            if found is not None:
+                self.event_times[stream] = found
 
     def compare(self, path: Path, writer: str, stated: Mapping[str, object], derived: Mapping[str, object]) -> None:
         for name, kind in derived.items():

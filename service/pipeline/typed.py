@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.pipeline.errors import Path
 from service.pipeline.expressions import Attribute, Expression
-from service.pipeline.file import OperatorShape, inputs_of
+from service.pipeline.file import AggregateShape, MapShape, OperatorShape, inputs_of
 from service.pipeline.grammar import ExpressionError, Scope, check_syntax, parse
 from service.pipeline.report import Report
 from service.pipeline.shape import Shaped
@@ -99,7 +99,14 @@ class Typed:
         known = all(name in self.streams.schemas for _, name in inputs_of(shape))
         clear = known and stream not in self.shaped.unclear
         if clear and sound and self.streams.writers.get(stream) == index:
-            self.streams.derive(stream, shape.name, tuple((name, e.type) for name, e in given.items()))
+            source = (
+                shape.aggregate
+                if isinstance(shape, AggregateShape)
+                else shape.map
+                if isinstance(shape, MapShape)
+                else None
+            )
+            self.streams.derive(stream, shape.name, source, tuple((name, e.type) for name, e in given.items()))
         return Output(stream, tuple(given.items()))
 
     def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:

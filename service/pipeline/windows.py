@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from service.pipeline.clause import NANOSECONDS, Clause, DeltaText, parse_clause
+from service.pipeline.clause import Clause, DeltaText, parse_clause
 from service.pipeline.errors import Fault, Path, nearest
 from service.pipeline.grammar import Scope
+from service.pipeline.parts import NANOSECONDS
 from service.pipeline.report import Report
 from service.pipeline.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
 from service.pipeline.types import INT64, TIMESTAMP, Type

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from service.pipeline.spec import Aggregate, Map, Pipeline, Sliding, Stream, Time, Window
+from service.pipeline.spec import Aggregate, Map, Pipeline, Stream, Time, Window, policies
 
 
 @dataclass(frozen=True)
@@ -50,5 +50,4 @@ class Plan:
 
 
 def _timed(window: Window) -> bool:
-    policies = (window.eviction, window.trigger) if isinstance(window, Sliding) else (window.eviction,)
-    return any(isinstance(policy, Time) for policy in policies)
+    return any(isinstance(policy, Time) for policy in policies(window))

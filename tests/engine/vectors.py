@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from service.engine.aggregates import FUNCTIONS
+from service.pipeline.event_clause import KINDS, PARTS
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parent.parent / "conformance"
 
-WORDS = {"tumbling", "sliding", "count", "time", "delta", "punct", "partitioned"}
+WORDS = {"tumbling", "sliding", "count", "time", "delta", "punct", "partitioned", *KINDS, *PARTS}
 
 
 def all_cases() -> list[Case]:

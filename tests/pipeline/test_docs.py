@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from service.pipeline.file import SHAPES, FileShape, KeyShape, StreamShape
-from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS
+from service.pipeline.file import SHAPES, EventTimeShape, FileShape, KeyShape, StreamShape
+from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS, PANES
 from service.pipeline.load import load_text
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,12 +35,12 @@ def function_table(functions):
     return "\n".join(["| name | takes -> gives | value |", "| --- | --- | --- |", *rows]).replace("||", "\\|\\|")
 
 
-@pytest.mark.parametrize("model", [FileShape, StreamShape, KeyShape, *SHAPES.values()])
+@pytest.mark.parametrize("model", [FileShape, StreamShape, KeyShape, EventTimeShape, *SHAPES.values()])
 def test_keys_of_the_file(model):
     assert key_table(model) in FILE_PAGE
 
 
-@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES])
+@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES, PANES])
 def test_functions(table):
     assert function_table(table) in EXPRESSIONS_PAGE
 

@@ -1,0 +1,285 @@
+"""The Aggregate over windows of event time: columns in, window events, summaries, columns out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine import emit
+from service.engine.aggregate import computed, results_of, until_final
+from service.engine.clock import Clock
+from service.engine.eventtime import panes, slices, sliding_time
+from service.engine.eventtime.clean import clean
+from service.engine.eventtime.records import ARRIVAL, EVENT, FIRING, INSERT, LATE, Window
+from service.engine.eventtime.state import EventState
+from service.engine.eventtime.ticks import Ticks
+from service.engine.found import Found, Told
+from service.engine.items import TUPLE, WATERMARK, Items
+from service.engine.keys import key_codes
+from service.engine.program import Program
+from service.engine.rejects import joined, rejected, without_nulls
+from service.engine.store import grown
+from service.engine.strings import Strings
+from service.engine.words import to_words
+from service.pipeline.spec import Aggregate, EventTime, SlidingTime, TimeInterval
+from service.pipeline.types import Schema
+
+#: room for window events and firings per item, to begin with
+EVENTS_PER_ITEM = 2
+
+
+class EventAggregateOperator:
+    """Runs one `Aggregate` over event time. It has no state of its own: `feed` changes the one that it is given."""
+
+    def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int) -> None:
+        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+        self.spec = spec
+        window = spec.window
+        assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
+        self._program = Program.of(spec, schema)
+        self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
+        self._when = _when(window, self._ticks)
+        #: stream time is for each topic partition apart
+        self._apart = sources if isinstance(window, SlidingTime) else 1
+        summary = self._program.summary
+        self._widths = {
+            "back": summary, "sums": summary, "stack": summary, "words": len(self._program.columns) + 1,
+            "clocks": self._apart,
+        }  # fmt: skip
+
+    def initial(self) -> EventState:
+        return EventState(self._widths)
+
+    def load(self, data: bytes) -> EventState:
+        return EventState.load(data, self._widths)
+
+    def feed(self, state: EventState, items: Items, clock: Clock) -> dict[str, Items]:
+        """What comes out of these items, per output stream, and the tuples that came too late."""
+        program = self._program
+        items, last, _ = until_final(state, items, clock)
+        items, read, unread = without_nulls(items, computed(program.reads, items.tuples), self.spec.name, program.parts)
+        items, read, times, untimed = self._timed(items, read)
+        events, firings, late = self._window_events(state, self._arrive(state, items, read, times))
+        found = self._fill(state, events, firings)
+        outputs, unmade = self._outputs(state, found, firings)
+        clean(state, program, full=self._keeps_full)
+        if last is not None:
+            state.finished = True
+            outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
+        return outputs | joined([unread, untimed, self._dropped(items, times, late), *unmade])
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def _timed(self, items: Items, read: pa.RecordBatch) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
+        """The tuples that have an event time, what was read of them and their ticks, and those that have none."""
+        times, bad = self._ticks.of(items.tuples)
+        if bad is None:
+            return items, read, times, None
+        kept = items.kind != TUPLE
+        kept[~kept] = ~bad
+        name = self._ticks.attribute
+        reasons = [f"{name} is no event time that a window can count"] * int(np.count_nonzero(bad))
+        return items.only(kept), read.filter(pa.array(~bad)), times[~bad], rejected(
+            items.only(~kept), self.spec.name, reasons
+        )  # fmt: skip
+
+    def _arrive(self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray) -> np.ndarray:
+        """Gives every tuple its partition, its cell and a slot with its words. `read` has the program's `reads`."""
+        program, count = self._program, read.num_rows
+        is_tuple = items.kind == TUPLE
+        partition = self._partitions(state, items, read, is_tuple)
+        cell = partition
+        if program.group_by:
+            group = key_codes([read.column(i) for i in program.group_by], state.groups)
+            cell = _interned(state.pairs, partition, group)
+        state.reserve_cells(state.used["cells"])
+        slot = self._slots(state, count)
+        state.links["cell"][slot] = cell
+        for column, type_ in enumerate(program.columns):
+            state.words[slot, column] = to_words(read.column(column), type_, state.strings)
+        state.words[slot, -1] = np.arange(state.arrived, state.arrived + count)
+        state.arrived += count
+        state.reserve_times(count)
+        arrivals = np.zeros(len(items), ARRIVAL)
+        arrivals["kind"], arrivals["at"], arrivals["event"] = items.kind, items.at, items.event
+        arrivals["watermark"] = items.watermark
+        arrivals["partition"][is_tuple], arrivals["slot"][is_tuple], arrivals["time"][is_tuple] = partition, slot, times
+        is_watermark = items.kind == WATERMARK
+        arrivals["time"][is_watermark] = self._ticks.of_watermarks(items.watermark[is_watermark])
+        return arrivals
+
+    def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:
+        """The partition of each tuple: its key, and with several stream times its topic partition."""
+        program = self._program
+        key = np.zeros(read.num_rows, np.int64)
+        if program.partition_by:
+            key = key_codes([read.column(i) for i in program.partition_by], state.keys)
+        if self._apart == 1:
+            state.reserve_partitions(state.used["partitions"])
+            return key
+        if not state.places.count:  # what was there before came from the first topic partition
+            known = np.arange(len(state.partitions), dtype=np.int64)
+            _interned(state.places, np.zeros(len(known), np.int64), known)
+        source = np.maximum(items.source[is_tuple], 0).astype(np.int64)
+        partition = _interned(state.places, source, key)
+        state.reserve_partitions(state.used["partitions"])
+        state.partitions["source"][partition], state.partitions["key"][partition] = source, key
+        return partition
+
+    def _slots(self, state: EventState, count: int) -> np.ndarray:
+        """Slots for the tuples of a batch: they are held only where functions list them."""
+        if not self._program.listing:
+            state.reserve_rows(count)
+            return np.arange(count)
+        again = min(count, len(state.free))
+        fresh = np.arange(state.top, state.top + count - again)
+        slots = np.concatenate([state.free[len(state.free) - again :], fresh])
+        state.free = state.free[: len(state.free) - again]
+        state.top += count - again
+        state.reserve_rows(state.top)
+        return slots
+
+    # ---- through ----------------------------------------------------------------------------------------------------
+
+    def _window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The window events, the firings, and the tuples that came too late."""
+        size = EVENTS_PER_ITEM * len(arrivals) + 64
+        events, firings = np.zeros(size, EVENT), np.zeros(size, FIRING)
+        late, used = np.zeros(len(arrivals), LATE), np.zeros(3, np.int64)
+        first = 0
+        while True:
+            window = Window(
+                state.scalars, state.partitions, state.nodes, state.roots, state.clocks, state.panes,
+                events, firings, late, used,
+            )  # fmt: skip
+            first = _run(window, self._when, arrivals, first)
+            if first == len(arrivals):
+                break
+            if len(events) - used[0] < len(events) // 4 or len(firings) - used[1] < len(firings) // 4:
+                events, firings = grown(events, 2 * len(events)), grown(firings, 2 * len(firings))
+            else:
+                most = 2 * int(state.partitions["size"].max(initial=0)) + 64
+                events, firings = grown(events, len(events) + most), grown(firings, len(firings) + most)
+            state.reserve_times(len(arrivals))
+        self._free_unused(state, arrivals, events[: used[0]])
+        return events[: used[0]], firings[: used[1]], late[: used[2]]
+
+    def _free_unused(self, state: EventState, arrivals: np.ndarray, events: np.ndarray) -> None:
+        """Slots of tuples that no window took."""
+        inserted = events["slot"][events["code"] == INSERT]
+        slots = arrivals["slot"][arrivals["kind"] == TUPLE]
+        if self._program.listing and len(inserted) < len(slots):
+            state.free = np.concatenate([state.free, np.setdiff1d(slots, inserted)])
+
+    def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Found:
+        """What the windows hold at each firing."""
+        program = self._program
+        width = program.summary
+        results = slices.Results(
+            np.zeros(len(firings), slices.RESULT), np.zeros((len(firings), width), np.int64),
+            np.zeros(len(events) if program.listing else 0, np.int64),
+            np.empty(state.top + 1, np.int64), np.zeros(3, np.int64),
+        )  # fmt: skip
+        kernel = slices.Slices(
+            program.layout, state.strings.text, state.words, state.cells, state.back, state.slices, state.sums,
+            state.stack, state.links, state.ends, state.slice_scalars, program.listing, np.zeros((1, width), np.int64),
+        )  # fmt: skip
+        start = 0
+        while (start := slices.run(kernel, events, results, start)) < len(events):
+            results = _more(results)
+        rows, listed, freed = results.used
+        if program.listing:
+            state.free = np.concatenate([state.free, results.freed[:freed]])
+        size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
+        words = _by_arrival(state.words[results.tuples[:listed]], size)
+        return Found(
+            size, firing, self._everything(firings, size, firing), bool(program.group_by),
+            results.summary[:rows], words, state.strings, self._bounds(firings[firing]),
+        )  # fmt: skip
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def _outputs(
+        self, state: EventState, found: Found, firings: np.ndarray
+    ) -> tuple[dict[str, Items], list[Items | None]]:
+        """The items of each output stream, and the tuples that lack a value."""
+        plan = emit.plan(firings, found.firing, state.keys if self._program.partition_by else None)
+        return results_of(self._program, found, plan, self.spec.name)
+
+    def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
+        """The tuples that came too late, and how late."""
+        if not len(late):
+            return None
+        dropped = np.zeros(len(items), np.bool_)
+        dropped[late["item"]] = True
+        row = np.cumsum(items.kind == TUPLE)[late["item"]] - 1
+        pairs = zip(times[row].tolist(), late["behind"].tolist(), strict=True)
+        return rejected(items.only(dropped), self.spec.name, [self._reason(*pair) for pair in pairs])
+
+    def _reason(self, time: int, behind: int) -> str:
+        name = self._ticks.attribute
+        if behind == panes.NO_PANE:
+            return f"{name} is in no pane: none reaches across 1970"
+        if isinstance(self.spec.window, TimeInterval):
+            return f"late: {name} is {self._ticks.seconds(behind)} s before the watermark less discardAge"
+        if time < 0:
+            return f"{name} is before 1970, where slidingTime has no windows"
+        late = f"late: {name} is {self._ticks.seconds(behind)} s before stream time less grace"
+        return f"{late}, and no open window holds it"
+
+    def _everything(self, firings: np.ndarray, size: np.ndarray, firing: np.ndarray) -> np.ndarray:
+        """What CountAll sees: the tuples of the partition's window."""
+        totals = np.zeros(len(firings), np.int64)
+        np.add.at(totals, firing, size)
+        everything: np.ndarray = totals[firing]
+        return everything
+
+    def _bounds(self, firings: np.ndarray) -> Told:
+        return Told(self._ticks.to_units(firings["start"]), self._ticks.to_units(firings["end"]), firings["index"])
+
+    @property
+    def _keeps_full(self) -> bool:
+        """Whether it matters for ever that a partition was there when a pane became complete (E34)."""
+        return isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
+
+
+def _when(window: TimeInterval | SlidingTime, ticks: Ticks) -> panes.Grid | sliding_time.Shape:
+    """The window as the kernel reads it."""
+    if isinstance(window, TimeInterval):
+        duration, period, discard_age, offset = ticks.sizes(window)
+        return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), only_full=True)
+    difference, grace = ticks.sizes(window)
+    left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
+    gap = 1 if left and right else 0
+    return sliding_time.Shape(difference, grace, left, right, gap, window.emit == "updates")
+
+
+def _run(window: Window, when: panes.Grid | sliding_time.Shape, arrivals: np.ndarray, first: int) -> int:
+    if isinstance(when, panes.Grid):
+        return panes.run(window, when, arrivals, first)
+    return sliding_time.run(window, when, arrivals, first)
+
+
+def _interned(table: Strings, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The codes of pairs of numbers."""
+    pairs = np.ascontiguousarray(np.stack([left, right], axis=1))
+    return table.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(left) + 1, dtype=np.int64) * 16)
+
+
+def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The listed tuples of each result in the order in which they came; the last word is their number."""
+    came = words[:, -1]
+    row = np.repeat(np.arange(len(size)), size) if len(words) else came
+    if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
+        words = words[np.lexsort((came, row))]
+    return words
+
+
+def _more(results: slices.Results) -> slices.Results:
+    """With at least twice the room for rows and for listed tuples."""
+    rows, tuples = 2 * len(results.rows) + 64, 2 * len(results.tuples) + 1024
+    return results._replace(
+        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples)
+    )

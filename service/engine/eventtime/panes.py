@@ -1,0 +1,252 @@
+"""When the panes of a timeInterval window fire (reference section 5).
+
+A pane holds whole slices of gcd(period, duration), so a tuple enters one slice however many panes it is in, and a
+pane is a stretch of slices. Panes react to advancing watermarks only (E22). Each partition knows the end of the next
+pane that it must fire, and the heap of partitions (due.py) gives them in the order of ends: what fires costs something,
+what does not, does not.
+
+Since all complete panes fire what is new in them at each watermark, a complete pane has something new exactly if a
+tuple has come to one of its slices since the last watermark (`epoch`), and one that becomes complete if it has slices.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from service.engine.eventtime.due import pop, schedule
+from service.engine.eventtime.notes import fire, hand_on, note, room, too_late
+from service.engine.eventtime.records import (
+    ENDLESS,
+    EPOCH,
+    FIRST_PANE,
+    FORGET,
+    FREE,
+    INSERT,
+    LAST,
+    NEVER,
+    NOBODY,
+    PANES,
+    TAKEN,
+    Window,
+)
+from service.engine.eventtime.timeline import add, drop_oldest, not_after
+from service.engine.items import TUPLE, WATERMARK
+from service.engine.kernel import inlined, kernel
+
+#: in place of how late a tuple is: there is no pane for it
+NO_PANE = -1
+
+
+class Grid(NamedTuple):
+    """Panes [offset + k * period, offset + k * period + duration), in ticks; slices of `slice`, from `offset` on."""
+
+    duration: int
+    period: int
+    discard_age: int
+    offset: int
+    slice: int
+    #: whether a partition fires late only if it was there when some pane became complete (E34; not in Sort, O15)
+    only_full: bool
+
+
+@kernel
+def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
+    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items."""
+    for i in range(first, len(arrivals)):
+        if arrivals[i].kind == TUPLE:
+            if not room(w, 1, 0):
+                return i
+            _arrive(w, g, arrivals, i)
+        elif arrivals[i].kind == WATERMARK and not _advance(w, g, arrivals, i):
+            return i
+    return len(arrivals)
+
+
+# ---- the grid -------------------------------------------------------------------------------------------------------
+
+
+# No pane reaches across time 0: [-5, 5) does not exist. `%` is never negative.
+
+
+@inlined
+def _next_end(g: Grid, time: int) -> int:
+    """The end of the first pane that ends after `time`."""
+    return time - (time - g.offset - g.duration) % g.period + g.period
+
+
+@inlined
+def _first_end(g: Grid, time: int) -> int:
+    """The end of the first pane that holds the slice from `time` on."""
+    end = _next_end(g, time)
+    return end if time < 0 else max(end, g.offset + g.duration)
+
+
+@inlined
+def _last_end(g: Grid, time: int) -> int:
+    """The end of the last pane that holds the slice from `time` on (E11)."""
+    end = time - (time - g.offset) % g.period + g.duration
+    return end if time >= 0 else min(end, _next_end(g, 0) - g.period)
+
+
+# ---- tuples ---------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
+    p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
+    if watermark != NEVER and time < watermark - g.discard_age:  # E18, E19: the tuple's time, not the pane's end
+        too_late(w, i, watermark - g.discard_age - time)
+        return
+    if (time - g.offset) % g.period >= g.duration:  # E15: in a gap between panes
+        return
+    parts, nodes = w.partitions, w.nodes
+    start = time - (time - g.offset) % g.slice
+    if _first_end(g, start) > _last_end(g, start):  # E14
+        too_late(w, i, NO_PANE)
+        return
+    time = start
+    node = not_after(parts, nodes, p, time)
+    if node == NOBODY or nodes[node].time != time:
+        node = add(parts, nodes, w.scalars, FREE, p, node, time)
+        nodes[node].epoch = NEVER
+    note(w, INSERT, p, arrivals[i].slot, time, time)
+    end = _first_end(g, time)
+    if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
+        nodes[node].epoch = w.scalars[EPOCH]
+        if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NOBODY or time < nodes[parts[p].fresh].time:
+            parts[p].epoch = w.scalars[EPOCH]
+            parts[p].fresh = node
+    if parts[p].open == NOBODY or time < nodes[parts[p].open].time:
+        parts[p].open = node
+    parts[p].fire = min(parts[p].fire, end)
+    schedule(parts, w.roots, 0, p, _due(w, g, p))
+
+
+@inlined
+def _due(w: Window, g: Grid, p: int) -> int:
+    """When the next pane is to fire, or the oldest slice may go: when its last pane is closed."""
+    closed = _last_end(g, w.nodes[w.partitions[p].oldest].time) + g.discard_age
+    return min(w.partitions[p].fire, closed)  # type: ignore[no-any-return]
+
+
+# ---- watermarks -----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
+    """A watermark: panes complete, fire and close (E23), in order of their ends. False: the room ran out."""
+    now = arrivals[i].time
+    if w.clocks[0] != NEVER and now <= w.clocks[0]:  # E22
+        if room(w, 0, 1):
+            hand_on(w, arrivals[i])
+            return True
+        return False
+    if not w.scalars[TAKEN]:
+        w.scalars[TAKEN] = 1
+        w.scalars[LAST] = NEVER
+    while w.roots[0] != NOBODY and w.partitions[w.roots[0]].due <= now:
+        if not room(w, 1, 1) or w.scalars[FIRST_PANE] + w.scalars[PANES] == len(w.panes):
+            return False
+        p = pop(w.partitions, w.roots, 0)
+        _step(w, g, p, arrivals, i)
+        if w.partitions[p].oldest != NOBODY:
+            schedule(w.partitions, w.roots, 0, p, _due(w, g, p))
+    if not room(w, 0, 1):
+        return False
+    hand_on(w, arrivals[i])
+    w.scalars[TAKEN] = 0
+    w.clocks[0] = now
+    w.scalars[EPOCH] += 1
+    _close(w, g)
+    return True
+
+
+@inlined
+def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
+    """What partition `p` is due for: the next pane fires, or its oldest slice goes."""
+    parts = w.partitions
+    end = parts[p].fire
+    if end <= parts[p].due:
+        index = _fired_before(w, g, end)
+        if index == 0:
+            parts[p].full = 1
+        if parts[p].full or not g.only_full:  # E34
+            fire(w, p, arrivals[i], end - g.duration, end, end - 1, index)
+        parts[p].fire = _next(w, g, p, end)
+        return
+    node = parts[p].oldest
+    if parts[p].open == node:
+        parts[p].open = w.nodes[node].younger
+    if parts[p].fresh == node:
+        parts[p].fresh = w.nodes[node].younger
+    note(w, FORGET, p, NOBODY, w.nodes[node].time, w.nodes[node].time)
+    drop_oldest(parts, w.nodes, w.scalars, FREE, p)
+
+
+@inlined
+def _next(w: Window, g: Grid, p: int, end: int) -> int:
+    """The end of the partition's next pane to fire, behind the one that ends at `end` (E24, E25)."""
+    parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
+    if parts[p].epoch == w.scalars[EPOCH]:
+        node = parts[p].fresh
+        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(g, nodes[node].time) <= end):
+            node = nodes[node].younger
+            if node != NOBODY and _first_end(g, nodes[node].time) > watermark:
+                node = NOBODY
+        parts[p].fresh = node
+        if node != NOBODY:
+            late = max(end + g.period, _first_end(g, nodes[node].time))
+            if late <= watermark:
+                found = late
+    beyond = end if watermark == NEVER else max(end, watermark)
+    node = parts[p].open
+    while node != NOBODY and _last_end(g, nodes[node].time) <= beyond:
+        node = nodes[node].younger
+    parts[p].open = node
+    if node != NOBODY:
+        found = min(found, max(_next_end(g, beyond), _first_end(g, nodes[node].time)))
+    return found
+
+
+# ---- how often a pane has fired -------------------------------------------------------------------------------------
+
+
+@inlined
+def _fired_before(w: Window, g: Grid, end: int) -> int:
+    """How often the pane fired before this watermark, for any partition (E29). One that is new has not (E30)."""
+    if g.discard_age == 0:  # E26
+        return 0
+    low, high = w.scalars[FIRST_PANE], w.scalars[FIRST_PANE] + w.scalars[PANES]
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        if w.panes[middle].end < end:
+            low = middle + 1
+        else:
+            high = middle
+    if low == last or w.panes[low].end != end:
+        for k in range(last, low, -1):
+            w.panes[k] = w.panes[k - 1]
+        w.panes[low].end = end
+        w.panes[low].count = 0
+        w.panes[low].epoch = NEVER
+        w.scalars[PANES] += 1
+    if w.panes[low].epoch != w.scalars[EPOCH]:
+        w.panes[low].epoch = w.scalars[EPOCH]
+        w.panes[low].count += 1
+    return w.panes[low].count - 1  # type: ignore[no-any-return]
+
+
+@inlined
+def _close(w: Window, g: Grid) -> None:
+    """Panes that no tuple can come to any more are forgotten."""
+    while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end + g.discard_age <= w.clocks[0]:
+        w.scalars[FIRST_PANE] += 1
+        w.scalars[PANES] -= 1
+    first, count = w.scalars[FIRST_PANE], w.scalars[PANES]
+    if first > count:  # the room before them is used again, at a cost of O(1) for each that left
+        for k in range(count):
+            w.panes[k] = w.panes[first + k]
+        w.scalars[FIRST_PANE] = 0

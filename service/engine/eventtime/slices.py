@@ -1,0 +1,339 @@
+"""What a stretch of time holds, and its summary: for windows over event time, at a constant cost per tuple and window.
+
+The content of a window partition is split by `group_by` into cells. A cell keeps a summary per time (or slice) at
+which it has tuples, in order of time. A stretch [begin, end] that fires is taken from the one before, when both its
+ends went forward: what entered is added to the back, what left is dropped from the front, as in contents.py. The front
+is a stack of summaries, each of a time and all later ones of the front; when it is used up the whole stretch becomes
+the front. A stretch that goes back is built anew, O(times in it). Summaries combine in any order (the layout knows of
+the arrival), so a tuple that comes late to the stretch goes into the back at once, and into the front for as many times
+as are before it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, NEVER, NOBODY
+from service.engine.eventtime.timeline import add, drop_oldest, not_after
+from service.engine.kernel import inlined, kernel
+from service.engine.strings import Text
+from service.engine.summaries import Layout, combine, lift
+
+#: the state of each cell: its times, the stretch [begin, end] that fired last, and that stretch's first time, the last
+#: time of the front, the last time of all (NOBODY: there is none), and its tuples
+CELL = np.dtype([
+    ("begin", np.int64), ("end", np.int64), ("held", np.int64),
+    ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32),
+    ("low", np.int32), ("middle", np.int32), ("high", np.int32), ("backed", np.bool_),
+    # neighbours among the cells of the partition that hold tuples
+    ("following", np.int32), ("preceding", np.int32),
+])  # fmt: skip
+
+#: a time at which a cell has tuples: how many, and where functions list them the first and the last that came
+SLICE = np.dtype([
+    ("time", np.int64), ("older", np.int32), ("younger", np.int32),
+    ("count", np.int32), ("first", np.int32), ("last", np.int32),
+])  # fmt: skip
+
+#: the tuples: their cell, and the next that came to the same time
+LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
+#: first and last cell of each partition
+ENDS = np.dtype([("first", np.int32), ("last", np.int32)])
+#: one record per tuple to emit: the firing, and how many tuples it tells of
+RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
+#: the scalars: free nodes, nodes in use
+FREE_SLICE, TOP_SLICE, SLICE_SCALARS = range(3)
+
+
+class Results(NamedTuple):
+    """What came out: `tuples` lists the content of each result, `freed` the slots that nobody holds any more."""
+
+    rows: np.ndarray
+    summary: np.ndarray
+    tuples: np.ndarray
+    freed: np.ndarray
+    #: rows, listed tuples and freed slots in use
+    used: np.ndarray
+
+
+class Slices(NamedTuple):
+    """All that the kernel works on."""
+
+    layout: Layout
+    text: Text
+    rows: np.ndarray
+    cells: np.ndarray
+    back: np.ndarray
+    slices: np.ndarray
+    #: the summary of each time
+    sums: np.ndarray
+    #: the summaries of the front
+    stack: np.ndarray
+    links: np.ndarray
+    ends: np.ndarray
+    scalars: np.ndarray
+    listing: bool
+    scratch: np.ndarray
+
+
+@kernel
+def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
+    """Handles the window events from number `start` on; gives the number at which the room for results ran out."""
+    for k in range(start, len(events)):
+        code, p = events[k].code, events[k].partition
+        if code == INSERT:
+            _insert(c, p, events[k].slot, events[k].begin)
+        elif code == FIRE:
+            if not _fire(c, p, events[k].slot, events[k].begin, events[k].end, results):
+                return k
+        elif code == FORGET:
+            _forget(c, p, events[k].end, results)
+    return len(events)
+
+
+# ---- in -------------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _insert(c: Slices, p: int, slot: int, time: int) -> None:
+    cells, slices = c.cells, c.slices
+    cell = c.links[slot].cell
+    if not cells[cell].size:
+        _remember(c, p, cell)
+    node = not_after(cells, slices, cell, time)
+    lift(c.layout, c.rows, slot, c.scratch, 0)
+    new = node == NOBODY or slices[node].time != time
+    if new:
+        node = add(cells, slices, c.scalars, FREE_SLICE, cell, node, time)
+        slices[node].count = 0
+        slices[node].first = NOBODY
+        _copy(c.scratch, 0, c.sums, node)
+    else:
+        combine(c.layout, c.text, c.sums, node, c.scratch, 0, c.sums, node)
+    slices[node].count += 1
+    if c.listing:
+        c.links[slot].next = NOBODY
+        if slices[node].first == NOBODY:
+            slices[node].first = slot
+        else:
+            c.links[slices[node].last].next = slot
+        slices[node].last = slot
+    _join_stretch(c, cell, node, 1 if new else 0)
+
+
+@inlined
+def _join_stretch(c: Slices, cell: int, node: int, is_new: int) -> None:
+    """The tuple in `scratch`, now at `node`, belongs to the stretch that fired last, if its time does."""
+    cells, slices = c.cells, c.slices
+    time, low = slices[node].time, cells[cell].low
+    if time < cells[cell].begin:
+        return
+    if low == NOBODY or time < slices[low].time:
+        cells[cell].low = node
+    if time > cells[cell].end:
+        return
+    cells[cell].held += 1
+    middle = cells[cell].middle
+    if middle != NOBODY and time <= slices[middle].time:
+        if is_new:
+            combine(c.layout, c.text, c.scratch, 0, c.stack, slices[node].younger, c.stack, node)
+        x = slices[node].older if is_new else node
+        while x != NOBODY and slices[x].time >= cells[cell].begin:
+            combine(c.layout, c.text, c.stack, x, c.scratch, 0, c.stack, x)
+            x = slices[x].older
+        return
+    _add_to_back(c, cell, c.scratch, 0)
+    if cells[cell].high == NOBODY or time > slices[cells[cell].high].time:
+        cells[cell].high = node
+
+
+@inlined
+def _add_to_back(c: Slices, cell: int, words: np.ndarray, at: int) -> None:
+    if c.cells[cell].backed:
+        combine(c.layout, c.text, c.back, cell, words, at, c.back, cell)
+    else:
+        _copy(words, at, c.back, cell)
+        c.cells[cell].backed = 1
+
+
+@inlined
+def _copy(source: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
+    for k in range(into.shape[1]):
+        into[row, k] = source[at, k]
+
+
+# ---- the stretch ----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
+    """Makes [begin, end] the cell's stretch. Doing it twice is doing it once."""
+    cells, slices = c.cells, c.slices
+    if begin < cells[cell].begin or end < cells[cell].end:
+        _start_again(c, cell, begin)
+    else:
+        _leave(c, cell, begin)
+    high = cells[cell].high
+    x = cells[cell].low if high == NOBODY else slices[high].younger
+    while x != NOBODY and slices[x].time <= end:
+        _add_to_back(c, cell, c.sums, x)
+        cells[cell].held += slices[x].count
+        cells[cell].high = x
+        x = slices[x].younger
+    cells[cell].begin = begin
+    cells[cell].end = end
+
+
+@inlined
+def _start_again(c: Slices, cell: int, begin: int) -> None:
+    """An empty stretch from `begin` on; `low` is the first time that is not before it."""
+    cells, slices = c.cells, c.slices
+    x = cells[cell].low if cells[cell].low != NOBODY else cells[cell].youngest
+    while x != NOBODY and slices[x].time < begin:
+        x = slices[x].younger
+    while x != NOBODY and slices[x].older != NOBODY and slices[slices[x].older].time >= begin:
+        x = slices[x].older
+    cells[cell].low = x
+    cells[cell].middle = cells[cell].high = NOBODY
+    cells[cell].backed = 0
+    cells[cell].held = 0
+
+
+@inlined
+def _leave(c: Slices, cell: int, begin: int) -> None:
+    """What is before `begin` leaves the stretch."""
+    cells, slices = c.cells, c.slices
+    low = cells[cell].low
+    while low != NOBODY and slices[low].time < begin:
+        if cells[cell].high != NOBODY:
+            if cells[cell].middle == NOBODY:
+                _build_front(c, cell)
+            cells[cell].held -= slices[low].count
+            if low == cells[cell].middle:
+                cells[cell].middle = NOBODY
+            if low == cells[cell].high:
+                cells[cell].high = NOBODY
+        low = slices[low].younger
+        cells[cell].low = low
+
+
+@inlined
+def _build_front(c: Slices, cell: int) -> None:
+    """Makes the whole stretch the front: from the youngest time back to the oldest, each with all younger ones."""
+    x, low = c.cells[cell].high, c.cells[cell].low
+    _copy(c.sums, x, c.stack, x)
+    while x != low:
+        younger, x = x, c.slices[x].older
+        combine(c.layout, c.text, c.sums, x, c.stack, younger, c.stack, x)
+    c.cells[cell].middle = c.cells[cell].high
+    c.cells[cell].backed = 0
+
+
+# ---- out ------------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results) -> bool:
+    """A result for each cell that has tuples there. False: the room ran out."""
+    rows, tuples = 0, 0
+    cell = c.ends[p].first
+    while cell != NOBODY:
+        _stretch(c, cell, begin, end)
+        rows += 1
+        tuples += c.cells[cell].held if c.listing else 0
+        cell = c.cells[cell].following
+    if results.used[0] + rows > len(results.rows) or results.used[1] + tuples > len(results.tuples):
+        return False
+    cell = c.ends[p].first
+    while cell != NOBODY:
+        if c.cells[cell].held:
+            row = results.used[0]
+            results.used[0] = row + 1
+            results.rows[row].firing = firing
+            results.rows[row].size = c.cells[cell].held
+            _summarise(c, cell, results.summary, row)
+            if c.listing:
+                _list(c, cell, results)
+        cell = c.cells[cell].following
+    return True
+
+
+@inlined
+def _summarise(c: Slices, cell: int, into: np.ndarray, row: int) -> None:
+    if c.cells[cell].middle == NOBODY:
+        _copy(c.back, cell, into, row)
+    elif c.cells[cell].backed:
+        combine(c.layout, c.text, c.stack, c.cells[cell].low, c.back, cell, into, row)
+    else:
+        _copy(c.stack, c.cells[cell].low, into, row)
+
+
+@inlined
+def _list(c: Slices, cell: int, results: Results) -> None:
+    k = results.used[1]
+    node, high = c.cells[cell].low, c.cells[cell].high
+    while True:
+        slot = c.slices[node].first
+        while slot != NOBODY:
+            results.tuples[k] = slot
+            k += 1
+            slot = c.links[slot].next
+        if node == high:
+            break
+        node = c.slices[node].younger
+    results.used[1] = k
+
+
+@inlined
+def _forget(c: Slices, p: int, until: int, results: Results) -> None:
+    """Nothing up to `until` will be asked for again."""
+    cell = c.ends[p].first
+    while cell != NOBODY:
+        following = c.cells[cell].following
+        if c.cells[cell].begin <= until:
+            _leave(c, cell, until + 1)
+            c.cells[cell].begin = until + 1
+        while c.cells[cell].oldest != NOBODY and c.slices[c.cells[cell].oldest].time <= until:
+            slot = c.slices[c.cells[cell].oldest].first
+            while c.listing and slot != NOBODY:
+                results.freed[results.used[2]] = slot
+                results.used[2] += 1
+                slot = c.links[slot].next
+            drop_oldest(c.cells, c.slices, c.scalars, FREE_SLICE, cell)
+        if not c.cells[cell].size:
+            _drop(c, p, cell)
+        cell = following
+
+
+@inlined
+def _remember(c: Slices, p: int, cell: int) -> None:
+    cells = c.cells
+    cells[cell].oldest = cells[cell].youngest = NOBODY
+    cells[cell].low = cells[cell].middle = cells[cell].high = NOBODY
+    cells[cell].backed = 0
+    cells[cell].held = 0
+    cells[cell].begin = ENDLESS
+    cells[cell].end = NEVER
+    last = c.ends[p].last
+    cells[cell].preceding = last
+    cells[cell].following = NOBODY
+    if last == NOBODY:
+        c.ends[p].first = cell
+    else:
+        cells[last].following = cell
+    c.ends[p].last = cell
+
+
+@inlined
+def _drop(c: Slices, p: int, cell: int) -> None:
+    preceding, following = c.cells[cell].preceding, c.cells[cell].following
+    if preceding == NOBODY:
+        c.ends[p].first = following
+    else:
+        c.cells[preceding].following = following
+    if following == NOBODY:
+        c.ends[p].last = preceding
+    else:
+        c.cells[following].preceding = preceding

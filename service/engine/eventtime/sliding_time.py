@@ -1,0 +1,235 @@
+"""When the windows of slidingTime (KIP-450) exist, and when they come out.
+
+Every kept event time of a partition is a node. For each time t there is a window that ends at it, [t - D, t] ("left"),
+and one that starts behind it, [t + 1, t + 1 + D] ("right"), if something is in that (W3); the window sets of the early
+draft have only one of the two. So the windows of a partition, by their ends, are two walks along its nodes: `open` is
+the node whose left window closes next, the oldest that whose right one does; with it, what only closed windows hold is
+forgotten (S6).
+
+Stream time, and with it closing, is for each topic partition apart, as Kafka Streams has one task for each (T2): a key
+that comes from two of them has two partitions here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from service.engine.eventtime.due import pop, schedule
+from service.engine.eventtime.notes import fire, hand_on, note, room, too_late
+from service.engine.eventtime.records import (
+    ENDLESS,
+    FORGET,
+    FREE,
+    INSERT,
+    LAST,
+    NEVER,
+    NOBODY,
+    TAKEN,
+    Window,
+)
+from service.engine.eventtime.timeline import add, drop_oldest, not_after
+from service.engine.items import TUPLE, WATERMARK
+from service.engine.kernel import inlined, kernel
+
+
+class Shape(NamedTuple):
+    """Sizes in milliseconds, and which windows there are."""
+
+    difference: int
+    grace: int
+    #: whether a window ends at each time
+    left: bool
+    #: whether one starts at each time, or `gap` behind it
+    right: bool
+    gap: int
+    #: whether windows come out whenever they change, not when they close
+    updates: bool
+
+
+@kernel
+def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
+    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items."""
+    for i in range(first, len(arrivals)):
+        if arrivals[i].kind == TUPLE:
+            if not w.scalars[TAKEN]:
+                most = 2 * w.partitions[arrivals[i].partition].size + 4 if s.updates else 0
+                if not room(w, most + 1, most):
+                    return i
+                _arrive(w, s, arrivals, i)
+            if not _drain(w, s, arrivals, i):
+                return i
+        elif arrivals[i].kind == WATERMARK:
+            if not room(w, 0, 1):
+                return i
+            hand_on(w, arrivals[i])  # only tuples move stream time (T3)
+    return len(arrivals)
+
+
+@inlined
+def _close_time(w: Window, s: Shape, source: int) -> int:
+    """Windows that end before it are closed (T4)."""
+    return w.clocks[source] - s.grace  # type: ignore[no-any-return]
+
+
+@inlined
+def _left_end(s: Shape, time: int) -> int:
+    """No window starts below 0: those of early times are one, [0, D] (W6)."""
+    return max(time, s.difference)
+
+
+@inlined
+def _right_end(s: Shape, time: int) -> int:
+    return time + s.gap + s.difference
+
+
+# ---- a tuple --------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
+    """It advances stream time, is judged (T5) and, if an open window holds it, kept."""
+    p, time = arrivals[i].partition, arrivals[i].time
+    parts, nodes = w.partitions, w.nodes
+    source = parts[p].source
+    w.clocks[source] = max(w.clocks[source], time)
+    w.scalars[TAKEN] = 1
+    w.scalars[LAST] = NEVER
+    close = _close_time(w, s, source)
+    older = not_after(parts, nodes, p, time) if time >= close - s.difference else NOBODY
+    if time < 0 or not _kept(w, s, p, time, older, close):
+        too_late(w, i, close - time)
+        return
+    node, new = older, older == NOBODY or nodes[older].time != time
+    if new:
+        node = add(parts, nodes, w.scalars, FREE, p, older, time)
+        if _left_end(s, time) >= close and (parts[p].open == NOBODY or time < nodes[parts[p].open].time):
+            parts[p].open = node
+        schedule(parts, w.roots, source, p, _due(w, s, p))
+    note(w, INSERT, p, arrivals[i].slot, time, time)
+    if s.updates:
+        _update(w, s, p, node, 1 if new else 0, arrivals, i)
+
+
+@inlined
+def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> bool:
+    """Whether an open window holds the time (T7 to T9). `older` is the youngest node that is not later."""
+    own = (s.left and _left_end(s, time) >= close) or (s.right and s.gap == 0 and _right_end(s, time) >= close)
+    if own:
+        return True
+    if time < close - s.difference:  # late: no window that could hold it is open
+        return False
+    parts, nodes = w.partitions, w.nodes
+    if s.left and parts[p].open != NOBODY and nodes[parts[p].open].time <= time + s.difference:
+        return True
+    if not (s.right and s.gap):
+        return False
+    if older != NOBODY and nodes[older].time == time:
+        older = nodes[older].older
+    return older != NOBODY and _right_end(s, nodes[older].time) >= close
+
+
+@inlined
+def _due(w: Window, s: Shape, p: int) -> int:
+    """When the partition's next window ends, or when what is left of it may be forgotten."""
+    parts, nodes = w.partitions, w.nodes
+    due = _right_end(s, nodes[parts[p].oldest].time)
+    return min(due, _left_end(s, nodes[parts[p].open].time)) if parts[p].open != NOBODY else due
+
+
+# ---- closing --------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
+    """The windows that are closed now come out, by their ends (E2). False: the room ran out."""
+    source = w.partitions[arrivals[i].partition].source
+    close = _close_time(w, s, source)
+    while w.roots[source] != NOBODY and w.partitions[w.roots[source]].due < close:
+        if not room(w, 2, 1):
+            return False
+        p = pop(w.partitions, w.roots, source)
+        _step(w, s, p, arrivals, i)
+        if w.partitions[p].oldest != NOBODY:
+            schedule(w.partitions, w.roots, source, p, _due(w, s, p))
+    w.scalars[TAKEN] = 0
+    return True
+
+
+@inlined
+def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
+    """The window that ends when partition `p` is due closes: a left one, a right one, or both in one (W5)."""
+    parts, nodes = w.partitions, w.nodes
+    end, right = parts[p].due, parts[p].oldest
+    closes = False
+    while parts[p].open != NOBODY and _left_end(s, nodes[parts[p].open].time) == end:
+        closes |= s.left
+        parts[p].open = nodes[parts[p].open].younger
+    passed = _right_end(s, nodes[right].time) == end
+    if passed and s.right:
+        younger = nodes[right].younger
+        closes |= s.gap == 0 or (younger != NOBODY and nodes[younger].time <= end)
+    if closes and not s.updates:
+        fire(w, p, arrivals[i], end - s.difference, end, end, 0)
+    if passed:
+        note(w, FORGET, p, NOBODY, nodes[right].time, nodes[right].time)
+        drop_oldest(parts, nodes, w.scalars, FREE, p)
+
+
+# ---- updates --------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.ndarray, i: int) -> None:
+    """Every open window that holds the tuple at `node`, and the one behind it if it is new (E1), by their starts.
+
+    `left` goes over the times whose left windows hold it, `right` over those whose right windows do.
+    """
+    nodes, d, close = w.nodes, s.difference, _close_time(w, s, w.partitions[p].source)
+    time = nodes[node].time
+    left = node if s.left else NOBODY
+    while left != NOBODY and _left_end(s, nodes[left].time) < close:
+        left = nodes[left].younger
+    right = _first_right(w, s, node, close) if s.right else NOBODY
+    while True:
+        start = ENDLESS
+        if left != NOBODY and nodes[left].time <= time + d:
+            start = _left_end(s, nodes[left].time) - d
+        if right != NOBODY and nodes[right].time <= time - s.gap:
+            start = min(start, nodes[right].time + s.gap)
+        if start == ENDLESS:
+            break
+        while left != NOBODY and _left_end(s, nodes[left].time) - d == start:  # of early times there are several
+            left = nodes[left].younger
+        if right != NOBODY and nodes[right].time + s.gap == start:  # it may be the left one too (W5)
+            right = nodes[right].younger
+        fire(w, p, arrivals[i], start, start + d, start + d, 0)
+    if is_new and s.right and s.gap and _comes_into_being(w, s, node):
+        end = _right_end(s, time)
+        fire(w, p, arrivals[i], end - d, end, end, 0)
+
+
+@inlined
+def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
+    """The oldest time whose right window is open and reaches `node`."""
+    nodes = w.nodes
+    least = max(nodes[node].time, close)
+    right = node
+    while nodes[right].older != NOBODY and _right_end(s, nodes[nodes[right].older].time) >= least:
+        right = nodes[right].older
+    if _right_end(s, nodes[right].time) < close:
+        right = nodes[right].younger
+    return right
+
+
+@inlined
+def _comes_into_being(w: Window, s: Shape, node: int) -> bool:
+    """Whether the right window of a new time holds something, and was no left window before (W5)."""
+    nodes, end = w.nodes, _right_end(s, w.nodes[node].time)
+    younger = nodes[node].younger
+    if younger == NOBODY or nodes[younger].time > end:
+        return False
+    while younger != NOBODY and nodes[younger].time < end:
+        younger = nodes[younger].younger
+    return bool(younger == NOBODY or nodes[younger].time != end)
