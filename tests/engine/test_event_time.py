@@ -37,6 +37,6 @@ def dead_letters(case: Case) -> list[int]:
 
 
 @given(cases(), cuts)
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_random_windows_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
