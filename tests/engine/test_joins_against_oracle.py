@@ -1,0 +1,64 @@
+"""Joins and sorts give what the oracle gives, for random operators and events, however these are cut into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from service.engine import clean, join
+from service.testing import run_case
+from tests.engine.comparing import differences
+from tests.engine.oracle_join import Record, run_join, run_sort
+from tests.engine.strategies import Case, cuts
+from tests.engine.strategies_join import join_cases, sort_cases
+from tests.engine.vectors import all_cases, supported
+
+
+@pytest.fixture(autouse=True)
+def tables_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no window holds is forgotten at once, and a join's log is settled after every few entries."""
+    monkeypatch.setattr(clean, "SMALL", 2)
+    monkeypatch.setattr(join, "ENTRIES", 4)
+
+
+def by_stream(records: list[Record]) -> dict[str, list[Record]]:
+    streams: dict[str, list[Record]] = {}
+    for record in records:
+        rest = {key: value for key, value in record.items() if key != "stream"}
+        streams.setdefault(record.get("stream", "output"), []).append(rest)
+    return streams
+
+
+def check(case: Case, oracle: Callable[[Case], list[Record]], *cuts: list[int]) -> None:
+    expected = by_stream(oracle(case))
+    for sizes in (None, *cuts):
+        got = by_stream(run_case(case, sizes))
+        for stream in got.keys() | expected.keys():
+            found = differences(got.get(stream, []), expected.get(stream, []), case)
+            assert found == [], f"{stream}, cuts {sizes}"
+
+
+@given(join_cases(), cuts)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_random_joins(case: Case, batches: list[int]):
+    check(case, run_join, [1] * len(case["input"]), batches)
+
+
+@given(sort_cases(), cuts)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_random_sorts(case: Case, batches: list[int]):
+    check(case, run_sort, [1] * len(case["input"]), batches)
+
+
+VECTORS = [(case, {"join": run_join, "sort": run_sort}.get(case["operator"]["kind"])) for case in all_cases()]
+
+
+@pytest.mark.parametrize(
+    ("case", "oracle"), [pytest.param(c, o, id=c["name"]) for c, o in VECTORS if o is not None and supported(c)]
+)
+def test_the_oracle_gives_the_conformance_vectors(case: Case, oracle: Any):
+    records = by_stream(oracle(case)).get("output", [])
+    assert differences(records, case["output"], case) == []
