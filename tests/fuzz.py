@@ -8,19 +8,31 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 from hypothesis import HealthCheck, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 
-from service.engine import clean
+from service.engine import clean, join
+from tests.engine import test_joins_against_oracle as joins
+from tests.engine.oracle_join import run_join, run_sort
 from tests.engine.strategies import Case, cases, cuts
+from tests.engine.strategies_join import join_cases, sort_cases
 from tests.engine.test_against_oracle import check
 
-ROUND = 500
+ROUND = 200
+#: random cases, and what compares one of them, given cuts
+KINDS = [
+    (cases(), check),
+    (join_cases(), partial(joins.check, oracle=run_join)),
+    (sort_cases(), partial(joins.check, oracle=run_sort)),
+]
 
 
 def fuzz(minutes: float) -> int:
     """The number of cases that ran."""
-    clean.SMALL = 2
+    clean.SMALL, join.ENTRIES = 2, 4
     until = time.monotonic() + 60 * minutes
     ran = 0
     while time.monotonic() < until:
@@ -30,17 +42,21 @@ def fuzz(minutes: float) -> int:
 
 
 def one_round(number: int) -> int:
+    return sum(compare(number, *kind) for kind in KINDS)
+
+
+def compare(number: int, strategy: SearchStrategy[Case], compared: Callable[..., None]) -> int:
     ran = 0
 
     @seed(number)
-    @given(cases(), cuts)
+    @given(strategy, cuts)
     @settings(max_examples=ROUND, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    def compare(case: Case, batches: list[int]) -> None:
+    def of(case: Case, batches: list[int]) -> None:
         nonlocal ran
         ran += 1
-        check(case, [1] * len(case["input"]), batches)
+        compared(case, [1] * len(case["input"]), batches)
 
-    compare()
+    of()
     return ran
 
 

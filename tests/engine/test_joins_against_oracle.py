@@ -32,7 +32,7 @@ def by_stream(records: list[Record]) -> dict[str, list[Record]]:
     return streams
 
 
-def check(case: Case, oracle: Callable[[Case], list[Record]], *cuts: list[int]) -> None:
+def check(case: Case, *cuts: list[int], oracle: Callable[[Case], list[Record]]) -> None:
     expected = by_stream(oracle(case))
     for sizes in (None, *cuts):
         got = by_stream(run_case(case, sizes))
@@ -44,13 +44,13 @@ def check(case: Case, oracle: Callable[[Case], list[Record]], *cuts: list[int]) 
 @given(join_cases(), cuts)
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_random_joins(case: Case, batches: list[int]):
-    check(case, run_join, [1] * len(case["input"]), batches)
+    check(case, [1] * len(case["input"]), batches, oracle=run_join)
 
 
 @given(sort_cases(), cuts)
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_random_sorts(case: Case, batches: list[int]):
-    check(case, run_sort, [1] * len(case["input"]), batches)
+    check(case, [1] * len(case["input"]), batches, oracle=run_sort)
 
 
 VECTORS = [(case, {"join": run_join, "sort": run_sort}.get(case["operator"]["kind"])) for case in all_cases()]
