@@ -133,7 +133,7 @@ def _named(operator: dict[str, Any], stream: str) -> list[str]:
         keys = operator.get(f"partition_by_{stream}", []) + operator.get(f"equality_{stream}", [])
         return [*keys, *re.findall(rf"\b{stream}\.(\w+)", expressions)]
     texts = [*operator.get("output", {}).values(), *operator.get("partition_by", []), *operator.get("group_by", [])]
-    texts += [name for name, _ in operator.get("order_by", [])]
+    texts += dict(operator.get("order_by", ()))
     without_strings = [re.sub(STRING, "", text) for text in texts]
     return [name for text in without_strings for name in re.findall(NAME, text) if name not in RESERVED]
 

@@ -28,3 +28,19 @@ def test_each_trade_tells_the_weighted_price_of_the_last_three_of_its_symbol():
         {"symbol": "A", "price": 86 / 8, "trades": 3},
         {"symbol": "A", "price": 156 / 10, "trades": 3},
     ]
+
+
+def test_orders_find_the_payment_that_is_enough_or_are_reported_after_a_minute():
+    """o1 is paid with change, o3 before it was ordered; what came for o2 is too little."""
+    records = service.replay(project_file("examples/payments.yaml"), project_file("examples/payments.jsonl"))
+    assert [(r["stream"], *r["tuple"].values()) for r in records if "tuple" in r] == [
+        ("paid", "o1", "Ada", 2.0),
+        ("paid", "o3", "Cleo", 0.0),
+        ("unpaid", "o2", "Ben", 5.0),
+    ]
+
+
+def test_readings_come_out_in_order():
+    records = service.replay(project_file("examples/in_order.yaml"), project_file("examples/in_order.jsonl"))
+    values = [(r["tuple"]["sensor"], r["tuple"]["value"]) for r in records if "tuple" in r]
+    assert values == [("a", 20.5), ("a", 21.0), ("a", 21.5), ("a", 22.0), ("b", 7.0)]

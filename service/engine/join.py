@@ -16,6 +16,7 @@ from service.engine.items import FINAL, MADE, TUPLE, Items
 from service.engine.join_state import SIDES, JoinState, SideState
 from service.engine.keys import key_codes
 from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, RIGHT
+from service.engine.ordering import canonical
 from service.engine.rejects import joined as together
 from service.engine.rejects import without_nulls
 from service.engine.routing import independent
@@ -101,6 +102,8 @@ class JoinOperator:
         self._ports = (Port.of(spec, LEFT, left), Port.of(spec, RIGHT, right))
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
         self._in_key_order = bool(independent(spec))
+        #: scratch
+        self._log = np.empty(0, matches.ENTRY)
 
     def initial(self) -> JoinState:
         state = JoinState(self._types)
@@ -178,7 +181,7 @@ class JoinOperator:
         room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
         found = np.empty(room, np.int64)
         names = matches.Names(state.names, found, np.array([state.batch, 0]))
-        log, used = np.empty(2 * room + 1024, matches.ENTRY), np.zeros(1, np.int64)
+        log, used = _longer(self._log, min(2 * room, ENTRIES)), np.zeros(1, np.int64)
         pieces: list[list[matches.Port]] = [[], [], []]
         first = 0
         while first <= len(arrivals):
@@ -190,7 +193,8 @@ class JoinOperator:
             for piece, port in zip(pieces, (joint, left_alone, right_alone), strict=True):
                 piece.append(port)
             if first <= len(arrivals) and (not len(entries) or len(log) < ENTRIES):
-                log = np.empty(2 * len(log), matches.ENTRY)
+                log = _longer(log, 2 * len(log))
+        self._log = log
         keys = state.keys.take(found[: names.used[1]])
         return [Made.of(piece, keys, in_key_order=self._in_key_order) for piece in pieces]
 
@@ -256,11 +260,17 @@ class Made:
 
     def in_key_order(self) -> Made:
         """What is of one event or one moment in the order of the keys, which buckets cannot change."""
-        rank = np.empty(len(self.keys), np.int64)
-        rank[pc.sort_indices(self.keys).to_numpy()] = np.arange(len(self.keys))
         new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0)
-        group = np.concatenate([[0], np.cumsum(new)]) if len(self.event) else np.zeros(0, np.int64)
-        order = np.lexsort((rank[self.key], group))
+        group = np.concatenate([[0], np.cumsum(new)])
+        mixed = np.zeros(group[-1] + 1, np.bool_)
+        mixed[group[1:][~new & (np.diff(self.key) != 0)]] = True
+        if not mixed.any():
+            return self
+        places = np.flatnonzero(mixed[group])
+        rank = np.empty(len(self.keys), np.int64)
+        rank[canonical(self.keys)] = np.arange(len(self.keys))
+        order = np.arange(len(self.event))
+        order[places] = places[np.lexsort((rank[self.key[places]], group[places]))]
         is_tuple = self.kind == TUPLE
         rows = (np.cumsum(is_tuple) - 1)[order][is_tuple[order]]
         event, at, kind, key = (column[order] for column in (self.event, self.at, self.kind, self.key))
@@ -269,6 +279,11 @@ class Made:
     def items(self, tuples: pa.RecordBatch) -> Items:
         source = np.full(len(self.event), MADE, np.int32)
         return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples)
+
+
+def _longer(log: np.ndarray, entries: int) -> np.ndarray:
+    """Room for as many entries, at least; what was there is not needed."""
+    return log if len(log) >= entries else np.empty(max(entries, 2), log.dtype)
 
 
 def _port(rows: int, marks: int) -> matches.Port:

@@ -76,7 +76,7 @@ WORKED = {
     ),
     "leftOuter, two ports, nothing on the right": (
         {"left": "sliding, count(1)", "right": "sliding, count(1)", "algorithm": "leftOuter", "unmatched_left": True},
-        {"l1": "", "l2": "unmatched_left: (,l1)"},
+        {"l1": "", "l2": "unmatched_left: (l1,)"},
     ),
     "leftOuter, one port, left count(0), nothing on the right": (
         {"left": "sliding, count(0)", "right": "sliding, count(5)", "algorithm": "leftOuter"},

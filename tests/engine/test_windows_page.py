@@ -1,4 +1,4 @@
-"""Every table of docs/windows.md is what a replay of it gives, row by row."""
+"""Every table of docs/windows.md and docs/sort.md is what a replay of it gives, row by row."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import yaml
 from service.engine.replay import replay
 from service.testing import pipeline_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "windows.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = re.compile(r"### (?P<title>[^\n]*)|```yaml\n(?P<yaml>.*?)```\s+(?P<table>(?:\|[^\n]*\n)+)", re.DOTALL)
 MARKS = {"■": "window", "F": "final"}
 
 
-def examples() -> list[Any]:
+def examples(page: str) -> list[Any]:
     found, title = [], ""
-    for match in EXAMPLE.finditer(PAGE):
+    for match in EXAMPLE.finditer((DOCS / page).read_text()):
         title = match["title"] or title
         if match["yaml"]:
             operator = yaml.safe_load(match["yaml"])
-            found.append(pytest.param(operator, rows(match["table"]), id=operator["window"]))
+            found.append(pytest.param(operator, rows(match["table"]), id=operator.get("window", title)))
     return found
 
 
@@ -51,15 +51,15 @@ def shown(record: dict[str, Any]) -> str:
 
 
 def test_the_page_has_an_example_of_each_policy():
-    windows = " ".join(str(example.id) for example in examples())
-    assert len(examples()) == 20
+    windows = " ".join(str(example.id) for example in examples("windows.md"))
+    assert len(examples("windows.md")) == 20
     assert all(
         word in windows
         for word in ("count(", "time(", "delta(", "punct(", "partitioned", "timeInterval", "slidingTime")
     )
 
 
-@pytest.mark.parametrize(("operator", "table"), examples())
+@pytest.mark.parametrize(("operator", "table"), [*examples("windows.md"), *examples("sort.md")])
 def test_table(operator: dict[str, Any], table: list[dict[str, str]]):
     events = [event(row) for row in table]
     records = list(replay(pipeline_of({"operator": operator, "input": events}), events))

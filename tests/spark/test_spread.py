@@ -18,12 +18,16 @@ from service.engine.items import LONE, TUPLE, WINDOW, Items
 from service.engine.keys import key_bytes
 from service.engine.routing import Keys, spread_by
 from service.kafka.murmur2 import partition_for
+from service.pipeline.expressions import Attribute
 from service.pipeline.load import load_text
 from service.pipeline.spec import Pipeline
+from service.pipeline.types import INT64
 from service.spark.merge import merged
 from service.spark.outgoing import records
 from service.spark.plan import Plan
+from service.testing import on_stream, pipeline_of
 from tests.engine.strategies import SCHEMA, events, operators
+from tests.engine.strategies_join import LEFT, RIGHT, join_events, joins, sorts
 
 TOPIC_PARTITIONS = 3
 
@@ -97,6 +101,18 @@ def one_operator(operator: dict[str, Any]) -> Pipeline:
     return load_text(orjson.dumps(file).decode(), "p", environment=None)
 
 
+@given(joins(), join_events(), sizes)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
+
+
+@given(sorts(), events(), sizes)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
+
+
 # ---- several ---------------------------------------------------------------------------------------------------------
 
 WINDOWS = [
@@ -137,6 +153,66 @@ def test_a_chain_of_windows(first: str, second: str):
         check(pipeline, given_events, size)
 
     of()
+
+
+def join_of_aggregates(first: str, second: str) -> str:
+    """Two windows whose timers and marks fall together feed a join, which feeds a sort."""
+    return f"""
+pipeline: meeting
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  left: {{topic: left, schema: {dict(LEFT)}}}
+  right: {{topic: right, schema: {dict(RIGHT)}}}
+  lefts: {{}}
+  rights: {{}}
+  pairs: {{topic: pairs}}
+  alone: {{topic: alone}}
+  sorted: {{topic: sorted}}
+operators:
+  - {{name: a, aggregate: left, window: "{first}, partitioned", partition_by: [k],
+     output: {{lefts: {{k: k, n: Count(), i: Last(i)}}}}}}
+  - {{name: b, aggregate: right, window: "{second}, partitioned", partition_by: [k],
+     output: {{rights: {{k: k, n: Count(), i: Last(i)}}}}}}
+  - name: j
+    join: {{left: lefts, right: rights}}
+    window_left: sliding, time(2)
+    window_right: sliding, count(2), partitioned
+    partition_by_right: [k]
+    equality_left: [k]
+    equality_right: [k]
+    algorithm: leftOuter
+    unmatched_left: alone
+    output: {{pairs: {{k: left.k, i: left.i, j: right.i}}}}
+  - {{name: s, sort: pairs, window: "sliding, count(2), partitioned", partition_by: [k],
+     order_by: {{i: asc}}, output: [sorted]}}
+""".replace("'", "")
+
+
+@pytest.mark.parametrize("second", WINDOWS)
+@pytest.mark.parametrize("first", WINDOWS)
+def test_a_join_of_windows(first: str, second: str):
+    pipeline = load_text(join_of_aggregates(first, second), "p", environment=None)
+    assert spread_by(pipeline), "k says where everything belongs"
+
+    @given(join_events(), sizes)
+    @settings(max_examples=5, deadline=None, derandomize=True)
+    def of(given_events: list[dict[str, Any]], size: int) -> None:
+        check(pipeline, list(map(on_stream, given_events)), size)
+
+    of()
+
+
+def test_a_join_is_spread_by_the_equalities_that_hold_everything_apart():
+    """left is a time window, right counts by n; so n alone says who can meet or displace whom."""
+    operator = {
+        "kind": "join", "algorithm": "inner", "left": "sliding, time(5)", "right": "sliding, count(5), partitioned",
+        "partition_by_left": [], "partition_by_right": ["n", "i"], "equality_left": ["k", "n"],
+        "equality_right": ["k", "n"], "output": {"i": "left.i"}, "schema_left": LEFT, "schema_right": RIGHT,
+    }  # fmt: skip
+    n = (Attribute("n", INT64),)
+    assert spread_by(pipeline_of({"operator": operator, "input": []})) == {"left": n, "right": n}
+    in_one = operator | {"right": "sliding, count(5)", "partition_by_right": []}
+    assert spread_by(pipeline_of({"operator": in_one, "input": []})) is None
 
 
 MAP = f"""
