@@ -27,7 +27,10 @@ Record = dict[str, Any]
 
 #: parameters of a case's operator that the pipeline file has under the same name
 PARAMETERS = {
-    "aggregate": ("window", "partition_by", "group_by", "aggregate_incomplete_windows", "emit", "window_set"),
+    "aggregate": (
+        "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "emit",
+        "window_set",
+    ),
     "sort": ("window", "partition_by"),
     "join": (
         "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",

@@ -14,7 +14,7 @@ from service.engine.expressions import evaluate
 from service.engine.found import Found
 from service.engine.items import FINAL, LONE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
-from service.engine.program import Program
+from service.engine.program import Program, widths
 from service.engine.rejects import joined, without_nulls
 from service.engine.state import NEVER, AggregateState
 from service.engine.store import grown
@@ -34,16 +34,14 @@ class AggregateOperator:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
         self.spec = spec
         self._program = Program.of(spec, schema)
-        self._widths = {
-            "words": len(self._program.columns), "back": self._program.summary, "stack": self._program.summary,
-            "sources": -(-sources // 64),
-        }  # fmt: skip
+        self._widths = widths(self._program, sources)
+        self._needed = windows.needed(self._program.clause)
 
     def initial(self) -> AggregateState:
-        return AggregateState(self._widths)
+        return AggregateState(self._widths, self._needed)
 
     def load(self, data: bytes) -> AggregateState:
-        return AggregateState.load(data, self._widths)
+        return AggregateState.load(data, self._widths, self._needed)
 
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
@@ -123,10 +121,7 @@ class AggregateOperator:
         events, firings, used = np.zeros(size, windows.EVENT), np.zeros(size, windows.FIRING), np.zeros(2, np.int64)
         first = 0
         while True:
-            window = windows.Window(
-                self._program.clause, state.scalars, state.partitions, state.rows, state.words, state.sources,
-                events, firings, used,
-            )  # fmt: skip
+            window = windows.window_of(self._program.clause, state, state.sources, events, firings, used)
             first = windows.run(window, arrivals, end, first)
             if first > len(arrivals):
                 return events[: used[0]], firings[: used[1]]

@@ -9,7 +9,7 @@ import numpy as np
 from service.engine.program import Program
 from service.engine.state import AggregateState
 from service.engine.strings import Strings
-from service.engine.windows import FIRST, LAST, NOBODY
+from service.engine.windows import FIRST, LAST, NEWEST, NOBODY, OLDEST, SLOTS, Windowed
 
 #: tables with fewer entries are left alone
 SMALL = 4096
@@ -31,16 +31,24 @@ def doubled(count: int, kept: int) -> bool:
 
 def _forget_partitions(state: AggregateState) -> None:
     """Keeps the partitions that hold tuples, and those with a counter or reference, which outlive tuples (S7)."""
-    parts = state.partitions[: state.keys.count]
+    count = state.keys.count
+    parts = state.partitions[:count]
     kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
     renamed = state.keys.keep(kept)
-    for table in (state.partitions, state.sources, state.ends):
-        move(table, kept, len(parts))
+    for name in state.per_partition:
+        move(getattr(state, name), kept, count)
+    rename_partitions(state, renamed)
+    state.ends[len(kept) :] = NOBODY
+    _forget_cells(state, renamed)
+
+
+def rename_partitions(state: Windowed, renamed: np.ndarray) -> None:
+    """What a window knows partitions by."""
     for link in ("following", "preceding"):
         state.partitions[link] = rename(state.partitions[link], renamed)
-    state.ends[len(kept) :] = NOBODY
+    owner = state.queue["partition"]
+    owner[:] = rename(owner, renamed)
     state.scalars[[FIRST, LAST]] = rename(state.scalars[[FIRST, LAST]], renamed)
-    _forget_cells(state, renamed)
 
 
 def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
@@ -51,9 +59,9 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
         renamed = rename_pairs(state, kept, partitions)
     for table in (state.cells, state.back):
         move(table, kept, len(renamed))
-    for table, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
+    for records, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
         for link in links:
-            table[link] = rename(table[link], renamed)
+            records[link] = rename(records[link], renamed)
     state.links["cell"][: state.top] = rename(state.links["cell"][: state.top], renamed)
     state.kept_keys = max(state.keys.count, state.pairs.count)
 
@@ -93,17 +101,23 @@ def _forget_free_slots(state: AggregateState) -> None:
     kept = np.flatnonzero(holds)
     renamed = np.full(state.top, NOBODY)
     renamed[kept] = np.arange(len(kept))
-    for table in (state.rows, state.links, state.words, state.stack):
+    for name in state.per_slot:
+        table = getattr(state, name)
         table[: len(kept)] = table[kept]
-    for table, links in (
-        (state.rows[: len(kept)], ("younger", "older")),
-        (state.links[: len(kept)], ("younger", "older")),
-        (state.partitions, ("oldest", "youngest")),
-        (state.cells, ("oldest", "youngest")),
-    ):
+    rename_slots(state, renamed)
+    for table, links in ((state.links, ("younger", "older")), (state.cells, ("oldest", "youngest"))):
         for link in links:
             table[link] = rename(table[link], renamed)
     state.top, state.free = len(kept), np.zeros(0, np.int32)
+
+
+def rename_slots(state: Windowed, renamed: np.ndarray) -> None:
+    """What a window knows tuples by."""
+    for name, links in SLOTS.items():
+        table = getattr(state, name)
+        for link in links:
+            table[link] = rename(table[link], renamed)
+    state.scalars[[OLDEST, NEWEST]] = rename(state.scalars[[OLDEST, NEWEST]], renamed)
 
 
 def move(table: np.ndarray, kept: np.ndarray, count: int) -> None:

@@ -18,7 +18,7 @@ from service.engine.kernel import inlined, kernel
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
-from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, NOBODY
+from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE, NOBODY
 
 #: the state of each cell, one record each
 CELL = np.dtype([
@@ -84,6 +84,8 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
             _insert(c, p, events[k].slot)
         elif code == EVICT:
             _evict(c, p, events[k].slot)
+            _free(results, events[k].slot)
+        elif code == LOSE:
             _free(results, events[k].slot)
         elif code == CLEAR:
             _clear(c, p, results)
@@ -181,7 +183,7 @@ def _clear(c: Contents, p: int, results: Results) -> None:
     while cell != NOBODY:
         following = c.cells[cell].following
         slot = c.cells[cell].oldest
-        while c.listing and slot != NOBODY:
+        while not c.sliding and c.listing and slot != NOBODY:
             _free(results, slot)
             slot = c.links[slot].younger
         c.cells[cell].size = 0

@@ -8,44 +8,51 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from service.engine import clean
+from service.engine import clean, windows
+from service.engine.policies import Clause
 from service.engine.store import StateError, column, grown
 from service.engine.strings import Strings
-from service.engine.windows import FIRST, LAST, NOBODY, PARTITION, ROW, SCALARS
 from service.engine.words import from_words, to_words
 from service.pipeline.types import Kind, Type
 
 
 class Held:
-    """What windows.py works on, for a consumer that has further tables: a class that extends the four dictionaries.
+    """What windows work on, for a consumer that has further tables: a class that extends the four dictionaries.
 
     A tuple is known by its slot, a partition by the code of its key. The first `reserved` slots are never given away.
     """
 
     #: tables with a row per partition, with a row per slot, and others
-    PER_PARTITION: ClassVar[dict[str, np.dtype]] = {"partitions": PARTITION}
-    PER_SLOT: ClassVar[dict[str, np.dtype]] = {"rows": ROW}
+    PER_PARTITION: ClassVar[dict[str, np.dtype]] = windows.PER_PARTITION
+    PER_SLOT: ClassVar[dict[str, np.dtype]] = windows.PER_SLOT
     OTHER: ClassVar[dict[str, type | np.dtype]] = {"scalars": np.int64, "free": np.int32}
     #: table -> its fields that are slots
-    SLOTS: ClassVar[dict[str, tuple[str, ...]]] = {"partitions": ("oldest", "youngest"), "rows": ("younger", "older")}
+    SLOTS: ClassVar[dict[str, tuple[str, ...]]] = windows.SLOTS
 
-    def __init__(self, types: tuple[Type, ...], reserved: int = 0) -> None:
+    def __init__(self, types: tuple[Type, ...], clause: Clause, reserved: int = 0) -> None:
         """`types` are those of a tuple's words."""
         self.types, self.reserved = types, reserved
-        self.scalars = np.zeros(SCALARS, np.int64)
-        self.scalars[[FIRST, LAST]] = NOBODY
+        self.scalars = windows.scalars()
+        needed = windows.needed(clause)
+        unneeded = {*windows.PER_PARTITION, *windows.PER_SLOT} - needed
+        self._per_partition = [name for name in self.PER_PARTITION if name not in unneeded]
+        self._per_slot = [*(name for name in self.PER_SLOT if name not in unneeded), "words"]
         self.free = np.zeros(0, np.int32)
         self.words = np.zeros((reserved, len(types)), np.int64)
         for name, dtype in self.PER_PARTITION.items():
-            setattr(self, name, np.zeros(1, dtype))
+            setattr(self, name, np.zeros(1 if name in self._per_partition else 0, dtype))
         for name, dtype in self.PER_SLOT.items():
-            setattr(self, name, np.zeros(reserved, dtype))
+            setattr(self, name, np.zeros(reserved if name in self._per_slot else 0, dtype))
         self.keys = Strings()
         self.top = reserved
         self.kept_keys = 0
 
     partitions: np.ndarray
-    rows: np.ndarray
+    ages: np.ndarray
+    values: np.ndarray
+    chain: np.ndarray
+    order: np.ndarray
+    queue: np.ndarray
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -64,7 +71,7 @@ class Held:
         slots = np.concatenate([self.free[len(self.free) - again :], np.arange(self.top, self.top + count - again)])
         self.free = self.free[: len(self.free) - again]
         self.top += count - again
-        for names, size in ((self._per_slot(), self.top), (self.PER_PARTITION, max(1, self.keys.count))):
+        for names, size in ((self._per_slot, self.top), (self._per_partition, max(1, self.keys.count))):
             for name in names:
                 setattr(self, name, grown(getattr(self, name), size))
         return slots.astype(np.int64)
@@ -83,9 +90,9 @@ class Held:
 
     def _move_together(self) -> None:
         kept = self.stored()
-        renamed = np.full(self.top, NOBODY)
+        renamed = np.full(self.top, windows.NOBODY)
         renamed[kept] = np.arange(len(kept))
-        for name in self._per_slot():
+        for name in self._per_slot:
             table = getattr(self, name)
             table[: len(kept)] = table[kept]
         self.top, self.free = len(kept), np.zeros(0, np.int32)
@@ -93,9 +100,8 @@ class Held:
             table = getattr(self, name)[: self.top] if name in self.PER_SLOT else getattr(self, name)
             for field in fields:
                 table[field] = clean.rename(table[field], renamed)
-
-    def _per_slot(self) -> list[str]:
-        return [*self.PER_SLOT, "words"]
+        ends = [windows.OLDEST, windows.NEWEST]
+        self.scalars[ends] = clean.rename(self.scalars[ends], renamed)
 
     # ---- forgetting -------------------------------------------------------------------------------------------------
 
@@ -106,11 +112,9 @@ class Held:
             return
         kept = np.flatnonzero(self.partitions["size"][:count] > 0)
         renamed = self.keys.keep(kept)
-        for name in self.PER_PARTITION:
+        for name in self._per_partition:
             clean.move(getattr(self, name), kept, count)
-        for link in ("following", "preceding"):
-            self.partitions[link] = clean.rename(self.partitions[link], renamed)
-        self.scalars[[FIRST, LAST]] = clean.rename(self.scalars[[FIRST, LAST]], renamed)
+        clean.rename_partitions(self, renamed)
         self.kept_keys = self.keys.count
 
     def intern_anew(self, old: Strings, new: Strings) -> None:
@@ -124,8 +128,9 @@ class Held:
 
     def tables(self) -> dict[str, np.ndarray]:
         partitions = max(1, self.keys.count)
-        tables = {name: getattr(self, name)[:partitions] for name in self.PER_PARTITION}
-        tables |= {name: getattr(self, name)[: self.top] for name in self._per_slot()}
+        tables = {name: getattr(self, name) for name in (*self.PER_PARTITION, *self.PER_SLOT)}
+        tables |= {name: getattr(self, name)[:partitions] for name in self._per_partition}
+        tables |= {name: getattr(self, name)[: self.top] for name in self._per_slot}
         tables |= {name: getattr(self, name) for name in self.OTHER}
         tables |= {f"keys.{part}": values for part, values in self.keys.save().items()}
         return tables | {"rest": np.array([self.top, self.kept_keys, len(self.types)], np.int64)}

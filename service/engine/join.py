@@ -64,7 +64,7 @@ class Port:
         keys = dict.fromkeys((*side.equality, *_partition_by(side)))
         reads = list(dict.fromkeys([Attribute(name, kind) for name, kind in kept] + list(keys)))
         values = dict(zip((name for name, _ in schema), side.default, strict=True))
-        clause = policies.clause(side.window, {name: names.index(name) for name in deltas}, incomplete=False)
+        clause = policies.clause(side.window, {name: names.index(name) for name in deltas})
         return cls(
             spec=side,
             clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
@@ -82,12 +82,9 @@ class Port:
             state.words[NOTHING, place] = to_words(value, kind, strings)[0]
 
     def side(self, state: SideState, arrivals: int) -> matches.Side:
-        room = int(state.scalars[LIVE] + state.scalars[STORED]) + 2 * arrivals + 64
-        window = windows.Window(
-            self.clause, state.scalars, state.partitions, state.rows, state.words,
-            np.zeros((len(state.partitions), 0), np.int64), np.zeros(room, windows.EVENT),
-            np.zeros(0, windows.FIRING), np.zeros(2, np.int64),
-        )  # fmt: skip
+        room = int(state.scalars[LIVE] + 2 * state.scalars[STORED]) + 4 * arrivals + 64
+        events, firings = np.zeros(room, windows.EVENT), np.zeros(0, windows.FIRING)
+        window = windows.window_of(self.clause, state, None, events, firings, np.zeros(2, np.int64))
         return matches.Side(
             window, state.held, state.buckets, np.empty(room, np.int32), state.state,
             self.spec.window.eviction != Count(0), self.spec.outer, self.spec.unmatched is not None,
@@ -101,18 +98,19 @@ class JoinOperator:
         self.spec = spec
         self._ports = (Port.of(spec, LEFT, left), Port.of(spec, RIGHT, right))
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
+        self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
         self._in_key_order = bool(independent(spec))
         #: scratch
         self._log = np.empty(0, matches.ENTRY)
 
     def initial(self) -> JoinState:
-        state = JoinState(self._types)
+        state = JoinState(self._types, self._clauses)
         for port, side in zip(self._ports, state.sides, strict=True):
             port.initial(side, state.strings)
         return state
 
     def load(self, data: bytes) -> JoinState:
-        return JoinState.load(data, self._types)
+        return JoinState.load(data, self._types, self._clauses)
 
     def feed(self, state: JoinState, left: Items, right: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
@@ -325,4 +323,5 @@ def _over_pairs(join: Join) -> list[Expression]:
 
 def _partition_by(side: Side) -> tuple[Expression, ...]:
     """What shapes the window: nothing where each tuple leaves by itself, or is not kept."""
-    return () if isinstance(side.window.eviction, Time) or side.window.eviction == Count(0) else side.partition_by
+    alone = isinstance(side.window.eviction, Time) and side.window.partition_eviction is None
+    return () if alone or side.window.eviction == Count(0) else side.partition_by

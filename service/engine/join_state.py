@@ -9,6 +9,7 @@ import numpy as np
 from service.engine import clean
 from service.engine.held import Held
 from service.engine.matches import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING
+from service.engine.policies import Clause
 from service.engine.store import column, grown, load, save
 from service.engine.strings import Strings
 from service.pipeline.types import Type
@@ -24,8 +25,8 @@ class SideState(Held):
     OTHER: ClassVar = Held.OTHER | {"buckets": BUCKET, "state": np.int64}
     SLOTS: ClassVar = Held.SLOTS | {"held": ("older", "younger"), "buckets": ("oldest", "youngest")}
 
-    def __init__(self, types: Types) -> None:
-        super().__init__(types, reserved=NOTHING + 1)
+    def __init__(self, types: Types, clause: Clause) -> None:
+        super().__init__(types, clause, reserved=NOTHING + 1)
         self.buckets = np.zeros(1, BUCKET)
         #: FROZEN and FREED
         self.state = np.zeros(2, np.int64)
@@ -41,8 +42,8 @@ class SideState(Held):
 class JoinState:
     """Both sides, and what they share: the keys that must be equal, and the texts and lists among the words."""
 
-    def __init__(self, types: tuple[Types, Types]) -> None:
-        self.sides = tuple(map(SideState, types))
+    def __init__(self, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> None:
+        self.sides = tuple(map(SideState, types, clauses))
         self.keys, self.strings = Strings(), Strings()
         self.kept_keys = self.kept_strings = 0
         #: scratch: the keys of a batch by number
@@ -75,9 +76,9 @@ class JoinState:
         return save(tables)
 
     @classmethod
-    def load(cls, data: bytes, types: tuple[Types, Types]) -> JoinState:
+    def load(cls, data: bytes, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> JoinState:
         """Raises StateError where `data` is not what the `save` of such a join wrote."""
-        state, saved = cls(types), load(data)
+        state, saved = cls(types, clauses), load(data)
         for name, side in zip(SIDES, state.sides, strict=True):
             own = f"{name}."
             side.restore({table.removeprefix(own): part for table, part in saved.items() if table.startswith(own)})

@@ -22,4 +22,4 @@ def kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """Compiles a function that only kernels call, into them."""
-    return njit(**OPTIONS, inline="always")(function)  # type: ignore[no-any-return]
+    return njit(**OPTIONS, forceinline=True)(function)  # type: ignore[no-any-return]

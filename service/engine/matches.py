@@ -3,7 +3,7 @@
 `walk` goes through the arrivals of both sides in order and logs what may come out: every candidate pair, found through
 the chain of tuples with an equal key, and every tuple that leaves its window by itself. When the condition was
 computed for the candidates, `settle` reads the log, keeps in mind who found a partner, and writes down what does come
-out. The windows are windows.py's; each side has its own, and an arrival changes only that of its side (J7).
+out. The windows are those of windows/; each side has its own, and an arrival changes only that of its side (J7).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from service.engine.items import FINAL, TIMER, TUPLE, WINDOW
 from service.engine.kernel import inlined, kernel
-from service.engine.policies import DELTA, TIME
-from service.engine.windows import EVICT, INSERT, LIVE, NOBODY, Window, arrive, evict
+from service.engine.policies import DELTA
+from service.engine.windows import EVICT, INSERT, LIVE, LOSE, NOBODY, Window, arrive, evict, expired
 
 LEFT, RIGHT = 0, 1
 #: entries of `Side.state`
@@ -162,23 +162,21 @@ def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray
 
 @inlined
 def _expired(side: Side, now: int) -> int:
-    """The oldest tuple if its time is over. A time window has one partition: each tuple's time is its own."""
-    w = side.window
-    if w.clause.eviction.kind != TIME or side.state[FROZEN] or not w.partitions[0].size:
+    """The oldest tuple if its time is over."""
+    if not side.window.clause.expiring or side.state[FROZEN]:
         return NOBODY
-    oldest = w.partitions[0].oldest
-    return oldest if now - w.rows[oldest].at > w.clause.eviction.size else NOBODY
+    return expired(side.window, now)
 
 
 @inlined
 def _leaves_at(side: Side, slot: int) -> int:
     """The first moment at which it is gone."""
-    return side.window.rows[slot].at + side.window.clause.eviction.size + 1  # type: ignore[no-any-return]
+    return side.window.queue[slot].at + side.window.clause.eviction.size + 1  # type: ignore[no-any-return]
 
 
 @inlined
 def _let_go(side: Side, slot: int) -> None:
-    evict(side.window, 0, slot)
+    evict(side.window, side.window.queue[slot].partition, slot)
     side.window.used[0] = 0
     _unlink(side, slot)
 
@@ -205,15 +203,21 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
         return True
     x.window.used[0] = 0
     arrive(x.window, arrivals, i)
+    _follow(x, arrivals, i, log, used)
+    return True
+
+
+@inlined
+def _follow(x: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> None:
+    """What the window did with an arrival. What it loses with its partition is not reported (V18)."""
     for k in range(x.window.used[0]):
         event = x.window.events[k]
         if event.code == INSERT:
-            _link(x, slot, bucket)
-        elif event.code == EVICT:
+            _link(x, arrivals[i].slot, arrivals[i].bucket)
+        elif event.code == EVICT or event.code == LOSE:  # noqa: PLR1714
             _unlink(x, event.slot)
-            if x.outer:
-                _pair(log, used, port, event.slot, NOTHING, i)
-    return True
+            if x.outer and event.code == EVICT:
+                _pair(log, used, arrivals[i].port, event.slot, NOTHING, i)
 
 
 @inlined

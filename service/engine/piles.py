@@ -13,7 +13,7 @@ import numpy as np
 from service.engine.items import TUPLE
 from service.engine.kernel import inlined, kernel
 from service.engine.strings import Text, less
-from service.engine.windows import NOBODY, Window, arrive, evict
+from service.engine.windows import LOSE, NOBODY, Window, arrive, evict, evict_aged
 
 #: the heap of each partition
 PILE = np.dtype([("top", np.int32)])
@@ -37,6 +37,9 @@ class Piles(NamedTuple):
     size: int
     #: how many tuples came so far, in its first entry
     came: np.ndarray
+    #: the slots of what left with its partition, and how many they are
+    lost: np.ndarray
+    losses: np.ndarray
 
 
 @kernel
@@ -48,16 +51,28 @@ def run(k: Piles, arrivals: np.ndarray, out: np.ndarray) -> int:
             continue
         p, slot = arrivals[i].partition, arrivals[i].slot
         w.used[0] = 0
+        evict_aged(w, arrivals[i].at, arrivals[i].event)  # S2: first of all
         if w.partitions[p].size == k.size:
             first = _pop(k, p)
             evict(w, p, first)
             _put(out, used, first, p, i)
             used += 1
         arrive(w, arrivals, i)
-        k.nodes[slot].number = k.came[0]
-        k.came[0] += 1
-        _push(k, p, slot)
+        _lose(k)
+        if w.partitions[p].size:
+            k.nodes[slot].number = k.came[0]
+            k.came[0] += 1
+            _push(k, p, slot)
     return used
+
+
+@inlined
+def _lose(k: Piles) -> None:
+    """What leaves with its partition does not come out (V20)."""
+    for e in range(k.window.used[0]):
+        if k.window.events[e].code == LOSE:
+            k.lost[k.losses[0]] = k.window.events[e].slot
+            k.losses[0] += 1
 
 
 @kernel

@@ -58,7 +58,8 @@ class Program:
         reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
         deltas = {e.name: where[e] for e in columns if isinstance(e, Attribute)}
-        clause = policies.clause(spec.window, deltas, incomplete=spec.aggregate_incomplete_windows)
+        incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
+        clause = policies.clause(spec.window, deltas, incomplete=incomplete, evicted=evicted)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         arrival = len(columns) if isinstance(spec.window, EventWindow) else summaries.NONE
         layout, width = summaries.layout([_summary(k, where) for k in kept], arrival)
@@ -80,6 +81,13 @@ class Program:
             text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
             text_words=_text_words(layout, columns),
         )
+
+
+def widths(program: Program, sources: int) -> dict[str, int]:
+    """The words in each row of the tables of AggregateState; `sources` is the number of topic partitions."""
+    return {
+        "sources": -(-sources // 64), "back": program.summary, "stack": program.summary, "words": len(program.columns),
+    }  # fmt: skip
 
 
 def _calls(spec: Aggregate) -> list[AggregateCall]:

@@ -15,6 +15,7 @@ from service.engine.held import Held
 from service.engine.items import FINAL, MADE, TUPLE, Items
 from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
+from service.engine.policies import Clause
 from service.engine.rejects import joined, without_nulls
 from service.engine.store import load, save
 from service.engine.strings import Strings
@@ -32,8 +33,8 @@ class SortState(Held):
     OTHER: ClassVar = Held.OTHER | {"more": np.int64}
     SLOTS: ClassVar = Held.SLOTS | {"piles": ("top",), "nodes": ("left", "right")}
 
-    def __init__(self, types: tuple[Type, ...]) -> None:
-        super().__init__(types)
+    def __init__(self, types: tuple[Type, ...], clause: Clause) -> None:
+        super().__init__(types, clause)
         #: how many tuples came, whether the final mark did, and the entries of `strings` after the last clean-up
         self.more = np.zeros(3, np.int64)
         self.strings = Strings()
@@ -45,9 +46,9 @@ class SortState(Held):
         return save(self.tables() | {f"strings.{part}": values for part, values in self.strings.save().items()})
 
     @classmethod
-    def load(cls, data: bytes, types: tuple[Type, ...]) -> SortState:
+    def load(cls, data: bytes, types: tuple[Type, ...], clause: Clause) -> SortState:
         """Raises StateError where `data` is not what the `save` of such a sort wrote."""
-        state, saved = cls(types), load(data)
+        state, saved = cls(types, clause), load(data)
         state.restore(saved)
         state.strings = Strings.load({part: saved[f"strings.{part}"] for part in Strings.PARTS})
         return state
@@ -82,15 +83,15 @@ class ProgressiveOperator:
         self._schema = arrow_schema(schema)
         eviction = policies_of(spec.window)[0]
         self._size = eviction.size if isinstance(eviction, Count) else 0
-        clause = policies.clause(spec.window, {}, incomplete=False)
+        clause = policies.clause(spec.window, {})
         none = policies.Policy(policies.NONE, 0)
         self._clause = clause._replace(eviction=none, trigger=none, period=0)
 
     def initial(self) -> SortState:
-        return SortState(self._types)
+        return SortState(self._types, self._clause)
 
     def load(self, data: bytes) -> SortState:
-        return SortState.load(data, self._types)
+        return SortState.load(data, self._types, self._clause)
 
     def feed(self, state: SortState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream. Time does nothing here."""
@@ -127,13 +128,13 @@ class ProgressiveOperator:
         if self._size == 0:  # O12
             state.release(arrivals["slot"][arrivals["kind"] == TUPLE])
             return self._items(state, items, np.zeros(0, piles.OUT))
-        room = int(state.scalars[LIVE] + state.scalars[STORED]) + 2 * len(arrivals) + 64
-        window = windows.Window(
-            self._clause, state.scalars, state.partitions, state.rows, state.words,
-            np.zeros((len(state.partitions), 0), np.int64), np.zeros(room, windows.EVENT), np.zeros(0, windows.FIRING),
-            np.zeros(2, np.int64),
+        room = int(state.scalars[LIVE] + 2 * state.scalars[STORED]) + 4 * len(arrivals) + 64
+        events, firings = np.zeros(room, windows.EVENT), np.zeros(0, windows.FIRING)
+        window = windows.window_of(self._clause, state, None, events, firings, np.zeros(2, np.int64))
+        kernel = piles.Piles(
+            window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.more,
+            np.empty(room, np.int32), np.zeros(1, np.int64),
         )  # fmt: skip
-        kernel = piles.Piles(window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.more)
         out = np.empty(room, piles.OUT)
         used = piles.run(kernel, arrivals, out)
         if len(items) and items.kind[-1] == FINAL:
@@ -143,7 +144,7 @@ class ProgressiveOperator:
             used = piles.drain(kernel, partitions, len(arrivals) - 1, out, used)
         out = out[:used]
         made = self._items(state, items, out)
-        state.release(out["slot"])
+        state.release(np.concatenate([out["slot"], kernel.lost[: kernel.losses[0]]]))
         return made
 
     def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:

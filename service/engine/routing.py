@@ -55,6 +55,8 @@ def independent(join: Join) -> tuple[int, ...]:
 
 
 def _within(side: Side, key: Expression) -> bool:
+    if side.window.partition_eviction:
+        return False
     alone = isinstance(side.window.eviction, Time) or side.window.eviction == Count(0)
     return alone or key in side.partition_by
 
@@ -105,13 +107,14 @@ def _together(window: Window, *, made: bool) -> bool:
     """Whether one bucket must see all tuples, whatever their keys.
 
     A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
-    a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (T1).
+    a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (T1). And where
+    partitions leave, which of them does depends on all (V8, V10, V12).
     """
     if isinstance(window, SlidingTime):
         return True
     if isinstance(window, TimeInterval):
         return window.discard_age > 0
-    return made and isinstance(window.eviction, Punct)
+    return window.partition_eviction is not None or (made and isinstance(window.eviction, Punct))
 
 
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------

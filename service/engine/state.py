@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
-import pyarrow as pa
 
+from service.engine import windows
 from service.engine.contents import CELL, ENDS, LINK
 from service.engine.store import StateError, column, grown, load, save
 from service.engine.strings import Strings
-from service.engine.windows import FIRST, LAST, NOBODY, PARTITION, ROW, SCALARS, TICK
+from service.engine.windows import NOBODY, TICK
 
 #: `TICK` while the timer has not started
 NEVER = -(2**63)
-PARTITIONS = {"partitions": PARTITION, "ends": ENDS}
-CELLS = {"cells": CELL}
-ROWS = {"rows": ROW, "links": LINK}
+#: tables of records: the window's, and those of its contents
+PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
+PER_CELL = {"cells": CELL}
+PER_SLOT = windows.PER_SLOT | {"links": LINK}
+#: tables of words, as many in each row as `widths` says: per partition, per cell, and twice per slot
+WORDS = ("sources", "back", "words", "stack")
 STRINGS = ("keys", "groups", "pairs", "strings")
 
 
@@ -24,21 +27,27 @@ class AggregateState:
     """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
 
     `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per summary) and `sources` (one
-    for 64 topic partitions).
+    for 64 topic partitions), `needed` the tables of the window that are not always empty.
     """
 
-    def __init__(self, widths: Mapping[str, int]) -> None:
-        self.scalars = np.zeros(SCALARS, np.int64)
-        self.scalars[[FIRST, LAST]] = NOBODY
+    partitions: np.ndarray
+    ages: np.ndarray
+    values: np.ndarray
+    ends: np.ndarray
+    cells: np.ndarray
+    chain: np.ndarray
+    order: np.ndarray
+    queue: np.ndarray
+    links: np.ndarray
+
+    def __init__(self, widths: Mapping[str, int], needed: Collection[str]) -> None:
+        self.scalars = windows.scalars()
         self.scalars[TICK] = NEVER
-        self.partitions = np.zeros(0, PARTITION)
-        self.ends = np.zeros(0, ENDS)
-        self.sources, self.back, self.stack, self.words = (
-            np.zeros((0, widths[name]), np.int64) for name in ("sources", "back", "stack", "words")
-        )
-        self.cells = np.zeros(0, CELL)
-        self.rows = np.zeros(0, ROW)
-        self.links = np.zeros(0, LINK)
+        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT).items():
+            setattr(self, name, np.zeros(0, dtype))
+        self.sources, self.back, self.words, self.stack = (np.zeros((0, widths[name]), np.int64) for name in WORDS)
+        self.per_partition = [*(name for name in windows.PER_PARTITION if name in needed), "ends", "sources"]
+        self.per_slot = [*(name for name in windows.PER_SLOT if name in needed), "links", "words", "stack"]
         #: slots below `top` that hold no tuple
         self.free = np.zeros(0, np.int32)
         self.top = 0
@@ -60,56 +69,50 @@ class AggregateState:
 
     def reserve_partitions(self, count: int) -> None:
         known = len(self.ends)
-        self.partitions, self.sources, self.ends = (
-            grown(table, count) for table in (self.partitions, self.sources, self.ends)
-        )
+        self._reserve(self.per_partition, count)
         self.ends[known:] = NOBODY
 
     def reserve_cells(self, count: int) -> None:
-        self.cells, self.back = grown(self.cells, count), grown(self.back, count)
+        self._reserve(["cells", "back"], count)
 
     def reserve_rows(self, count: int) -> None:
-        self.rows, self.links, self.words, self.stack = (
-            grown(table, count) for table in (self.rows, self.links, self.words, self.stack)
-        )
+        self._reserve(self.per_slot, count)
 
     def save(self) -> bytes | memoryview:
         partitions = max(1, self.keys.count)
         cells = max(partitions, self.pairs.count)
-        tables = {name: getattr(self, name)[:partitions] for name in ("partitions", "ends", "sources")}
-        tables |= {name: getattr(self, name)[:cells] for name in ("cells", "back")}
-        tables |= {name: getattr(self, name)[: self.top] for name in ("rows", "links", "words", "stack")}
+        tables = {name: getattr(self, name) for name in PER_PARTITION | PER_SLOT}
+        tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
+        tables |= {"cells": self.cells[:cells], "back": self.back[:cells]}
+        tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         rest = np.array([self.top, self.finished, self.kept_keys, self.kept_strings], np.int64)
-        widths = np.array([table.shape[1] for table in self._wide()], np.int64)
+        widths = np.array([getattr(self, name).shape[1] for name in WORDS], np.int64)
         return save(tables | {"free": self.free, "scalars": self.scalars, "rest": rest, "widths": widths})
 
     @classmethod
-    def load(cls, data: bytes, widths: Mapping[str, int]) -> AggregateState:
+    def load(cls, data: bytes, widths: Mapping[str, int], needed: Collection[str]) -> AggregateState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(widths), load(data)
-        for name, dtype in (PARTITIONS | CELLS | ROWS | {"free": np.int32, "scalars": np.int64}).items():
+        state, saved = cls(widths, needed), load(data)
+        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | {"free": np.int32, "scalars": np.int64}).items():
             setattr(state, name, column(saved[name], dtype))
-        sources, back, stack, words = column(saved["widths"], np.int64).tolist()
-        if (back, stack, words) != (widths["back"], widths["stack"], widths["words"]):
-            msg = "the saved state belongs to another aggregate"
-            raise StateError(msg)
-        state.sources = _widened(column(saved["sources"], np.int64, sources), widths["sources"])
-        for name, width in (("back", back), ("stack", stack), ("words", words)):
-            setattr(state, name, _rows(saved[name], width, len(state.cells if name == "back" else state.rows)))
-        for name in STRINGS:
-            setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
         state.top, finished, state.kept_keys, state.kept_strings = column(saved["rest"], np.int64).tolist()
         state.finished = bool(finished)
+        rows = {"sources": len(state.partitions), "back": len(state.cells), "words": state.top, "stack": state.top}
+        for name, width in zip(WORDS, column(saved["widths"], np.int64).tolist(), strict=True):
+            if width != widths[name] and name != "sources":
+                msg = "the saved state belongs to another aggregate"
+                raise StateError(msg)
+            setattr(state, name, column(saved[name], np.int64).reshape(rows[name], width))
+        state.sources = _widened(state.sources, widths["sources"])
+        for name in STRINGS:
+            setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
         return state
 
-    def _wide(self) -> tuple[np.ndarray, ...]:
-        return self.sources, self.back, self.stack, self.words
-
-
-def _rows(data: pa.Buffer, width: int, count: int) -> np.ndarray:
-    return column(data, np.int64, width) if width else np.zeros((count, 0), np.int64)
+    def _reserve(self, names: Collection[str], count: int) -> None:
+        for name in names:
+            setattr(self, name, grown(getattr(self, name), count))
 
 
 def _widened(sources: np.ndarray, width: int) -> np.ndarray:

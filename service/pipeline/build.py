@@ -62,8 +62,10 @@ class Operators(Typed):
             self.output(index, stream, {name: over_group(e) for name, e in given.items()}, sound=sound)
             for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
         )
-        incomplete = shape.aggregate_incomplete_windows
-        return Aggregate(shape.name, shape.aggregate, found, outputs, partition_by, group_by, incomplete)
+        return Aggregate(
+            shape.name, shape.aggregate, found, outputs, partition_by, group_by,
+            shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
+        )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
         if clause.faults or self.shaped.partly(self.path(index)):
@@ -74,6 +76,10 @@ class Operators(Typed):
         if shape.aggregate_incomplete_windows and clause.tumbling:
             path = self.path(index, "aggregate_incomplete_windows")
             self.report.problem(path, "false, as the window is tumbling (rule W20)")
+        if shape.aggregate_evicted_partitions and not (clause.tumbling and clause.leaving):
+            path = self.path(index, "aggregate_evicted_partitions")
+            why = "has no partition eviction" if clause.tumbling else "is sliding"
+            self.report.problem(path, f"false, as the window {why} (rule W20)")
         if shape.aggregate_incomplete_windows and clause.sizes is not None:
             path = self.path(index, "aggregate_incomplete_windows")
             self.report.problem(path, f"false, as the window is a {clause.sizes.kind} (rule E35)")

@@ -1,13 +1,15 @@
 """The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
 
-clause   kind, policy [, policy] [, partitioned]      the parts may stand in any order (W13)
+clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may stand in any order (W13)
          or one over event time (event_clause.py)
-kind     tumbling | sliding                           without one: one policy tumbles, two slide (W4)
+kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
+leaving  partitionAge(seconds) | partitionCount(n) | tupleCount(n)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -16,13 +18,14 @@ from service.pipeline.event_clause import KINDS as EVENT_KINDS
 from service.pipeline.event_clause import PARTS as EVENT_PARTS
 from service.pipeline.event_clause import Sizes, read_sizes
 from service.pipeline.parts import INTEGER, MOST_SECONDS, NANOSECONDS, NUMBER, Part, read_parts
-from service.pipeline.spec import Count, Punct, Time
+from service.pipeline.spec import Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
 
 KINDS = ("tumbling", "sliding")
 POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attribute, size)", "punct": "punct()"}
-#: known to SPL, not to this version
-LATER = ("partitionAge", "partitionCount", "tupleCount")
-MOST_TUPLES = 2**32 - 1
+LEAVING = {
+    "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
+}  # fmt: skip
+MOST = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Clause:
     policies: list[tuple[Policy, Part]] = field(default_factory=list)
     #: of a window over event time, which has no policies
     sizes: Sizes | None = None
+    leaving: list[tuple[PartitionEviction, Part]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
 
@@ -64,6 +68,7 @@ def parse_clause(text: str, *, storing: bool = True) -> Clause:
         find_kind(parts, clause)
         check_repeats(parts, clause)
         check_punct(clause)
+        check_leaving(clause)
         if storing:
             check_zero(clause)
         check_order(parts, clause)
@@ -78,22 +83,19 @@ def take(part: Part, clause: Clause) -> None:
         if part.arguments is not None:
             clause.faults.append(part.fault(f"{part.word} without parentheses"))
         clause.partitioned |= part.word == "partitioned"
-    elif part.word in POLICIES:
+    elif part.word in POLICIES or part.word in LEAVING:
         take_policy(part, clause)
     elif part.word in EVENT_PARTS:
         clause.faults.append(part.fault(f"{part.word} only in a {EVENT_PARTS[part.word].kind} window (rule W12)"))
-    elif part.word in LATER:
-        clause.faults.append(part.fault(f"a window that this version has: {part.word} is not available yet"))
     else:
-        known = (*KINDS, *EVENT_KINDS, "partitioned", *POLICIES, *EVENT_PARTS)
-        clause.faults.append(
-            part.fault("tumbling, sliding, count, time, delta, punct or partitioned", near(part, known))
-        )
+        known = (*KINDS, *EVENT_KINDS, *POLICIES, "partitioned", *LEAVING, *EVENT_PARTS)
+        usual = (*KINDS, *POLICIES, "partitioned", *LEAVING)
+        clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, known)))
 
 
 def near(part: Part, known: tuple[str, ...]) -> str | None:
     word = nearest(part.word, known)
-    return POLICIES.get(word, word) if word else None
+    return (POLICIES | LEAVING).get(word, word) if word else None
 
 
 # ---- policies -------------------------------------------------------------------------------------------------------
@@ -101,22 +103,28 @@ def near(part: Part, known: tuple[str, ...]) -> str | None:
 
 def take_policy(part: Part, clause: Clause) -> None:
     if part.arguments is None:
-        clause.faults.append(part.fault(f"{part.word} with parentheses", POLICIES[part.word]))
+        clause.faults.append(part.fault(f"{part.word} with parentheses", (POLICIES | LEAVING)[part.word]))
         return
-    read = {"count": read_count, "time": read_time, "delta": read_delta, "punct": read_punct}[part.word]
-    policy = read(part)
+    policy = READ[part.word](part)
     if isinstance(policy, Fault):
         clause.faults.append(policy)
+    elif isinstance(policy, PartitionAge | PartitionCount | TupleCount):
+        clause.leaving.append((policy, part))
     else:
         clause.policies.append((policy, part))
 
 
 def read_count(part: Part) -> Count | Fault:
+    count = whole(part)
+    return part.fault(f"count(n) with a whole number of tuples from 0 to {MOST}") if count is None else Count(count)
+
+
+def whole(part: Part) -> int | None:
     match part.arguments:
-        case (text,) if INTEGER.fullmatch(text) and 0 <= int(text) <= MOST_TUPLES:
-            return Count(int(text))
+        case (text,) if INTEGER.fullmatch(text) and 0 <= int(text) <= MOST:
+            return int(text)
         case _:
-            return part.fault(f"count(n) with a whole number of tuples from 0 to {MOST_TUPLES}")
+            return None
 
 
 def read_time(part: Part) -> Time | Fault:
@@ -138,6 +146,27 @@ def read_delta(part: Part) -> DeltaText | Fault:
 
 def read_punct(part: Part) -> Punct | Fault:
     return part.fault("punct() without arguments") if part.arguments else Punct()
+
+
+def read_age(part: Part) -> PartitionAge | Fault:
+    match part.arguments:
+        case (text,) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= MOST_SECONDS:
+            return PartitionAge(int(Decimal(text)))  # V6
+        case _:
+            return part.fault("partitionAge(seconds) with a number that is not negative")
+
+
+def read_most(part: Part) -> PartitionCount | TupleCount | Fault:
+    most, of = whole(part), "partitions" if part.word == "partitionCount" else "tuples"
+    if most is None:
+        return part.fault(f"{LEAVING[part.word]} with a whole number of {of} from 0 to {MOST}")
+    return PartitionCount(most) if of == "partitions" else TupleCount(most)
+
+
+READ: dict[str, Callable[[Part], Policy | PartitionEviction | Fault]] = {
+    "count": read_count, "time": read_time, "delta": read_delta, "punct": read_punct,
+    "partitionAge": read_age, "partitionCount": read_most, "tupleCount": read_most,
+}  # fmt: skip
 
 
 # ---- the whole ------------------------------------------------------------------------------------------------------
@@ -169,7 +198,7 @@ def miscounted(clause: Clause, expected: str, allowed: int) -> Fault:
 def check_repeats(parts: list[Part], clause: Clause) -> None:
     seen: set[str] = set()
     for part in parts:
-        if part.word in seen and part.word not in POLICIES:
+        if part.word in seen and part.word not in POLICIES and part.word not in LEAVING:
             clause.faults.append(part.fault(f"{part.word} only once"))
         seen.add(part.word)
 
@@ -181,11 +210,25 @@ def check_punct(clause: Clause) -> None:
             clause.faults.append(part.fault("count, time or delta in a sliding window (rules W21 to W23)"))
 
 
+def check_leaving(clause: Clause) -> None:
+    """At most one partition eviction, and only where there are partitions (W11)."""
+    for _, part in clause.leaving[1:]:
+        clause.faults.append(part.fault("at most one of partitionAge, partitionCount and tupleCount (rule W11)"))
+    for _, part in clause.leaving[:1]:
+        if not clause.partitioned:
+            clause.faults.append(part.fault(f"partitioned in the window clause, as it has {part.word} (rule W11)"))
+
+
 def check_zero(clause: Clause) -> None:
     effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
     for (policy, _), effect in zip(clause.policies, effects, strict=False):
         if policy == Count(0):
             clause.cautions.append(effect)
+    for leaving, part in clause.leaving:
+        if leaving in (PartitionCount(0), TupleCount(0)):
+            clause.cautions.append(f"{part.text} throws every tuple away as soon as it is in (rule V10)")
+        elif isinstance(leaving, PartitionAge) and Decimal((part.arguments or ("0",))[0]) != leaving.seconds:
+            clause.cautions.append(f"{part.text} counts whole seconds: {leaving.seconds} (rule V6)")
 
 
 TUMBLING_ZERO = ["count(0) ignores every tuple; nothing ever comes out (rule T3)"]
@@ -196,7 +239,14 @@ SLIDING_ZERO = [
 
 
 def check_order(parts: list[Part], clause: Clause) -> None:
-    ranks = [0 if part.word in KINDS else 2 if part.word == "partitioned" else 1 for part in parts]
+    ranks = [rank(part) for part in parts]
     if ranks != sorted(ranks):
         text = ", ".join(part.text for _, part in sorted(zip(ranks, parts, strict=True), key=lambda pair: pair[0]))
         clause.cautions.append(f'the usual order is "{text}" (rule W13)')
+
+
+def rank(part: Part) -> int:
+    """Where a part usually stands."""
+    if part.word in KINDS:
+        return 0
+    return 2 if part.word == "partitioned" else 3 if part.word in LEAVING else 1

@@ -176,8 +176,9 @@ class AggregateShape(Shape):
     aggregate: str = Field(description="The input stream.")
     window: str = Field(
         description="The window clause, in SPL's words: tumbling or sliding, an eviction policy, for sliding a trigger "
-        "policy, and partitioned. Policies: count(n), time(seconds), delta(attribute, size), punct(). Over event time: "
-        "timeInterval or slidingTime with their sizes.",
+        "policy, partitioned, and with it perhaps which partitions leave. Policies: count(n), time(seconds), "
+        "delta(attribute, size), punct(); of partitions partitionAge(seconds), partitionCount(n), tupleCount(n). "
+        "Over event time: timeInterval or slidingTime with their sizes.",
         examples=[
             "sliding, time(300.0), count(1), partitioned",
             "tumbling, punct()",
@@ -198,6 +199,11 @@ class AggregateShape(Shape):
     aggregate_incomplete_windows: bool = Field(
         default=False,
         description="Whether a sliding window gives results before it was full for the first time.",
+    )
+    aggregate_evicted_partitions: bool = Field(
+        default=False,
+        description="Whether a tumbling window gives results for a partition that partitionAge, partitionCount or "
+        "tupleCount throws away.",
     )
     emit: Literal["final", "updates"] = Field(
         "final",

@@ -44,9 +44,34 @@ class Punct:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionAge:
+    """`partitionAge(seconds)`: partitions that nothing was inserted into for longer leave; whole seconds (V6 to V9)."""
+
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCount:
+    """`partitionCount(n)`: at most n partitions, else the least recently inserted into leaves (V10)."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class TupleCount:
+    """`tupleCount(n)`: at most n tuples in all partitions, else whole partitions leave (V12 to V15)."""
+
+    most: int
+
+
+PartitionEviction = PartitionAge | PartitionCount | TupleCount
+
+
+@dataclass(frozen=True, slots=True)
 class Tumbling:
     eviction: Count | Time | Delta | Punct
     partitioned: bool = False
+    partition_eviction: PartitionEviction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,7 @@ class Sliding:
     eviction: Count | Time | Delta
     trigger: Count | Time | Delta = Count(1)
     partitioned: bool = False
+    partition_eviction: PartitionEviction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +147,7 @@ class Aggregate:
     partition_by: tuple[Expression, ...] = ()
     group_by: tuple[Expression, ...] = ()
     aggregate_incomplete_windows: bool = False
+    aggregate_evicted_partitions: bool = False
 
     @property
     def inputs(self) -> tuple[str, ...]:

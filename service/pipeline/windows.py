@@ -36,13 +36,14 @@ def window(
 
 
 def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]) -> Window:
+    leaving = next((found for found, _ in clause.leaving), None)
     match policies:
         case [(Count() | Time() | Delta() | Punct()) as eviction] if clause.tumbling:
-            return Tumbling(eviction, clause.partitioned)
+            return Tumbling(eviction, clause.partitioned, leaving)
         case [(Count() | Time() | Delta()) as eviction]:
-            return Sliding(eviction, partitioned=clause.partitioned)
+            return Sliding(eviction, partitioned=clause.partitioned, partition_eviction=leaving)
         case [(Count() | Time() | Delta()) as eviction, (Count() | Time() | Delta()) as trigger]:
-            return Sliding(eviction, trigger, clause.partitioned)
+            return Sliding(eviction, trigger, clause.partitioned, leaving)
         case _:
             return UNKNOWN
 

@@ -51,6 +51,42 @@ def exceeds(new: Value, reference: Value, size: Value) -> bool:
     return not new < reference and new - reference > size
 
 
+# ---- partition eviction: section 6 -----------------------------------------------------------------------------------
+
+
+@dataclass
+class PartitionEviction:
+    """Which partitions leave as a whole. `last`: those that hold tuples, least recently inserted into first, with the
+    second of the last insertion (V1)."""
+
+    policy: str = "none"
+    size: int = 0
+    last: dict[Key, int] = field(default_factory=dict)
+
+    def inserted(self, key: Key, now: int) -> None:
+        self.last.pop(key, None)
+        self.last[key] = now // SECOND
+
+    def gone(self, key: Key) -> None:
+        self.last.pop(key, None)
+
+    def aged(self, now: int) -> list[Key]:
+        """The oldest must be older than allowed; then all go that are as old as allowed (V8)."""
+        if self.policy != "partitionAge" or not self.last:
+            return []
+        limit = now // SECOND - self.size
+        return [key for key, at in self.last.items() if at <= limit] if min(self.last.values()) < limit else []
+
+    def surplus(self, sizes: dict[Key, int]) -> list[Key]:
+        """As many as are needed, least recently inserted into first (V10, V12)."""
+        left = list(self.last)
+        while (self.policy == "partitionCount" and len(left) > self.size) or (
+            self.policy == "tupleCount" and sum(sizes[key] for key in left) > self.size
+        ):
+            left.pop(0)
+        return [key for key in self.last if key not in left]
+
+
 # ---- tumbling: section 3 ---------------------------------------------------------------------------------------------
 
 
@@ -60,15 +96,27 @@ class Tumbling:
 
     partitions: dict[Key, list[Stored]] = field(default_factory=dict)
     period: int | None = None
+    leaving: PartitionEviction = field(default_factory=PartitionEviction)
+    #: whether an evicted partition is seen once more (V16)
+    evicted: bool = False
 
     def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
         self.partitions.setdefault(key, []).append(new)
-        return iter(())
+        self.leaving.inserted(key, new.arrived)
+        yield from self.evict(self.leaving.surplus({k: len(inside) for k, inside in self.partitions.items()}))
 
-    def mark(self, source: int) -> Iterator[Firing]:
+    def evict(self, keys: Iterable[Key]) -> Iterator[Firing]:
+        """In silence (V5), or like a flush (V16)."""
+        for key in keys:
+            firing = self.flush(key)
+            if self.evicted:
+                yield firing
+
+    def mark(self, source: int, now: int) -> Iterator[Firing]:
         return iter(())  # swallowed (P6)
 
     def flush(self, key: Key) -> Firing:
+        self.leaving.gone(key)
         return Firing(key, self.partitions.pop(key))
 
     def flush_all(self, keys: Iterable[Key]) -> Iterator[Firing]:
@@ -84,14 +132,20 @@ class TumblingCount(Tumbling):
     def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
         if self.size == 0:
             return  # T3
-        super().insert(key, new)
-        if len(self.partitions[key]) == self.size:
+        yield from self.evict(self.leaving.aged(new.arrived))
+        yield from super().insert(key, new)
+        if len(self.partitions.get(key, [])) == self.size:  # T4: not if it has just been evicted
             yield self.flush(key)  # T1: the arriving tuple is in
 
 
 @dataclass
 class TumblingTime(Tumbling):
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        yield from self.evict(self.leaving.aged(new.arrived))
+        yield from super().insert(key, new)
+
     def tick(self, now: int) -> Iterator[Firing]:
+        yield from self.evict(self.leaving.aged(now))  # T9: before
         yield from self.flush_all(self.partitions)  # T5, T6, T7
 
 
@@ -101,17 +155,28 @@ class TumblingDelta(Tumbling):
     size: Value = 0
 
     def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        yield from self.evict(self.leaving.aged(new.arrived))
         inside = self.partitions.get(key)
         if inside and exceeds(new.values[self.attribute], inside[0].values[self.attribute], self.size):
             yield self.flush(key)  # T10: the arriving tuple is out
-        super().insert(key, new)
+        yield from super().insert(key, new)
 
 
 @dataclass
 class TumblingPunct(Tumbling):
-    def mark(self, source: int) -> Iterator[Firing]:
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        yield from self.evict(self.leaving.aged(new.arrived))
+        yield from super().insert(key, new)
+
+    def mark(self, source: int, now: int) -> Iterator[Firing]:
         """A mark's scope is its topic partition: it flushes whole what holds a tuple of it (T18, T19)."""
-        yield from self.flush_all(k for k, inside in self.partitions.items() if any(t.source == source for t in inside))
+        found = [k for k, inside in self.partitions.items() if any(t.source == source for t in inside)]
+        if found:
+            yield from self.evict(self.leaving.aged(now))
+            found = [k for k in found if k in self.partitions]
+            yield from self.flush_all(found) if found else ()  # T20
+        else:
+            yield from self.flush_all([])
 
 
 # ---- sliding: section 4 ----------------------------------------------------------------------------------------------
@@ -228,6 +293,7 @@ class Sliding:
     trigger: CountTrigger | DeltaTrigger | TimeTrigger
     partitioned: bool
     partitions: dict[Key, Partition] = field(default_factory=dict)
+    leaving: PartitionEviction = field(default_factory=PartitionEviction)
 
     @property
     def period(self) -> int | None:
@@ -236,18 +302,29 @@ class Sliding:
     def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
         """The order of operations of table 4.1."""
         self.expire(new.arrived)
+        self.evict(self.leaving.aged(new.arrived))  # S2, V9
         p = self.partitions.setdefault(key, Partition())
         if self.trigger.before(p, new):
             yield self.firing(key)
         self.eviction.admit(p, new)
-        if self.trigger.after(p, new):
+        if p.inside:
+            self.leaving.inserted(key, new.arrived)
+        self.evict(self.leaving.surplus({k: len(q.inside) for k, q in self.partitions.items()}))
+        if key in self.partitions and self.trigger.after(p, new):  # V15
             yield self.firing(key)
 
-    def mark(self, source: int) -> Iterator[Firing]:
+    def evict(self, keys: list[Key]) -> None:
+        """With all that is known of them (V3)."""
+        for key in keys:
+            del self.partitions[key]
+            self.leaving.gone(key)
+
+    def mark(self, source: int, now: int) -> Iterator[Firing]:
         return iter(())  # swallowed (P6)
 
     def tick(self, now: int) -> Iterator[Firing]:
         self.expire(now)
+        self.evict(self.leaving.aged(now))
         stored = [key for key, p in self.partitions.items() if p.inside]
         if stored:
             yield from [self.firing(key) for key in sorted(stored, key=key_bytes)]  # S13
@@ -256,8 +333,10 @@ class Sliding:
             yield Firing(None, [], full=once_full, stored=0)  # S14, A5
 
     def expire(self, now: int) -> None:
-        for p in self.partitions.values():
+        for key, p in self.partitions.items():
             self.eviction.expire(p, now)
+            if not p.inside:
+                self.leaving.gone(key)
 
     def firing(self, key: Key) -> Firing:
         p = self.partitions[key]
@@ -478,7 +557,7 @@ class Operator:
             firings = self.aggregate.window.insert(self.aggregate.key(values), Stored(values, now, source))
             yield from map(as_json, self.aggregate.emit(firings))
         elif event.get("punct") == "window":
-            yield from map(as_json, self.aggregate.emit(self.aggregate.window.mark(source)))
+            yield from map(as_json, self.aggregate.emit(self.aggregate.window.mark(source, now)))
         elif event.get("punct") == "final":
             self.live.remove(source)
             if not self.live:
@@ -497,11 +576,19 @@ def run(case: dict[str, Any]) -> list[dict[str, Any]]:
 def window(operator: dict[str, Any], schema: dict[str, str]) -> Tumbling | Sliding:
     kind, *policies = re.findall(r"(\w+)(?:\(([^)]*)\))?", operator["window"])
     partitioned = ("partitioned", "") in policies
-    sizes = [(name, text) for name, text in policies if name != "partitioned"]
+    leaving = [PartitionEviction(name, int(float(text))) for name, text in policies if name in LEAVING]  # V6
+    sizes = [(name, text) for name, text in policies if name not in ("partitioned", *LEAVING)]
     if kind[0] == "tumbling":
-        return tumbling(*sizes[0], schema)
-    eviction, trigger = [*sizes, ("count", "1")][:2]  # W1
-    return Sliding(evictions(*eviction, schema), triggers(*trigger, schema), partitioned)
+        found = tumbling(*sizes[0], schema)
+        found.evicted = operator.get("aggregate_evicted_partitions", False)
+    else:
+        eviction, trigger = [*sizes, ("count", "1")][:2]  # W1
+        found = Sliding(evictions(*eviction, schema), triggers(*trigger, schema), partitioned)
+    found.leaving = leaving[0] if leaving else found.leaving
+    return found
+
+
+LEAVING = ("partitionAge", "partitionCount", "tupleCount")
 
 
 def tumbling(policy: str, text: str, schema: dict[str, str]) -> Tumbling:

@@ -58,9 +58,19 @@ deltas = st.one_of(
 policies = st.one_of(counts, times, deltas)
 
 
+#: clauses that can show what leaves with its partition
+EVICTED = re.compile("tumbling.*(partitionAge|Count)")
+leaving = st.one_of(
+    st.just(""),
+    st.sampled_from(["0", "1.9", "2", "30"]).map(", partitionAge({})".format),
+    st.sampled_from([0, 1, 2, 3]).map(", partitionCount({})".format),
+    st.sampled_from([0, 1, 3, 6]).map(", tupleCount({})".format),
+)
+
+
 @st.composite
 def windows(draw: st.DrawFn, partitioned: bool) -> str:  # noqa: FBT001
-    end = ", partitioned" if partitioned else ""
+    end = ", partitioned" + draw(leaving) if partitioned else ""
     if draw(st.booleans()):
         return f"tumbling, {draw(st.one_of(policies, st.just('punct()')))}{end}"
     trigger = draw(st.one_of(st.just(""), policies.map(", {}".format)))
@@ -78,6 +88,7 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
         "partition_by": partition_by,
         "group_by": draw(groups),
         "aggregate_incomplete_windows": window.startswith("sliding") and draw(st.booleans()),
+        "aggregate_evicted_partitions": bool(EVICTED.search(window)) and draw(st.booleans()),
         "output": {f"o{n}": call for n, call in enumerate(["Collect(i)", *calls])},
         "schema": SCHEMA,
     }

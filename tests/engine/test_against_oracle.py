@@ -50,6 +50,9 @@ MANY = [
     "sliding, count(4), count(2), partitioned",
     "sliding, time(30.0), delta(i, 3), partitioned",
     "sliding, delta(i, 5), time(60.0), partitioned",
+    "tumbling, count(3), partitioned, tupleCount(40)",
+    "sliding, time(30.0), count(2), partitioned, partitionCount(20)",
+    "sliding, delta(i, 5), count(40), partitioned, partitionAge(7.0)",
 ]
 
 

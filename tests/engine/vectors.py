@@ -13,7 +13,10 @@ from service.pipeline.event_clause import KINDS, PARTS
 Case = dict[str, Any]
 FOLDER = Path(__file__).parent.parent / "conformance"
 
-WORDS = {"tumbling", "sliding", "count", "time", "delta", "punct", "partitioned", *KINDS, *PARTS}
+WORDS = {
+    "tumbling", "sliding", "count", "time", "delta", "punct", "partitioned",
+    "partitionAge", "partitionCount", "tupleCount", *KINDS, *PARTS,
+}  # fmt: skip
 
 
 def all_cases() -> list[Case]:

@@ -90,7 +90,7 @@ def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]]
 
 
 def one_operator(operator: dict[str, Any]) -> Pipeline:
-    names = ("window", "partition_by", "group_by", "aggregate_incomplete_windows")
+    names = ("window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions")
     parameters = {name: operator[name] for name in names if operator[name]}
     file = {
         "pipeline": "p",

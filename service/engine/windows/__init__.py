@@ -1,0 +1,51 @@
+"""When tuples enter and leave a window and when it fires: SPL's window events, for every policy (reference 3, 4, 6).
+
+The kernel walks the items of a batch in order, and the ticks of the operator's timer between them, and writes down what
+happens to each partition: a tuple is inserted (INSERT), evicted (EVICT), the content is handed to the operator (FIRE),
+all of it leaves (CLEAR). It knows nothing of aggregates; who reads these events (contents.py) knows nothing of
+policies.
+
+events.py     what the kernel reads and writes
+run.py        the kernel: items and ticks in order
+tumbling.py, sliding.py   what a tuple, a tick or a mark does to a window of this kind
+eviction.py   which tuple leaves a sliding window: the oldest, what is too old, what is too far below
+chain.py, queue.py, values.py   its tuples in order of arrival, in each partition and in all, and in that of values
+partitions.py which partitions leave as a whole: partitionAge, partitionCount, tupleCount
+steps.py      what all of them do: insert, fire, flush
+stored.py     the partitions that hold tuples, least recently inserted into first
+tables.py     all that as the tables of a state
+
+A partition is stored while it holds tuples. What S7 keeps beyond that, its fullness, counter and reference, stays in
+its record.
+"""
+
+from service.engine.windows.events import (
+    ARRIVAL,
+    CLEAR,
+    EVENT,
+    EVICT,
+    FIRE,
+    FIRING,
+    FIRST,
+    INSERT,
+    LAST,
+    LIVE,
+    LOSE,
+    NEWEST,
+    NOBODY,
+    OLDEST,
+    STORED,
+    TICK,
+    Window,
+)
+from service.engine.windows.eviction import evict
+from service.engine.windows.partitions import evict_aged, evict_surplus
+from service.engine.windows.queue import expired
+from service.engine.windows.run import arrive, run
+from service.engine.windows.tables import PER_PARTITION, PER_SLOT, SLOTS, Windowed, needed, scalars, window_of
+
+__all__ = [
+    "ARRIVAL", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "INSERT", "LAST", "LIVE", "LOSE", "NEWEST",
+    "NOBODY", "OLDEST", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK", "Window", "Windowed", "arrive",
+    "evict", "evict_aged", "evict_surplus", "expired", "needed", "run", "scalars", "window_of",
+]  # fmt: skip

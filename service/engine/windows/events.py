@@ -1,0 +1,86 @@
+"""What the kernel reads and writes: records of partitions, tuples, items, window events and firings."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from service.engine.policies import Clause
+
+#: window events. Of a partition that leaves as a whole a sliding window LOSEs each tuple before the CLEAR
+INSERT, EVICT, FIRE, CLEAR, LOSE = range(5)
+#: where there is no partition, no tuple
+NOBODY = -1
+#: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the list of tuples
+#: under time eviction and the number of tuples, when the timer is due next, and the number of the last group of firings
+FIRST, LAST, STORED, OLDEST, NEWEST, LIVE, TICK, GROUP, SCALARS = range(9)
+
+#: the state of each window partition, one record each
+PARTITION = np.dtype([
+    ("size", np.int64),
+    # the ends of its tuples in order of arrival
+    ("oldest", np.int32),
+    ("youngest", np.int32),
+    # neighbours among the partitions that hold tuples
+    ("following", np.int32),
+    ("preceding", np.int32),
+    # the tuple that a delta trigger measures from, or the oldest of a tumbling delta (T10, S11)
+    ("reference", np.int64),
+    # insertions since the count trigger last fired (S10)
+    ("counter", np.int32),
+    ("referenced", np.bool_),
+    ("full", np.bool_),
+])  # fmt: skip
+
+#: in which second a tuple was last inserted into each partition, for partitionAge
+AGE = np.dtype([("second", np.int64)])
+
+#: where delta eviction finds the least tuple of each partition (values.py)
+VALUES = np.dtype([("first", np.int32), ("last", np.int32), ("least", np.int32)])
+
+#: the neighbours of each tuple in its partition
+CHAIN = np.dtype([("younger", np.int32), ("older", np.int32)])
+
+#: of each tuple the next in its row or among its siblings, and the first of those below it (values.py)
+ORDER = np.dtype([("next", np.int32), ("below", np.int32)])
+
+#: under time eviction: when each tuple came in, its neighbours among those of all partitions, and its own
+QUEUE = np.dtype([("at", np.int64), ("earlier", np.int32), ("later", np.int32), ("partition", np.int32)])
+
+#: the items of a batch; `slot` and `partition` count for tuples only
+ARRIVAL = np.dtype([
+    ("at", np.int64), ("event", np.int64), ("slot", np.int32), ("partition", np.int32),
+    ("source", np.int32), ("kind", np.int8), ("watermark", np.int64),
+])  # fmt: skip
+
+#: the window events of a batch, in order; the `slot` of a FIRE is the number of the firing
+EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32)])
+
+#: when and for whom a window fired; those of one tick or one mark share a `group`. `stored`: what CountAll sees, the
+#: tuples of its own partition where it tumbles, else of all (A18)
+FIRING = np.dtype([
+    ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64), ("watermark", np.int64),
+    ("partition", np.int32), ("kind", np.int8),
+])  # fmt: skip
+
+
+class Window(NamedTuple):
+    """All that the kernel works on. A table that the window's policies do not need is empty (tables.py)."""
+
+    clause: Clause
+    scalars: np.ndarray
+    partitions: np.ndarray
+    ages: np.ndarray
+    values: np.ndarray
+    chain: np.ndarray
+    order: np.ndarray
+    queue: np.ndarray
+    #: the words of every tuple
+    words: np.ndarray
+    #: of each partition one bit per topic partition whose tuples it holds
+    sources: np.ndarray
+    events: np.ndarray
+    firings: np.ndarray
+    #: events and firings in use
+    used: np.ndarray

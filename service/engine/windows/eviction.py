@@ -1,0 +1,67 @@
+"""Which tuples leave a sliding window (reference 4.2). An eviction emits nothing (S3)."""
+
+from __future__ import annotations
+
+from service.engine.kernel import inlined
+from service.engine.policies import DELTA, exceeds, size_of
+from service.engine.windows import chain, queue, values
+from service.engine.windows.events import EVICT, LIVE, NOBODY, Window
+from service.engine.windows.steps import note, room
+from service.engine.windows.stored import forget
+
+
+@inlined
+def admit(w: Window, p: int, slot: int, at: int) -> None:
+    """Gives a tuple that comes in its place among the others."""
+    chain.append(w, p, slot)
+    if w.clause.eviction.kind == DELTA:
+        values.add(w, p, slot)
+    elif w.clause.expiring:
+        queue.append(w, p, slot, at)
+
+
+@inlined
+def evict(w: Window, p: int, slot: int) -> None:
+    """One tuple leaves; under delta eviction it must be gone from values.py."""
+    chain.take(w, p, slot)
+    if w.clause.expiring:
+        queue.take(w, slot)
+    w.partitions[p].size -= 1
+    w.scalars[LIVE] -= 1
+    note(w, EVICT, p, slot)
+    if not w.partitions[p].size:
+        forget(w, p)
+
+
+@inlined
+def evict_oldest(w: Window, p: int) -> None:
+    """Eviction by count, before the insertion (S4)."""
+    evict(w, p, w.partitions[p].oldest)
+
+
+@inlined
+def evict_exceeding(w: Window, p: int, slot: int) -> None:
+    """Eviction by delta: every tuple that the new one exceeds, wherever it stands (S8); the first one makes the window
+    full (4.5). The least goes first.
+    """
+    eviction = w.clause.eviction
+    word, size = w.words[slot, eviction.column], size_of(eviction, w.words, slot)
+    while w.partitions[p].size:
+        least = values.least(w, p)
+        if least == NOBODY or not exceeds(eviction, word, w.words[least, eviction.column], size):
+            return
+        w.partitions[p].full = 1
+        values.remove_least(w, p, least)
+        evict(w, p, least)
+
+
+@inlined
+def expire(w: Window, now: int) -> bool:
+    """Eviction by time, in every partition, before anybody looks (S5, S6). False where the room for events ran out."""
+    while True:
+        slot = queue.expired(w, now)
+        if slot == NOBODY:
+            return True
+        if not room(w, 1, 0):
+            return False
+        evict(w, w.queue[slot].partition, slot)

@@ -1,0 +1,95 @@
+"""The kernel: the items of a batch and the ticks between them, in order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.engine.items import TIMER, TUPLE, WATERMARK, WINDOW
+from service.engine.kernel import inlined, kernel
+from service.engine.policies import ALL, DELTA, PUNCT
+from service.engine.windows.events import GROUP, LIVE, NOBODY, STORED, TICK, Window
+from service.engine.windows.eviction import expire
+from service.engine.windows.partitions import evict_aged
+from service.engine.windows.sliding import slide, trigger_all
+from service.engine.windows.steps import fire, room
+from service.engine.windows.tumbling import flush_all, mark, tumble
+
+
+@kernel
+def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
+    """Handles the items from number `first` on, then the ticks that are due by `end`.
+
+    Gives the number of the item before which the room for events ran out, or the number of items + 1 when all is done.
+    """
+    count = len(arrivals)
+    for i in range(first, count + 1):
+        until = arrivals[i].at if i < count else end
+        while w.clause.period > 0 and w.scalars[TICK] <= until:
+            if not _tick(w, w.scalars[TICK]):
+                return i
+            w.scalars[TICK] += w.clause.period
+        if i == count:
+            break
+        if not _handle(w, arrivals, i):
+            return i
+    return count + 1
+
+
+@inlined
+def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
+    """One item. False, and nothing but what is repeatable was done: the room ran out."""
+    kind, at, event = arrivals[i].kind, arrivals[i].at, arrivals[i].event
+    if kind == TUPLE:
+        return _arrive(w, arrivals, i)
+    if kind == WINDOW and w.clause.eviction.kind == PUNCT:  # others swallow it (P6)
+        if not room(w, 0, w.scalars[STORED]):
+            return False
+        mark(w, arrivals[i].source, at, event)
+    elif kind == WATERMARK:
+        if not room(w, 0, 0):
+            return False
+        w.scalars[GROUP] += 1
+        fire(w, NOBODY, at, event, WATERMARK)  # it goes on behind all before it (E6)
+        w.firings[w.used[1] - 1].watermark = arrivals[i].watermark
+    return True
+
+
+@inlined
+def _tick(w: Window, at: int) -> bool:
+    """The timer of all partitions is due (C1). False, and nothing but what is repeatable was done: the room ran out."""
+    if w.clause.expiring and not expire(w, at):
+        return False
+    if not room(w, w.scalars[LIVE] if w.clause.leaving.kind != ALL else 0, w.scalars[STORED]):
+        return False
+    if w.clause.sliding:
+        trigger_all(w, at)
+    else:
+        flush_all(w, at, TIMER)
+    return True
+
+
+@inlined
+def _arrive(w: Window, arrivals: np.ndarray, i: int) -> bool:
+    """A tuple comes. False, and nothing but what is repeatable was done: the room ran out."""
+    p, at = arrivals[i].partition, arrivals[i].at
+    if w.clause.expiring and not expire(w, at):
+        return False
+    tuples, partitions = w.partitions[p].size if w.clause.eviction.kind == DELTA else 1, 2
+    if w.clause.leaving.kind != ALL:
+        tuples, partitions = tuples + w.scalars[LIVE] + 1, w.scalars[STORED] + 2
+    if not room(w, tuples, partitions):
+        return False
+    arrive(w, arrivals, i)
+    return True
+
+
+@inlined
+def arrive(w: Window, arrivals: np.ndarray, i: int) -> None:
+    """A tuple comes, where nothing is to expire and there is room for all that may happen."""
+    p, slot, at, event = arrivals[i].partition, arrivals[i].slot, arrivals[i].at, arrivals[i].event
+    evict_aged(w, at, event)  # V9, S2
+    w.scalars[GROUP] += 1
+    if w.clause.sliding:
+        slide(w, p, slot, at, event, arrivals[i].source)
+    else:
+        tumble(w, p, slot, at, event, arrivals[i].source)

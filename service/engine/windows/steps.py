@@ -1,0 +1,78 @@
+"""What windows of every kind do: note an event, fire, insert a tuple, give up all of a partition's tuples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.engine.items import WINDOW
+from service.engine.kernel import inlined
+from service.engine.policies import ALL, PARTITION_AGE, PUNCT
+from service.engine.windows.events import CLEAR, FIRE, GROUP, INSERT, LIVE, NOBODY, Window
+from service.engine.windows.stored import forget, refresh, remember
+
+SECOND = 10**9
+
+
+@inlined
+def room(w: Window, tuples: int, partitions: int) -> bool:
+    """Whether there is room for what may happen when as many tuples leave and as many partitions fire."""
+    events = len(w.events) - w.used[0]
+    firings = len(w.firings) - w.used[1]
+    return events >= tuples + 2 * partitions + 4 and firings >= partitions + 2  # type: ignore[no-any-return]
+
+
+@inlined
+def note(w: Window, code: int, p: int, slot: int) -> None:
+    event = w.events[w.used[0]]
+    event.code = code
+    event.partition = p
+    event.slot = slot
+    w.used[0] += 1
+
+
+@inlined
+def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
+    firing = w.firings[w.used[1]]
+    firing.event = event
+    firing.at = at
+    firing.kind = kind
+    firing.partition = p
+    firing.group = w.scalars[GROUP]
+    if p != NOBODY:
+        firing.stored = w.scalars[LIVE] if w.clause.sliding else w.partitions[p].size
+        note(w, FIRE, p, w.used[1])
+    w.used[1] += 1
+
+
+@inlined
+def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
+    """A tuple is in; who needs its place among the others says so elsewhere (eviction.py)."""
+    if not w.partitions[p].size:
+        remember(w, p)
+    elif w.clause.leaving.kind != ALL:
+        refresh(w, p)
+    if w.clause.leaving.kind == PARTITION_AGE:
+        w.ages[p].second = at // SECOND
+    if w.clause.eviction.kind == PUNCT:
+        w.sources[p, source >> 6] |= np.int64(1) << (source & 63)
+    w.partitions[p].size += 1
+    w.scalars[LIVE] += 1
+    note(w, INSERT, p, slot)
+
+
+@inlined
+def flush(w: Window, p: int, at: int, event: int) -> None:
+    """The content is handed over and leaves (section 3)."""
+    fire(w, p, at, event, WINDOW)
+    clear(w, p)
+
+
+@inlined
+def clear(w: Window, p: int) -> None:
+    """All tuples of a partition leave at once."""
+    note(w, CLEAR, p, NOBODY)
+    w.scalars[LIVE] -= w.partitions[p].size
+    w.partitions[p].size = 0
+    for word in range(w.sources.shape[1]):
+        w.sources[p, word] = 0
+    forget(w, p)

@@ -1,0 +1,93 @@
+"""The tuples of a delta window in the order of their values, so that those far below the newest are found at once.
+
+A tuple that is no smaller than the last of the *row* joins it: the row rises, its least is its first, both O(1). The
+others, which came out of order, make a *heap*: a pairing heap, whose least is its root; it takes a tuple in O(1) and
+gives the least away in O(log n) amortised. So ordered values cost what a queue costs. NaN is in neither: it exceeds
+nothing and nothing exceeds it, so it need not be found (S8).
+
+`next` in ORDER is the next tuple of the row, or the next sibling in the heap, `below` the first child in the heap.
+"""
+
+from __future__ import annotations
+
+from service.engine.bits import as_real
+from service.engine.kernel import inlined
+from service.engine.windows.events import NOBODY, Window
+
+
+@inlined
+def add(w: Window, p: int, slot: int) -> None:
+    values = w.values
+    if not w.partitions[p].size:
+        values[p].first = values[p].last = values[p].least = NOBODY
+    word = w.words[slot, w.clause.eviction.column]
+    w.order[slot].next = NOBODY
+    w.order[slot].below = NOBODY
+    if not _ordered(w, word, word):  # NaN
+        return
+    if values[p].first == NOBODY:
+        values[p].first = values[p].last = slot
+    elif _ordered(w, w.words[values[p].last, w.clause.eviction.column], word):
+        w.order[values[p].last].next = slot
+        values[p].last = slot
+    elif values[p].least == NOBODY:
+        values[p].least = slot
+    else:
+        values[p].least = _meld(w, values[p].least, slot)
+
+
+@inlined
+def least(w: Window, p: int) -> int:
+    """The tuple with the least value; NOBODY if there are only NaN."""
+    first, root = w.values[p].first, w.values[p].least
+    if first == NOBODY or root == NOBODY:  # noqa: PLR1714
+        return root if first == NOBODY else first  # type: ignore[no-any-return]
+    column = w.clause.eviction.column
+    return root if _less(w, w.words[root, column], w.words[first, column]) else first  # type: ignore[no-any-return]
+
+
+@inlined
+def remove_least(w: Window, p: int, slot: int) -> None:
+    """Takes `slot`, which `least` gave."""
+    values = w.values
+    if slot == values[p].first:
+        values[p].first = w.order[slot].next
+        return
+    pairs, child = NOBODY, w.order[slot].below
+    while child != NOBODY:  # the children in pairs, the last pair first
+        second = w.order[child].next
+        rest = NOBODY if second == NOBODY else w.order[second].next
+        pair = child if second == NOBODY else _meld(w, child, second)
+        w.order[pair].next = pairs
+        pairs, child = pair, rest
+    root = pairs
+    if root != NOBODY:
+        pairs = w.order[root].next
+        w.order[root].next = NOBODY
+    while pairs != NOBODY:  # then the pairs into one
+        rest = w.order[pairs].next
+        root = _meld(w, root, pairs)
+        pairs = rest
+    values[p].least = root
+
+
+@inlined
+def _meld(w: Window, one: int, other: int) -> int:
+    """The root of both heaps: the greater root becomes the first child of the smaller."""
+    column = w.clause.eviction.column
+    if _less(w, w.words[other, column], w.words[one, column]):
+        one, other = other, one
+    w.order[other].next = w.order[one].below
+    w.order[one].below = other
+    w.order[one].next = NOBODY
+    return one
+
+
+@inlined
+def _less(w: Window, one: int, other: int) -> bool:
+    return as_real(one) < as_real(other) if w.clause.eviction.floating else one < other
+
+
+@inlined
+def _ordered(w: Window, one: int, other: int) -> bool:
+    return as_real(one) <= as_real(other) if w.clause.eviction.floating else one <= other
