@@ -38,7 +38,8 @@ class Port:
 
     reads         expressions over the side's tuples: what is kept as words, then keys
     parts         what each of them is, for a message
-    names         the kept attributes, whose types are `types` and whose values in a default tuple are `default`
+    names         the kept attributes, and in their places the sizes of deltas, which have no name; their types are
+                  `types`, their values in a default tuple `default`
     equality, partition_by   places among `reads`
     """
 
@@ -59,20 +60,21 @@ class Port:
         read = {
             a.name for e in _over_pairs(join) for a in walk(e) if isinstance(a, Attribute) and a.port == SIDES[port]
         }
-        kept = [(name, kind) for name, kind in schema if name in read or name in deltas]
-        names = tuple(name for name, _ in kept)
-        keys = dict.fromkeys((*side.equality, *_partition_by(side)))
-        reads = list(dict.fromkeys([Attribute(name, kind) for name, kind in kept] + list(keys)))
+        attributes = [Attribute(name, kind) for name, kind in schema if name in read or name in deltas]
+        kept: list[Expression] = list(dict.fromkeys([*attributes, *policies.sizes(side.window)]))
+        names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
+        reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
         values = dict(zip((name for name, _ in schema), side.default, strict=True))
-        clause = policies.clause(side.window, {name: names.index(name) for name in deltas})
+        told = {e: (place, e.type) for place, e in enumerate(kept)}
+        clause = policies.clause(side.window, told | {e.name: told[e] for e in attributes})
         return cls(
             spec=side,
             clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
             reads=tuple(reads),
             parts=tuple(f"a key of the {SIDES[port]} side" for _ in reads),
             names=names,
-            types=tuple(kind for _, kind in kept),
-            default=tuple(pa.array([values[name]], arrow_type(kind)) for name, kind in kept),
+            types=tuple(e.type for e in kept),
+            default=tuple(pa.array([values.get(n, 0)], arrow_type(e.type)) for n, e in zip(names, kept, strict=True)),
             equality=tuple(reads.index(e) for e in side.equality),
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
         )

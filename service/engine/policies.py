@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from service.engine.bits import as_real
 from service.engine.kernel import inlined
+from service.pipeline.expressions import Expression
 from service.pipeline.spec import (
     Count,
     Delta,
@@ -23,17 +25,22 @@ from service.pipeline.spec import (
     Window,
     policies,
 )  # fmt: skip
+from service.pipeline.types import FLOAT64, TIMESTAMP, Type
 
 COUNT, TIME, DELTA, PUNCT, NONE = range(5)
 #: which partitions leave as a whole: ALL stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
 
+#: where a tuple has an attribute or an expression among its words, and its type
+Columns = Mapping[str | Expression, tuple[int, Type]]
+
+
 class Policy(NamedTuple):
     """A policy: `kind`, and its size as a word: tuples, partitions, nanoseconds, or units of a delta's attribute.
 
     `column` is where a delta finds its attribute among the words of a tuple, `floating`: it is a float64. `sized` is
-    where the newest tuple has the size, or -1.
+    where the newest tuple has the size, or -1; `seconds`: there it is in seconds, as float64, and the attribute is not.
     """
 
     kind: int
@@ -41,6 +48,7 @@ class Policy(NamedTuple):
     floating: bool = False
     column: int = 0
     sized: int = -1
+    seconds: bool = False
 
 
 class Clause(NamedTuple):
@@ -62,8 +70,8 @@ class Clause(NamedTuple):
     period: int
 
 
-def clause(window: Window, columns: dict[str, int], *, incomplete: bool = False, evicted: bool = False) -> Clause:
-    """The clause of a window; `columns` says in which column of the rows an attribute of a delta is.
+def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> Clause:
+    """The clause of a window; `columns` tells of the attributes and sizes of deltas.
 
     A window over event time has no policies; what it is stands elsewhere (eventtime/).
     """
@@ -84,18 +92,25 @@ def clause(window: Window, columns: dict[str, int], *, incomplete: bool = False,
     return Clause(sliding, expiring, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period)
 
 
-def policy(of: Count | Time | Delta | Punct, columns: dict[str, int]) -> Policy:
+def policy(of: Count | Time | Delta | Punct, columns: Columns) -> Policy:
     match of:
         case Count(size):
             return Policy(COUNT, size)
         case Time(nanoseconds):
             return Policy(TIME, nanoseconds)
-        case Delta(attribute, size) if isinstance(size, float):
-            return Policy(DELTA, int(np.float64(size).view(np.int64)), floating=True, column=columns[attribute])
-        case Delta(attribute, size):
-            return Policy(DELTA, int(size), column=columns[attribute])
+        case Delta():
+            return delta(of, columns)
         case Punct():
             return Policy(PUNCT, 0)
+
+
+def delta(of: Delta, columns: Columns) -> Policy:
+    column, kind = columns[of.attribute]
+    if isinstance(of.size, float):
+        return Policy(DELTA, int(np.float64(of.size).view(np.int64)), floating=True, column=column)
+    if isinstance(of.size, int):
+        return Policy(DELTA, of.size, column=column)
+    return Policy(DELTA, 0, kind == FLOAT64, column, columns[of.size][0], seconds=kind == TIMESTAMP)
 
 
 def partition_policy(of: PartitionEviction | None) -> Policy:
@@ -111,8 +126,13 @@ def partition_policy(of: PartitionEviction | None) -> Policy:
 
 
 def deltas(window: Window) -> list[str]:
-    """The attributes that the window's delta policies read."""
+    """The attributes that the window's delta policies compare."""
     return [part.attribute for part in policies(window) if isinstance(part, Delta)]
+
+
+def sizes(window: Window) -> list[Expression]:
+    """The sizes of the window's delta policies that the newest tuple tells."""
+    return [p.size for p in policies(window) if isinstance(p, Delta) and not isinstance(p.size, int | float)]
 
 
 @inlined
@@ -125,8 +145,14 @@ def size_of(policy: Policy, words: np.ndarray, slot: int) -> int:
 def exceeds(policy: Policy, new: int, reference: int, size: int) -> bool:
     """Whether the word `new` lies strictly more than the delta's size above `reference` (T11 to T15, S8, S11).
 
-    NaN never exceeds and is never exceeded.
+    NaN never exceeds and is never exceeded, and nothing exceeds by NaN. By a negative size a value exceeds all that are
+    no greater (W25).
     """
     if policy.floating:
         return as_real(new) >= as_real(reference) and as_real(new) - as_real(reference) > as_real(size)
-    return new > reference and bool(np.uint64(new) - np.uint64(reference) > np.uint64(size))
+    if new < reference:
+        return False
+    gap = np.uint64(new) - np.uint64(reference)
+    if policy.seconds:
+        return bool(np.float64(gap) > as_real(size) * 1e9)
+    return size < 0 or bool(gap > np.uint64(size))

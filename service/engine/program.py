@@ -22,7 +22,8 @@ class Program:
 
     reads         the distinct expressions over the input, those that are kept as words first
     parts         what each of them is, for a message
-    columns       the types of those that are kept as words: arguments of functions, attributes of deltas; over event
+    columns       the types of those that are kept as words: arguments of functions, attributes and sizes of deltas;
+                  over event
                   time the tuple's number in the order of arrival follows
     partition_by, group_by   places among `reads`
     clause        the window clause
@@ -57,9 +58,10 @@ class Program:
         columns = _columns(spec, schema, functions)
         reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
-        deltas = {e.name: where[e] for e in columns if isinstance(e, Attribute)}
+        told: dict[str | Expression, tuple[int, Type]] = {e: (place, e.type) for e, place in where.items()}
+        told |= {e.name: (place, e.type) for e, place in where.items() if isinstance(e, Attribute)}
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
-        clause = policies.clause(spec.window, deltas, incomplete=incomplete, evicted=evicted)
+        clause = policies.clause(spec.window, told, incomplete=incomplete, evicted=evicted)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         arrival = len(columns) if isinstance(spec.window, EventWindow) else summaries.NONE
         layout, width = summaries.layout([_summary(k, where) for k in kept], arrival)
@@ -97,15 +99,16 @@ def _calls(spec: Aggregate) -> list[AggregateCall]:
 
 
 def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
-    """What is kept of a tuple: the arguments of the functions and the attributes of deltas."""
+    """What is kept of a tuple: the arguments of the functions, and the attributes and sizes of deltas."""
     types = dict(schema)
     arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
     arguments += [e for f in functions for e in f.lists]
-    return list(dict.fromkeys(arguments + [Attribute(name, types[name]) for name in policies.deltas(spec.window)]))
+    deltas = [Attribute(name, types[name]) for name in policies.deltas(spec.window)]
+    return list(dict.fromkeys([*arguments, *deltas, *policies.sizes(spec.window)]))
 
 
 def _part(place: int, columns: int, spec: Aggregate) -> str:
-    return "an argument" if place < columns else "partition_by" if spec.partition_by else "group_by"
+    return "an argument or a size" if place < columns else "partition_by" if spec.partition_by else "group_by"
 
 
 def _summary(kept: Kept, where: dict[Expression, int]) -> summaries.Summary:

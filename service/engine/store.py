@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 #: raised with every change of what `save` writes, the columns' types included
-FORMAT = 2
+FORMAT = 3
 
 
 class StateError(ValueError):

@@ -138,10 +138,11 @@ def read_time(part: Part) -> Time | Fault:
 
 def read_delta(part: Part) -> DeltaText | Fault:
     match part.arguments:
-        case (attribute, size) if NUMBER.fullmatch(size) and Decimal(size) >= 0:
+        case (attribute, size) if size and (not NUMBER.fullmatch(size) or Decimal(size) >= 0):
             return DeltaText(attribute, size, part)
         case _:
-            return part.fault("delta(attribute, size) with the name of an attribute and a number that is not negative")
+            what = "the name of an attribute, and a number that is not negative or an expression"
+            return part.fault(f"delta(attribute, size) with {what}")
 
 
 def read_punct(part: Part) -> Punct | Fault:

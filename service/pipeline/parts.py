@@ -12,7 +12,7 @@ from service.pipeline.errors import Fault
 NANOSECONDS = 10**9
 MOST_SECONDS = Decimal(2**63 - 1) / NANOSECONDS
 
-PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>[^()]*)\))?)\s*")
+PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")
 INTEGER = re.compile(r"[-+]?\d+")
 
@@ -35,7 +35,7 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
         column = start + len(piece) - len(piece.lstrip()) + 1
         if found := PART.fullmatch(piece):
             arguments = found["arguments"]
-            inside = tuple(a.strip() for a in arguments.split(",") if arguments.strip()) if found["call"] else None
+            inside = tuple(a.strip() for _, a in split(arguments) if arguments.strip()) if found["call"] else None
             yield Part(found["word"], inside, found["text"], column)
         else:
             faults.append(

@@ -31,11 +31,12 @@ class Time:
 class Delta:
     """`delta(attribute, size)`: strictly more than `size` above the reference (T10 to T15, S8, S11).
 
-    `size` is in units of the attribute: an int for int64, a float for float64, nanoseconds for a timestamp.
+    `size` is in units of the attribute: an int for int64, a float for float64, nanoseconds for a timestamp. Or it is an
+    expression over the newest tuple, with the type of the attribute, for a timestamp float64 seconds.
     """
 
     attribute: str
-    size: int | float
+    size: int | float | Expression
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from service.pipeline.clause import Clause, DeltaText, parse_clause
 from service.pipeline.errors import Fault, Path, nearest
-from service.pipeline.grammar import Scope
-from service.pipeline.parts import NANOSECONDS
+from service.pipeline.expressions import Call
+from service.pipeline.grammar import ExpressionError, Scope, parse
+from service.pipeline.parts import NANOSECONDS, NUMBER
 from service.pipeline.report import Report
 from service.pipeline.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
-from service.pipeline.types import INT64, TIMESTAMP, Type
+from service.pipeline.types import FLOAT64, INT64, TIMESTAMP, Type
 
 LARGEST = 2**63 - 1
 
@@ -56,23 +58,42 @@ def typed(
     if scope is None:
         return None
     found = delta(policy, scope)
-    if isinstance(found, Fault):
-        report.fault(path, found)
-        return None
-    return found
+    if isinstance(found, Delta):
+        return found
+    for fault in found:
+        report.fault(path, fault)
+    return None
 
 
-def delta(policy: DeltaText, scope: Scope) -> Delta | Fault:
+def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
     part = policy.part
     kind = scope.attributes.get(policy.attribute)
     if kind is None:
         known = ", ".join(scope.attributes)
         hint = nearest(policy.attribute, scope.attributes)
-        return Fault(f"an attribute of {scope.stream} in delta ({known})", policy.attribute, hint, part.column)
+        return (Fault(f"an attribute of {scope.stream} in delta ({known})", policy.attribute, hint, part.column),)
     if not kind.numeric and kind != TIMESTAMP:
-        return part.fault(f"delta over an int64, a float64 or a timestamp, not {policy.attribute}, a {kind}")
+        return (part.fault(f"delta over an int64, a float64 or a timestamp, not {policy.attribute}, a {kind}"),)
+    if not NUMBER.fullmatch(policy.size):
+        return steered(policy, kind, scope)
     size = in_units(Decimal(policy.size), kind)
-    return Delta(policy.attribute, size) if size is not None else part.fault(UNITS[kind])
+    return Delta(policy.attribute, size) if size is not None else (part.fault(UNITS[kind]),)
+
+
+def steered(policy: DeltaText, kind: Type, scope: Scope) -> Delta | tuple[Fault, ...]:
+    """A delta whose size is an expression of the newest tuple."""
+    try:
+        size = parse(policy.size, replace(scope, no_aggregates="in a window clause"))
+    except ExpressionError as error:
+        start = policy.part.column + policy.part.text.index(policy.size, policy.part.text.index(",")) - 1
+        return tuple(replace(fault, column=start + (fault.column or 1)) for fault in error.faults)
+    wanted = INT64 if kind == INT64 else FLOAT64
+    if size.type == INT64 != wanted:
+        size = Call("float64", (size,), FLOAT64)
+    if size.type != wanted:
+        unit = "in seconds, " if kind == TIMESTAMP else ""
+        return (policy.part.fault(f"a size that is {wanted}, {unit}as {policy.attribute} is {kind}, not {size.type}"),)
+    return Delta(policy.attribute, size)
 
 
 #: what the size of a delta may be

@@ -51,6 +51,13 @@ def exceeds(new: Value, reference: Value, size: Value) -> bool:
     return not new < reference and new - reference > size
 
 
+def size_of(size: Value, newest: Tuple, attribute: str) -> Value:
+    """The size of a delta: a number, or an attribute of the newest tuple, of which a timestamp takes seconds."""
+    if not isinstance(size, str):
+        return size
+    return newest[size] * 1e9 if isinstance(newest[attribute], Timestamp) else newest[size]
+
+
 # ---- partition eviction: section 6 -----------------------------------------------------------------------------------
 
 
@@ -154,10 +161,14 @@ class TumblingDelta(Tumbling):
     attribute: str = ""
     size: Value = 0
 
+    def exceeds(self, new: Stored, old: Stored) -> bool:
+        size = size_of(self.size, new.values, self.attribute)
+        return exceeds(new.values[self.attribute], old.values[self.attribute], size)
+
     def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
         yield from self.evict(self.leaving.aged(new.arrived))
         inside = self.partitions.get(key)
-        if inside and exceeds(new.values[self.attribute], inside[0].values[self.attribute], self.size):
+        if inside and self.exceeds(new, inside[0]):
             yield self.flush(key)  # T10: the arriving tuple is out
         yield from super().insert(key, new)
 
@@ -229,7 +240,8 @@ class DeltaEviction:
         pass
 
     def admit(self, p: Partition, new: Stored) -> None:
-        stay = [t for t in p.inside if not exceeds(new.values[self.attribute], t.values[self.attribute], self.size)]
+        size = size_of(self.size, new.values, self.attribute)
+        stay = [t for t in p.inside if not exceeds(new.values[self.attribute], t.values[self.attribute], size)]
         p.full = p.full or len(stay) < len(p.inside)  # 4.5: with the first eviction
         p.inside = [*stay, new]  # S8
 
@@ -265,7 +277,7 @@ class DeltaTrigger:
         if p.reference is None:
             p.reference = value  # S11: the first tuple ever does not fire
             return False
-        if not exceeds(value, p.reference, self.size):
+        if not exceeds(value, p.reference, size_of(self.size, new.values, self.attribute)):
             return False
         p.reference = value
         return True
@@ -576,7 +588,6 @@ def run(case: dict[str, Any]) -> list[dict[str, Any]]:
 def window(operator: dict[str, Any], schema: dict[str, str]) -> Tumbling | Sliding:
     kind, *policies = re.findall(r"(\w+)(?:\(([^)]*)\))?", operator["window"])
     partitioned = ("partitioned", "") in policies
-    leaving = [PartitionEviction(name, int(float(text))) for name, text in policies if name in LEAVING]  # V6
     sizes = [(name, text) for name, text in policies if name not in ("partitioned", *LEAVING)]
     if kind[0] == "tumbling":
         found = tumbling(*sizes[0], schema)
@@ -584,8 +595,13 @@ def window(operator: dict[str, Any], schema: dict[str, str]) -> Tumbling | Slidi
     else:
         eviction, trigger = [*sizes, ("count", "1")][:2]  # W1
         found = Sliding(evictions(*eviction, schema), triggers(*trigger, schema), partitioned)
-    found.leaving = leaving[0] if leaving else found.leaving
+    found.leaving = leaving(operator["window"])
     return found
+
+
+def leaving(window: str) -> PartitionEviction:
+    found = re.findall(rf"({'|'.join(LEAVING)})\(([^)]*)\)", window)
+    return PartitionEviction(found[0][0], int(float(found[0][1]))) if found else PartitionEviction()  # V6
 
 
 LEAVING = ("partitionAge", "partitionCount", "tupleCount")
@@ -614,9 +630,11 @@ def triggers(policy: str, text: str, schema: dict[str, str]) -> CountTrigger | T
     return TimeTrigger(nanoseconds(text)) if policy == "time" else DeltaTrigger(*delta(text, schema))
 
 
-def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float]:
-    """Attribute and size; the size is in units of the attribute, of a timestamp in seconds."""
+def delta(text: str, schema: dict[str, str]) -> tuple[str, int | float | str]:
+    """Attribute and size, which may be an attribute; it is in units of the attribute, of a timestamp in seconds."""
     attribute, size = (part.strip() for part in text.split(","))
+    if size.isalpha():
+        return attribute, size
     if schema.get(attribute) == "timestamp":
         return attribute, nanoseconds(size)
     return attribute, float(size) if "." in size else int(size)

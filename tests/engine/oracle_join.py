@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cmp_to_key
@@ -11,7 +12,19 @@ from itertools import groupby
 from typing import Any
 
 from tests.engine import oracle
-from tests.engine.oracle import Key, Stored, Tuple, Value, as_json, exceeds, identity, key_bytes, nanoseconds, typed
+from tests.engine.oracle import (
+    Key,
+    PartitionEviction,
+    Stored,
+    Tuple,
+    Value,
+    as_json,
+    exceeds,
+    identity,
+    key_bytes,
+    nanoseconds,
+    typed,
+)
 
 Record = dict[str, Any]
 Case = dict[str, Any]
@@ -45,6 +58,7 @@ class Side:
     apart: bool
     default: Tuple
     attribute: str = ""
+    leaving: PartitionEviction = field(default_factory=PartitionEviction)
     inside: list[Waiting] = field(default_factory=list)
     frozen: bool = False
     live: set[int] = field(default_factory=set)
@@ -55,15 +69,25 @@ class Side:
 
     def admit(self, new: Waiting) -> list[Waiting]:
         """Puts a tuple into the window; gives those that leave for it (S4, S8)."""
+        self.lose(self.leaving.aged(new.arrived))
         own = [t for t in self.inside if t.partition == new.partition]
         leaving: list[Waiting] = []
         if self.policy == "count" and len(own) == self.size:
             leaving = own[:1]
         elif self.policy == "delta":
             value = new.values[self.attribute]
-            leaving = [t for t in own if exceeds(value, t.values[self.attribute], self.size)]
+            size = oracle.size_of(self.size, new.values, self.attribute)
+            leaving = [t for t in own if exceeds(value, t.values[self.attribute], size)]
         self.inside = [t for t in self.inside if not any(t is gone for gone in leaving)] + [new]
+        self.leaving.inserted(new.partition, new.arrived)
+        self.lose(self.leaving.surplus(Counter(t.partition for t in self.inside)))
         return leaving
+
+    def lose(self, partitions: list[Key]) -> None:
+        """In silence, whether they met any or not (V18)."""
+        for key in partitions:
+            self.inside = [t for t in self.inside if t.partition != key]
+            self.leaving.gone(key)
 
     def expired(self, now: int) -> list[Waiting]:
         """Those that have been inside for more than the time (S5); none once the side is final (J18)."""
@@ -71,6 +95,8 @@ class Side:
             return []
         leaving = [t for t in self.inside if now - t.arrived > self.size]
         self.inside = self.inside[len(leaving) :]
+        for key in {t.partition for t in leaving} - {t.partition for t in self.inside}:
+            self.leaving.gone(key)
         return leaving
 
     def key(self, values: Tuple) -> bytes:
@@ -86,13 +112,14 @@ class Join:
             self.sides[name].live = set(range(count))
         self.match = condition(operator.get("match"))
         self.independent = any(
-            all(self.alone(name) or key in self.sides[name].partition_by for name, key in zip(OTHER, pair, strict=True))
+            all(self.within(self.sides[name], key) for name, key in zip(OTHER, pair, strict=True))
             for pair in zip(operator["equality_left"], operator["equality_right"], strict=True)
         )
 
-    def alone(self, name: str) -> bool:
-        """Whether no tuple of this side drives out another one."""
-        return self.sides[name].policy == "time" or not self.sides[name].stores
+    def within(self, side: Side, key: str) -> bool:
+        """Whether no tuple of this side drives out one with another key."""
+        alone = side.policy == "time" or not side.stores
+        return side.leaving.policy == "none" and (alone or key in side.partition_by)
 
     def run(self, events: Iterable[Record]) -> list[Record]:
         return [{"after": n} | record for n, event in enumerate(events) for record in self.handle(event)]
@@ -172,7 +199,7 @@ def side(operator: Case, name: str) -> Side:
     outer = operator["algorithm"] in OUTER[name]
     return Side(
         name, policy, size, operator[f"partition_by_{name}"], operator[f"equality_{name}"], schema, outer,
-        bool(operator.get(f"unmatched_{name}")), default, attribute,
+        bool(operator.get(f"unmatched_{name}")), default, attribute, oracle.leaving(operator[name]),
     )  # fmt: skip
 
 
@@ -244,19 +271,29 @@ class Progressive:
     """O8 to O13: the first in order leaves for the one that comes."""
 
     size: int
+    leaving: PartitionEviction
     partitions: dict[Key, list[Stored]] = field(default_factory=dict)
     period: None = None
     sort: Any = None
 
     def insert(self, key: Key, new: Stored) -> Iterator[oracle.Firing]:
-        inside = self.partitions.setdefault(key, [])
         if not self.size:
             return  # O12: nothing, ever
+        self.lose(self.leaving.aged(new.arrived))
+        inside = self.partitions.setdefault(key, [])
         if len(inside) == self.size:
             first = self.sort(inside)[0]
             yield oracle.Firing(key, [first])
             inside[:] = [t for t in inside if t is not first]
         inside.append(new)
+        self.leaving.inserted(key, new.arrived)
+        self.lose(self.leaving.surplus({k: len(tuples) for k, tuples in self.partitions.items()}))
+
+    def lose(self, keys: list[Key]) -> None:
+        """In silence (V20)."""
+        for key in keys:
+            del self.partitions[key]
+            self.leaving.gone(key)
 
     def mark(self, *_: int) -> Iterator[oracle.Firing]:
         return iter(())
@@ -273,7 +310,8 @@ class SortOperator(oracle.Operator):
         super().__init__(operator | nothing, topic_partitions)
         window = self.aggregate.window
         if operator["window"].startswith("sliding"):
-            window = Progressive(int(re.findall(r"count\((\d+)\)", operator["window"])[0]))
+            size = int(re.findall(r"count\((\d+)\)", operator["window"])[0])
+            window = Progressive(size, oracle.leaving(operator["window"]))
         self.aggregate = Sort(window, operator["partition_by"], operator["order_by"])
         window.sort = self.aggregate.sorted
 

@@ -54,6 +54,7 @@ deltas = st.one_of(
     st.sampled_from([0, 1, 2, 5, LARGEST]).map("delta(i, {})".format),
     st.sampled_from([0.0, 0.5, 1.0, 2.5, 1e14]).map(lambda size: f"delta(f, {size:.1f})"),
     st.sampled_from(["0.0", "0.000000001", "1.5", "60.0"]).map("delta(t, {})".format),
+    st.sampled_from(["delta(i, n)", "delta(f, f)", "delta(f, n)", "delta(t, f)", "delta(t, n)"]),
 )
 policies = st.one_of(counts, times, deltas)
 

@@ -7,7 +7,20 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.engine.oracle_join import CONDITIONS
-from tests.engine.strategies import SCHEMA, VALUES, Case, counts, deltas, events, keys, marks, policies, sources, steps
+from tests.engine.strategies import (
+    SCHEMA,
+    VALUES,
+    Case,
+    counts,
+    deltas,
+    events,
+    keys,
+    leaving,
+    marks,
+    policies,
+    sources,
+    steps,
+)
 
 LEFT = {name: SCHEMA[name] for name in "knbifst"}
 RIGHT = LEFT | {"i2": "int64"}
@@ -23,7 +36,7 @@ algorithms = st.sampled_from(["inner", "leftOuter", "rightOuter", "outer"])
 @st.composite
 def side_windows(draw: st.DrawFn, equality: list[str]) -> tuple[str, list[str]]:
     partition_by = draw(st.sampled_from([[], [], equality, ["k"], ["n"], ["k", "n"]]))
-    return f"sliding, {draw(policies)}{', partitioned' if partition_by else ''}", partition_by
+    return f"sliding, {draw(policies)}{', partitioned' + draw(leaving) if partition_by else ''}", partition_by
 
 
 @st.composite
@@ -90,7 +103,7 @@ def sorts(draw: st.DrawFn) -> Case:
     names = draw(st.lists(st.sampled_from("ifstkn"), min_size=1, max_size=3, unique=True))
     return {
         "kind": "sort",
-        "window": window + (", partitioned" if partition_by else ""),
+        "window": window + (", partitioned" + draw(leaving) if partition_by else ""),
         "partition_by": partition_by,
         "order_by": [(name, draw(st.sampled_from(["asc", "desc"]))) for name in names],
         "schema": SCHEMA,

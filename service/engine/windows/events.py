@@ -13,8 +13,9 @@ INSERT, EVICT, FIRE, CLEAR, LOSE = range(5)
 #: where there is no partition, no tuple
 NOBODY = -1
 #: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the list of tuples
-#: under time eviction and the number of tuples, when the timer is due next, and the number of the last group of firings
-FIRST, LAST, STORED, OLDEST, NEWEST, LIVE, TICK, GROUP, SCALARS = range(9)
+#: under time eviction and the number of tuples, when the timer is due next, the number of the last group of firings,
+#: and under delta eviction that of the last tuple
+FIRST, LAST, STORED, OLDEST, NEWEST, LIVE, TICK, GROUP, NUMBER, SCALARS = range(10)
 
 #: the state of each window partition, one record each
 PARTITION = np.dtype([
@@ -42,8 +43,8 @@ VALUES = np.dtype([("first", np.int32), ("last", np.int32), ("least", np.int32)]
 #: the neighbours of each tuple in its partition
 CHAIN = np.dtype([("younger", np.int32), ("older", np.int32)])
 
-#: of each tuple the next in its row or among its siblings, and the first of those below it (values.py)
-ORDER = np.dtype([("next", np.int32), ("below", np.int32)])
+#: of each tuple its number, the next in its row or among its siblings, and the first of those below it (values.py)
+ORDER = np.dtype([("number", np.int64), ("next", np.int32), ("below", np.int32)])
 
 #: under time eviction: when each tuple came in, its neighbours among those of all partitions, and its own
 QUEUE = np.dtype([("at", np.int64), ("earlier", np.int32), ("later", np.int32), ("partition", np.int32)])

@@ -42,17 +42,19 @@ def evict_oldest(w: Window, p: int) -> None:
 @inlined
 def evict_exceeding(w: Window, p: int, slot: int) -> None:
     """Eviction by delta: every tuple that the new one exceeds, wherever it stands (S8); the first one makes the window
-    full (4.5). The least goes first.
+    full (4.5).
     """
     eviction = w.clause.eviction
     word, size = w.words[slot, eviction.column], size_of(eviction, w.words, slot)
+    before = w.used[0]
     while w.partitions[p].size:
         least = values.least(w, p)
         if least == NOBODY or not exceeds(eviction, word, w.words[least, eviction.column], size):
-            return
+            break
         w.partitions[p].full = 1
         values.remove_least(w, p, least)
         evict(w, p, least)
+    values.by_arrival(w, before)
 
 
 @inlined

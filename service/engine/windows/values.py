@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from service.engine.bits import as_real
 from service.engine.kernel import inlined
-from service.engine.windows.events import NOBODY, Window
+from service.engine.windows.events import NOBODY, NUMBER, Window
 
 
 @inlined
@@ -21,6 +21,8 @@ def add(w: Window, p: int, slot: int) -> None:
     if not w.partitions[p].size:
         values[p].first = values[p].last = values[p].least = NOBODY
     word = w.words[slot, w.clause.eviction.column]
+    w.scalars[NUMBER] += 1
+    w.order[slot].number = w.scalars[NUMBER]
     w.order[slot].next = NOBODY
     w.order[slot].below = NOBODY
     if not _ordered(w, word, word):  # NaN
@@ -91,3 +93,43 @@ def _less(w: Window, one: int, other: int) -> bool:
 @inlined
 def _ordered(w: Window, one: int, other: int) -> bool:
     return as_real(one) <= as_real(other) if w.clause.eviction.floating else one <= other
+
+
+@inlined
+def by_arrival(w: Window, first: int) -> None:
+    """Puts the window events from number `first` on, evictions from one partition, in order of arrival: a heap sort."""
+    count = w.used[0] - first
+    for k in range(1, count):
+        if _later(w, first + k - 1, first + k):
+            break
+    else:
+        return
+    for top in range(count // 2 - 1, -1, -1):
+        _sink(w, first, top, count)
+    for last in range(count - 1, 0, -1):
+        _exchange(w, first, first + last)
+        _sink(w, first, 0, last)
+
+
+@inlined
+def _sink(w: Window, first: int, top: int, count: int) -> None:
+    while 2 * top + 1 < count:
+        child = 2 * top + 1
+        if child + 1 < count and _later(w, first + child + 1, first + child):
+            child += 1
+        if not _later(w, first + child, first + top):
+            return
+        _exchange(w, first + top, first + child)
+        top = child
+
+
+@inlined
+def _later(w: Window, one: int, other: int) -> bool:
+    return bool(w.order[w.events[one].slot].number > w.order[w.events[other].slot].number)
+
+
+@inlined
+def _exchange(w: Window, one: int, other: int) -> None:
+    slot = w.events[one].slot
+    w.events[one].slot = w.events[other].slot
+    w.events[other].slot = slot
