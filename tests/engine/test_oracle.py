@@ -1,4 +1,7 @@
-"""The oracle must itself give what the conformance vectors say, before it may judge the engine."""
+"""The oracle must itself give what the conformance vectors say, before it may judge the engine.
+
+Windows over event time, joins and sorts have oracles of their own, with such a test beside their comparison.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ from tests.engine import oracle
 from tests.engine.comparing import differences
 from tests.engine.vectors import Case, all_cases, supported
 
+CASES = [
+    c for c in all_cases()
+    if supported(c) and c["operator"]["kind"] == "aggregate" and "event_time" not in c["operator"]
+]  # fmt: skip
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in all_cases() if supported(c)])
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES])
 def test_oracle_gives_the_outputs_of_the_vector(case: Case):
     assert differences(oracle.run(case), case["output"], case) == []
