@@ -33,7 +33,8 @@ class Figures:
     memory: int
 
     def __str__(self) -> str:
-        return f"| {self.title} | {self.rate:,.0f} | {self.p50:.0f} | {self.p99:.0f} | {self.memory / 1e6:,.0f} |"
+        p50, p99 = (f"{one:.0f}" if one else "not measured" for one in (self.p50, self.p99))
+        return f"| {self.title} | {self.rate:,.0f} | {p50} | {p99} | {self.memory / 1e6:,.0f} |"
 
 
 def main() -> None:
