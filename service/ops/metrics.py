@@ -51,8 +51,8 @@ TABLE = (
     Metric("sluice_windows_fired_total", Counter, ("operator",), "Windows that fired and held something."),
     Metric("sluice_window_partitions", Gauge, ("operator",), "Window partitions known; empty ones go in turns."),
     Metric("sluice_window_tuples", Gauge, ("operator",), "Tuples stored; where a summary will do, there are none."),
-    Metric("sluice_clock_timestamp_seconds", Gauge, (), "The operator clock, in Unix time."),
-    Metric("sluice_state_bytes", Gauge, (), "Size of the state."),
+    Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "The operator clock, in Unix time."),
+    Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state."),
     Metric("sluice_state_read_bytes_total", Counter, (), "State read from the checkpoint."),
     Metric("sluice_state_written_bytes_total", Counter, (), "State written to the checkpoint."),
     Metric("sluice_batches_total", Counter, (), "Batches written: transactions committed."),
@@ -60,8 +60,8 @@ TABLE = (
     Metric("sluice_transaction_duration_seconds", Histogram, (), "Time from the start of a transaction to its commit."),
     Metric("sluice_batch_duration_seconds", Histogram, (), "Time from the start of a batch to its end."),
     Metric("sluice_batch_phase_seconds_total", Counter, ("phase",), "Time spent in each phase, in Spark's words."),
-    Metric("sluice_last_batch", Gauge, (), "Number of the last batch written."),
-    Metric("sluice_last_batch_timestamp_seconds", Gauge, (), "When the last batch was written, in Unix time."),
+    Metric("sluice_last_batch", Gauge, ("stage",), "Number of the last batch written."),
+    Metric("sluice_last_batch_timestamp_seconds", Gauge, ("stage",), "When the last batch was written, in Unix time."),
     Metric("sluice_build_info", Gauge, ("version", "pipeline"), "Always 1; which version runs which pipeline."),
 )
 #: what an operator did -> its counter; what it holds -> its gauge
@@ -96,6 +96,8 @@ class Entry(Protocol):
     """What the ledger says of a batch; `at` and `took` in milliseconds."""
 
     @property
+    def query(self) -> str: ...
+    @property
     def batch(self) -> int: ...
     @property
     def at(self) -> int: ...
@@ -128,19 +130,21 @@ class Metrics:
                 if what in numbers:
                     self._metrics[name].labels(operator).set(numbers[what])
         if report.state:
-            self._metrics["sluice_state_bytes"].set(report.state.get("held", 0))
             self._metrics["sluice_state_read_bytes_total"].inc(report.state.get("read", 0))
             self._metrics["sluice_state_written_bytes_total"].inc(report.state.get("written", 0))
-        if report.clock is not None:
-            self._metrics["sluice_clock_timestamp_seconds"].set(report.clock / SECOND)
 
     def batch_written(self, entry: Entry) -> None:
         """A batch has become visible."""
-        self.count(entry.report)
+        stage, report = entry.query, entry.report
+        self.count(report)
+        if report.state:
+            self._metrics["sluice_state_bytes"].labels(stage).set(report.state.get("held", 0))
+        if report.clock is not None:
+            self._metrics["sluice_clock_timestamp_seconds"].labels(stage).set(report.clock / SECOND)
         self._metrics["sluice_batches_total"].inc()
         self._metrics["sluice_batches_skipped_total"].inc(entry.skipped)
-        self._metrics["sluice_last_batch"].set(entry.batch)
-        self._metrics["sluice_last_batch_timestamp_seconds"].set(entry.at / 1000)
+        self._metrics["sluice_last_batch"].labels(stage).set(entry.batch)
+        self._metrics["sluice_last_batch_timestamp_seconds"].labels(stage).set(entry.at / 1000)
         if entry.took:
             self._metrics["sluice_transaction_duration_seconds"].observe(entry.took / 1000)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from graphlib import CycleError
 
 from service.pipeline.clause import Clause
 from service.pipeline.codings import Codings
@@ -16,6 +17,7 @@ from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
 from service.pipeline.sorts import sort
 from service.pipeline.spec import Aggregate, Map, Operator, Pipeline, Window
+from service.pipeline.stages import stages
 from service.pipeline.streams import Streams
 from service.pipeline.typed import Typed
 from service.pipeline.windows import UNKNOWN, window
@@ -33,7 +35,21 @@ def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report)
         for name, shape in file.streams.items()
     }
     declared = {name: replace(of, event_time=streams.event_times.get(name)) for name, of in declared.items()}
-    return Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
+    pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
+    if not report.problems:
+        check_stages(pipeline, report)
+    return pipeline
+
+
+def check_stages(pipeline: Pipeline, report: Report) -> None:
+    try:
+        stages(pipeline)
+    except CycleError as error:
+        around = " -> ".join(reversed(error.args[1]))
+        for name, stream in pipeline.streams.items():
+            if stream.exchange:
+                expected = f"no way back into a stage that the stream leaves ({around})"
+                report.problem(("streams", name, "exchange"), expected)
 
 
 class Operators(Typed):

@@ -167,6 +167,11 @@ class StreamShape(Shape):
         ge=1,
         description="Topic partitions to create a missing output topic with; null: it must exist.",
     )
+    exchange: bool = Field(
+        default=False,
+        description="For a stream that one operator writes and another reads: whether it goes through its topic, so "
+        "that the two run apart, each spread over buckets by its own keys.",
+    )
 
 
 class AggregateShape(Shape):

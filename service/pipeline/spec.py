@@ -295,6 +295,8 @@ class Stream:
     #: topic partitions to create an output topic with, when it is missing; None: it must exist
     partitions: int | None = 1
     event_time: EventTime | None = None
+    #: whether operators hand it on through its topic, so that those that read it are a stage of their own (stages.py)
+    exchange: bool = False
 
     @property
     def key_schema(self) -> Schema:

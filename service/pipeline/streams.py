@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from service.pipeline.codings import Codings
 from service.pipeline.errors import Path, nearest, spell
 from service.pipeline.event_time import event_time, inherited
-from service.pipeline.file import NAME, UNMATCHED, FileShape, JoinShape, OperatorShape, inputs_of
+from service.pipeline.file import NAME, UNMATCHED, FileShape, JoinShape, OperatorShape, StreamShape, inputs_of
 from service.pipeline.grammar import RESERVED
 from service.pipeline.report import Report
 from service.pipeline.shape import Shaped
@@ -52,6 +52,7 @@ class Streams:
         self.check_inputs()
         self.find_event_times()
         self.check_dead_letters()
+        self.check_exchanges()
         self.check_use()
 
     # ---- names and streams ----
@@ -185,6 +186,22 @@ class Streams:
             self.report.problem(("streams", name, "schema"), "no schema: a dead letter holds the original bytes")
         if name in self.writers or name in self.read():
             self.report.problem(("dead_letters",), "a stream that no operator reads or writes")
+
+    def check_exchanges(self) -> None:
+        for name, shape in self.file.streams.items():
+            if shape.exchange:
+                self.check_exchange(name, shape)
+
+    def check_exchange(self, name: str, shape: StreamShape) -> None:
+        path = ("streams", name)
+        if shape.topic is None:
+            self.report.problem((*path, "topic"), "a topic, as the stream is an exchange", None)
+        if shape.marks != "record":
+            self.report.problem((*path, "marks"), "record, as the stream is an exchange: who reads it sees its marks")
+        if self.outputs_known() and not (name in self.writers and name in self.read()):
+            self.report.problem(
+                (*path, "exchange"), "an exchange between two operators: one writes it, another reads it"
+            )
 
     def check_use(self) -> None:
         used = self.read() | self.writers.keys() | {self.file.dead_letters}

@@ -20,7 +20,6 @@ from service.spark.packed import OUTGOING, ROUTED
 from service.spark.plan import Plan
 from service.spark.pulse import pulse
 from service.spark.route import route
-from service.spark.session import session
 from service.spark.sink import sink
 from service.spark.source import read
 from service.spark.stage import Stage
@@ -53,12 +52,9 @@ def _fingerprint(pipeline: Pipeline) -> str:
     return fingerprint(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
 
 
-def spark_for(plan: Plan, master: str) -> SparkSession:
-    return session(plan.pipeline.name, master, plan.buckets)
-
-
 def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
-    """Starts the query of this plan."""
+    """Starts the query of this plan. It keeps what the session says now: the next one may say otherwise."""
+    spark.conf.set("spark.sql.shuffle.partitions", plan.buckets)
     spark.dataSource.register(sink(plan))
     writer = outputs(spark, plan).writeStream.format("sluice").outputMode("append")
     return (

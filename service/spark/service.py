@@ -1,10 +1,10 @@
-"""The long-running service: from a pipeline to a query that is looked after."""
+"""The long-running service: from a pipeline to queries that are looked after, one for each of its stages."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 from service import __version__
 from service.kafka.follower import Follower
@@ -14,9 +14,12 @@ from service.ops.http import OpsServer
 from service.ops.life import Life
 from service.ops.metrics import Metrics
 from service.pipeline.spec import Pipeline
+from service.pipeline.stages import stages
 from service.processes import told_to_end
-from service.spark.query import prepare, spark_for, start
-from service.spark.watch import Progress, watch
+from service.spark.plan import Plan
+from service.spark.query import prepare, start
+from service.spark.session import session
+from service.spark.watch import Progress, Watched, watch
 from service.wire.dead_letters import Reason
 from service.wire.marks import WORDS
 
@@ -28,24 +31,31 @@ Offsets = Mapping[tuple[str, int], int]
 
 def serve(pipeline: Pipeline, master: str, http_port: int | None, *, reset_ledger: bool = False) -> None:
     """Runs the pipeline until SIGTERM or SIGINT. Raises what makes it fail."""
-    kafka = pipeline.settings.kafka
     metrics, life = Metrics(pipeline.name, __version__), Life()
-    metrics.count(zeros(pipeline))
+    for stage in stages(pipeline):
+        metrics.count(zeros(stage))
     with told_to_end() as told, ExitStack() as stack:
         if http_port is not None:
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
-        plan = prepare(pipeline, reset_ledger=reset_ledger)
-        stack.enter_context(Follower(kafka, pipeline.name, metrics.batch_written))
-        offsets = stack.enter_context(InputOffsets(kafka, pipeline.name))
-        spark = spark_for(plan, master)
+        plans = [prepare(stage, reset_ledger=reset_ledger) for stage in stages(pipeline)]
+        seen = [stack.enter_context(_following(plan, metrics)) for plan in plans]
+        spark = session(pipeline.name, master)
         stack.callback(spark.stop)
-        query = start(spark, plan)
-        LOGGER.info(
-            "running", extra={"pipeline": pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
-        )
-        watch(query, told, Seen(metrics, offsets), life)
+        queries = [Watched(start(spark, plan), one) for plan, one in zip(plans, seen, strict=True)]
+        for plan in plans:
+            about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
+            LOGGER.info("running", extra=about)
+        watch(queries, told, life)
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
+
+
+@contextmanager
+def _following(plan: Plan, metrics: Metrics) -> Iterator[Seen]:
+    """Tells the metrics of each batch that becomes visible; what is yielded tells them and lag monitors of the rest."""
+    kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+    with Follower(kafka, name, metrics.batch_written), InputOffsets(kafka, name) as offsets:
+        yield Seen(metrics, offsets)
 
 
 def zeros(pipeline: Pipeline) -> Report:

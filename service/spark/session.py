@@ -62,14 +62,13 @@ SETTINGS = {
 OVERRIDE = "SLUICE_SPARK_"
 
 
-def session(name: str, master: str, partitions: int, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A session with `partitions` shuffle partitions; `extra` and the environment override the settings."""
+def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> SparkSession:
+    """A session; `extra` and the environment override the settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     classpath = os.pathsep.join(map(str, jars("spark")))
     settings = SETTINGS | {
         "spark.app.name": name,
         "spark.master": master,
-        "spark.sql.shuffle.partitions": str(partitions),
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
         "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -Dlog4j2.configurationFile={LOG}",

@@ -1,4 +1,4 @@
-"""Looks after a running query until it ends or is told to."""
+"""Looks after running queries until they end or are told to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -15,7 +16,7 @@ from service.kafka import errors
 from service.ops.life import Life
 from service.pipeline.errors import SluiceError
 
-#: seconds that the batch in hand may take when the service is told to end
+#: seconds that the batches in hand may take when the service is told to end
 GRACE = 10.0
 INTERVAL = 0.25
 
@@ -32,33 +33,45 @@ class QueryError(SluiceError):
     exit_code = 6
 
 
-def watch(query: StreamingQuery, told: threading.Event, seen: Callable[[Progress], None], life: Life) -> None:
-    """Returns when the query has ended as told; raises what made it fail. `seen` gets each progress report."""
-    last = -1
-    while query.isActive and not told.wait(INTERVAL):
-        last = _report(query, last, seen)
-        life.looked(began=last >= 0 or query.status["message"] in IDLE)
-    if query.isActive:
-        _finish_batch(query)
-    query.stop()
-    _report(query, last, seen)
-    failure = query.exception()
-    if failure is not None:
+@dataclass(slots=True)
+class Watched:
+    """A query, and who gets each of its progress reports."""
+
+    query: StreamingQuery
+    seen: Callable[[Progress], None]
+    #: the newest batch of which there was a report
+    last: int = -1
+
+    @property
+    def began(self) -> bool:
+        return self.last >= 0 or self.query.status["message"] in IDLE
+
+    def report(self) -> None:
+        """Hands on the reports that are new."""
+        for progress in self.query.recentProgress:
+            if progress["batchId"] > self.last:
+                self.last = progress["batchId"]
+                self.seen(json.loads(progress.json))
+
+
+def watch(queries: Sequence[Watched], told: threading.Event, life: Life) -> None:
+    """Returns when the queries have ended as told; raises what made one of them fail, after ending the others."""
+    while all(one.query.isActive for one in queries) and not told.wait(INTERVAL):
+        for one in queries:
+            one.report()
+        life.looked(began=all(one.began for one in queries))
+    deadline = time.monotonic() + GRACE
+    for one in queries:
+        if told.is_set() and one.query.isActive:
+            _finish_batch(one.query, deadline)
+        one.query.stop()
+        one.report()
+    for failure in filter(None, (one.query.exception() for one in queries)):
         raise explained(str(failure))
 
 
-def _report(query: StreamingQuery, last: int, seen: Callable[[Progress], None]) -> int:
-    """Hands on the reports of batches after `last`; the newest number."""
-    for progress in query.recentProgress:
-        if progress["batchId"] > last:
-            last = progress["batchId"]
-            seen(json.loads(progress.json))
-    return last
-
-
-def _finish_batch(query: StreamingQuery) -> None:
+def _finish_batch(query: StreamingQuery, deadline: float) -> None:
     """Waits for the end of the batch in hand, for as long as that is sensible. To abandon it would be safe, too."""
-    deadline = time.monotonic() + GRACE
     before = query.lastProgress
     batch = before["batchId"] if before else -1
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:

@@ -33,8 +33,8 @@ def test_records_are_counted_from_the_ledgers_entries(metrics):
     assert found["sluice_dead_letters_total", ("reason", "not JSON"), ("stream", "in")] == 2
     assert found["sluice_batches_total",] == 2
     assert found["sluice_batches_skipped_total",] == 1
-    assert found["sluice_last_batch",] == 4
-    assert found["sluice_last_batch_timestamp_seconds",] == 1_700_000_000.5
+    assert found["sluice_last_batch", ("stage", "flights")] == 4
+    assert found["sluice_last_batch_timestamp_seconds", ("stage", "flights")] == 1_700_000_000.5
 
 
 def test_what_operators_did_adds_up_and_what_they_hold_is_the_last_that_was_said(metrics):
@@ -57,8 +57,8 @@ def test_the_state_and_the_clock(metrics):
     found = samples(metrics)
     assert found["sluice_state_read_bytes_total",] == 5
     assert found["sluice_state_written_bytes_total",] == 8
-    assert found["sluice_state_bytes",] == 8
-    assert found["sluice_clock_timestamp_seconds",] == 2.0
+    assert found["sluice_state_bytes", ("stage", "flights")] == 8
+    assert found["sluice_clock_timestamp_seconds", ("stage", "flights")] == 2.0
 
 
 def test_a_transaction_is_timed_by_the_entry_after_it(metrics):

@@ -12,9 +12,11 @@ import yaml
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from service.pipeline.load import load_text
 from service.pipeline.spec import Pipeline
+from service.pipeline.stages import stages
 from service.spark.query import prepare, start
 from service.spark.session import session
 from service.wire.marks import HEADER
@@ -25,7 +27,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    one = session("tests", "local[2]", 1)
+    one = session("tests", "local[2]")
     yield one
     one.stop()
 
@@ -73,15 +75,16 @@ class Service:
 
     def run(self, pipeline: Pipeline, until: Callable[[], bool] = lambda: True) -> None:
         """Runs until all that is there has been read and `until` holds."""
-        plan = prepare(pipeline)
-        self.spark.conf.set("spark.sql.shuffle.partitions", plan.buckets)
-        query = start(self.spark, plan)
+        queries: list[StreamingQuery] = []
         try:
-            query.processAllAvailable()
+            queries.extend(start(self.spark, prepare(stage)) for stage in stages(pipeline))
+            for query in queries:
+                query.processAllAvailable()
             while not until():
-                assert query.isActive, query.exception()
+                assert all(query.isActive for query in queries), [query.exception() for query in queries]
         finally:
-            query.stop()
+            for query in queries:
+                query.stop()
 
     def read(self, stream: str) -> list[Message]:
         """All that is committed in a stream's topic, topic partition by topic partition.

@@ -86,7 +86,6 @@ def test_nothing_that_is_shown_has_a_secret(service, brokers, spark, kind):
     service.send("in", [{"value": b'{"number": 1}'}])
     pipeline = service.pipeline(PIPELINE, brokers.kinds[kind])
     plan = prepare(pipeline)
-    spark.conf.set("spark.sql.shuffle.partitions", plan.buckets)
     query = start(spark, plan)
     try:
         query.processAllAvailable()
