@@ -20,8 +20,9 @@ ARROWS = {
     "kafka": {"pipeline"},
     "ops": {"pipeline"},
     "spark": {"pipeline", "engine", "wire", "kafka", "ops"},
+    "explain": {"pipeline", "engine"},
     "demo": {"pipeline", "engine", "kafka", "wire"},
-    "commands": {"pipeline", "engine", "kafka", "ops", "spark", "demo"},
+    "commands": {"pipeline", "engine", "kafka", "ops", "spark", "demo", "explain"},
 }
 #: what stands at the top, which everybody may use
 COMMON = {"__version__", "compiled", "files", "processes", "warm"}

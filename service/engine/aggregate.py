@@ -37,6 +37,11 @@ class AggregateOperator:
         self._widths = widths(self._program, sources)
         self._needed = windows.needed(self._program.clause)
 
+    @property
+    def holding(self) -> bool:
+        """Whether tuples are stored beyond their batch."""
+        return self._program.holding
+
     def initial(self) -> AggregateState:
         return AggregateState(self._widths, self._needed)
 

@@ -63,7 +63,7 @@ class Graph:
         self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
         self._inputs = [stream.name for stream in pipeline.inputs]
-        self._operators = [self._operator(spec) for spec in pipeline.operators]
+        self.operators = [self._operator(spec) for spec in pipeline.operators]
         written = {output.stream for spec in pipeline.operators for output in spec.outputs}
         self._watermarks = {
             name: Watermarks(stream, self._partitions.get(name, 1), made=name in written)
@@ -71,7 +71,7 @@ class Graph:
         }
 
     def initial(self) -> GraphState:
-        return GraphState([operator.initial() for operator in self._operators])
+        return GraphState([operator.initial() for operator in self.operators])
 
     def feed(self, state: GraphState, inputs: Mapping[str, Items], clock: Clock) -> dict[str, Items]:
         """The items of every stream that an operator writes, and the REJECTS. `state` is changed in place.
@@ -84,7 +84,7 @@ class Graph:
         clock = Clock(state.origin, clock.end)
         made: dict[str, Items] = {}
         streams = {name: self._with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
-        for operator, remembered in zip(self._operators, state.operators, strict=True):
+        for operator, remembered in zip(self.operators, state.operators, strict=True):
             items = (
                 made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
             )
@@ -96,7 +96,7 @@ class Graph:
 
     def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
         """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
-        pairs = zip(self._operators, state.operators, strict=True)
+        pairs = zip(self.operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
 
     def _with_watermarks(
@@ -128,7 +128,7 @@ class Graph:
 
     def load(self, data: bytes) -> GraphState:
         """Raises StateError where `data` was not saved by a graph of this shape."""
-        count = len(self._operators) + 1
+        count = len(self.operators) + 1
         try:
             lengths = struct.unpack_from(f"<{count}q", data)
         except struct.error as error:
@@ -144,7 +144,7 @@ class Graph:
         columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
         origin, now = columns["origin"]
         state = GraphState(
-            [operator.load(part) for operator, part in zip(self._operators, parts, strict=True)], origin=origin, now=now
+            [operator.load(part) for operator, part in zip(self.operators, parts, strict=True)], origin=origin, now=now
         )
         streams = list(self._watermarks)
         for stream, watermark, known in np.reshape(columns["progress"], (-1, 3)).tolist():

@@ -35,14 +35,14 @@ class Held:
         self.scalars = windows.scalars()
         needed = windows.needed(clause)
         unneeded = {*windows.PER_PARTITION, *windows.PER_SLOT} - needed
-        self._per_partition = [name for name in self.PER_PARTITION if name not in unneeded]
-        self._per_slot = [*(name for name in self.PER_SLOT if name not in unneeded), "words"]
+        self.per_partition = [name for name in self.PER_PARTITION if name not in unneeded]
+        self.per_slot = [*(name for name in self.PER_SLOT if name not in unneeded), "words"]
         self.free = np.zeros(0, np.int32)
         self.words = np.zeros((reserved, len(types)), np.int64)
         for name, dtype in self.PER_PARTITION.items():
-            setattr(self, name, np.zeros(1 if name in self._per_partition else 0, dtype))
+            setattr(self, name, np.zeros(1 if name in self.per_partition else 0, dtype))
         for name, dtype in self.PER_SLOT.items():
-            setattr(self, name, np.zeros(reserved if name in self._per_slot else 0, dtype))
+            setattr(self, name, np.zeros(reserved if name in self.per_slot else 0, dtype))
         self.keys = Strings()
         self.top = reserved
         self.kept_keys = 0
@@ -71,7 +71,7 @@ class Held:
         slots = np.concatenate([self.free[len(self.free) - again :], np.arange(self.top, self.top + count - again)])
         self.free = self.free[: len(self.free) - again]
         self.top += count - again
-        for names, size in ((self._per_slot, self.top), (self._per_partition, max(1, self.keys.count))):
+        for names, size in ((self.per_slot, self.top), (self.per_partition, max(1, self.keys.count))):
             for name in names:
                 setattr(self, name, grown(getattr(self, name), size))
         return slots.astype(np.int64)
@@ -92,7 +92,7 @@ class Held:
         kept = self.stored()
         renamed = np.full(self.top, windows.NOBODY)
         renamed[kept] = np.arange(len(kept))
-        for name in self._per_slot:
+        for name in self.per_slot:
             table = getattr(self, name)
             table[: len(kept)] = table[kept]
         self.top, self.free = len(kept), np.zeros(0, np.int32)
@@ -112,7 +112,7 @@ class Held:
             return
         kept = np.flatnonzero(self.partitions["size"][:count] > 0)
         renamed = self.keys.keep(kept)
-        for name in self._per_partition:
+        for name in self.per_partition:
             clean.move(getattr(self, name), kept, count)
         clean.rename_partitions(self, renamed)
         self.kept_keys = self.keys.count
@@ -129,8 +129,8 @@ class Held:
     def tables(self) -> dict[str, np.ndarray]:
         partitions = max(1, self.keys.count)
         tables = {name: getattr(self, name) for name in (*self.PER_PARTITION, *self.PER_SLOT)}
-        tables |= {name: getattr(self, name)[:partitions] for name in self._per_partition}
-        tables |= {name: getattr(self, name)[: self.top] for name in self._per_slot}
+        tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
+        tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
         tables |= {name: getattr(self, name) for name in self.OTHER}
         tables |= {f"keys.{part}": values for part, values in self.keys.save().items()}
         return tables | {"rest": np.array([self.top, self.kept_keys, len(self.types)], np.int64)}

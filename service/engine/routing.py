@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from service.pipeline.expressions import AggregateCall, Attribute, Expression, walk
 from service.pipeline.spec import (
@@ -17,31 +18,66 @@ from service.pipeline.spec import (
     Side,
     SlidingTime,
     Sort,
+    Stream,
     Time,
     TimeInterval,
     Tumbling,
     Window,
 )
+from service.pipeline.written import expressions
 
 Keys = tuple[Expression, ...]
 
 
-def spread_by(pipeline: Pipeline) -> dict[str, Keys] | None:
-    """The expressions by which each input stream's tuples are spread; None where everything must be in one bucket.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """By what an operator wants the tuples of a stream to be spread; `key` (): together, and why."""
+
+    operator: str
+    key: Keys
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The expressions by which each input stream's tuples are spread; None where everything must be in one bucket."""
+
+    keys: Mapping[str, Keys] | None
+    #: why it must
+    why: tuple[str, ...] = ()
+
+
+def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
+    """As `layout` says."""
+    return layout(pipeline).keys
+
+
+def layout(pipeline: Pipeline) -> Layout:
+    """By what the tuples may be spread.
 
     Tuples that meet in a window partition of any operator, or in a join, must agree in these expressions. The
     partitions of a window meet nobody else, so its `partition_by` serves; behind another operator it must say the same
     of the input stream.
     """
     keys: dict[str, Keys] = {}
+    why: list[str] = []
     for stream in pipeline.inputs:
-        needed = _needed(pipeline, stream.name)
-        if needed and stream.event_time is not None and stream.event_time.lag is not None:
-            return None  # the tuples of all keys make the watermarks (E3)
-        if len(needed) > 1 or () in needed:
-            return None
-        keys[stream.name] = needed.pop() if needed else ()
-    return keys
+        wishes = list(dict.fromkeys(_needed(pipeline, stream.name)))
+        why += _together(stream, wishes)
+        keys[stream.name] = wishes[0].key if wishes else ()
+    return Layout(None, tuple(dict.fromkeys(why))) if why else Layout(keys)
+
+
+def _together(stream: Stream, wishes: list[Wish]) -> Iterator[str]:
+    """Why all tuples of the stream must be in one bucket."""
+    if wishes and stream.event_time is not None and stream.event_time.lag is not None:
+        yield f"the tuples of all keys of {stream.name} make its watermarks (E3)"
+    for wish in wishes:
+        if not wish.key:
+            yield f"{wish.operator}: {wish.why}"
+    if len({wish.key for wish in wishes}) > 1 and all(wish.key for wish in wishes):
+        several = " and ".join(f"{wish.operator} by {expressions(wish.key)}" for wish in wishes)
+        yield f"{stream.name} would be spread in two ways: {several}"
 
 
 def independent(join: Join) -> tuple[int, ...]:
@@ -61,70 +97,90 @@ def _within(side: Side, key: Expression) -> bool:
     return alone or key in side.partition_by
 
 
-def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> set[Keys]:
+def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[Wish]:
     """What all that read a stream, and all behind them, want its tuples to be spread by.
 
     `made`: a windowed operator is before it. Each of its marks closes what all keys have sent, so a punct() window
     behind it must see them all.
     """
-    return {
-        key
-        for operator in pipeline.operators
-        for port, name in enumerate(operator.inputs)
-        if name == stream
-        for key in _wanted(pipeline, operator, port, made=made)
-    }
+    for operator in pipeline.operators:
+        for port, name in enumerate(operator.inputs):
+            if name == stream:
+                yield from _wanted(pipeline, operator, port, made=made)
 
 
-def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> set[Keys]:
+def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[Wish]:
     """What one of those wants of the stream at this port."""
     windowed = not isinstance(operator, Map)
     behind = [
-        (output, key) for output in operator.outputs for key in _needed(pipeline, output.stream, made=made or windowed)
+        (output, wish)
+        for output in operator.outputs
+        for wish in _needed(pipeline, output.stream, made=made or windowed)
     ]
-    match operator:
-        case Join():
-            return set(_of_join(operator, port, behind))
-        case Map():
-            own = set()
-        case Aggregate() | Sort():
-            alone = not sees_all(operator) and not _together(operator.window, made=made)
-            own = {operator.partition_by if alone else ()}
-    return own | {_through(operator, output, key) for output, key in behind}
+    if isinstance(operator, Join):
+        yield from _of_join(operator, port, behind)
+        return
+    if not isinstance(operator, Map):
+        yield _own(operator, made=made)
+    yield from (_through(operator, output, wish) for output, wish in behind)
 
 
-def sees_all(operator: Aggregate | Sort) -> bool:
-    """Whether an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
+def _own(operator: Aggregate | Sort, *, made: bool) -> Wish:
+    """What a window wants of its own input."""
+    why = _sees_all(operator) or _of_window(operator.window, made=made)
+    if not (operator.partition_by or why):
+        why = "its window has no partitions"
+    return Wish(operator.name, () if why else operator.partition_by, why)
+
+
+def _sees_all(operator: Aggregate | Sort) -> str:
+    """Why, if an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
     if isinstance(operator.window, Tumbling):
-        return False
+        return ""
     parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
     called = {part.function for part in parts if isinstance(part, AggregateCall)}
     by_group = isinstance(operator, Aggregate) and bool(operator.group_by)
-    return "CountAll" in called or ("CountByGroup" in called and not by_group)
+    if "CountAll" in called:
+        return "CountAll counts the tuples of all partitions (A18)"
+    if "CountByGroup" in called and not by_group:
+        return "CountByGroup without group_by counts the tuples of all partitions (A18)"
+    return ""
 
 
-def _together(window: Window, *, made: bool) -> bool:
-    """Whether one bucket must see all tuples, whatever their keys.
+def _of_window(window: Window, *, made: bool) -> str:
+    """Why, if one bucket must see all tuples, whatever their keys.
 
     A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
     a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (T1). And where
     partitions leave, which of them does depends on all (V8, V10, V12).
     """
     if isinstance(window, SlidingTime):
-        return True
+        return "the tuples of all keys move the stream time of slidingTime (T1)"
     if isinstance(window, TimeInterval):
-        return window.discard_age > 0
-    return window.partition_eviction is not None or (made and isinstance(window.eviction, Punct))
+        return "panes with a discardAge are complete for all partitions together (E29, E34)" * (window.discard_age > 0)
+    if window.partition_eviction is not None:
+        return "which partition leaves depends on all of them (V8, V10, V12)"
+    if made and isinstance(window.eviction, Punct):
+        return "each mark of the operator before it closes what all keys have sent (T18)"
+    return ""
 
 
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------
 
 
-def _through(operator: Aggregate | Map | Sort, output: Output, key: Keys) -> Keys:
-    """A key over the attributes of an output, over those of the operator's input; () where that cannot be said."""
+def _through(operator: Aggregate | Map | Sort, output: Output, wish: Wish) -> Wish:
+    """A wish over the attributes of an output, over those of the operator's input where that can be said."""
     attributes = dict(output.attributes)
-    traced = tuple(_source(operator, attributes[e.name]) for e in key if isinstance(e, Attribute))
-    return () if len(traced) < len(key) or None in traced else tuple(e for e in traced if e is not None)
+    traced = tuple(_source(operator, attributes[e.name]) for e in wish.key if isinstance(e, Attribute))
+    key = tuple(e for e in traced if e is not None)
+    return _traced(wish, key, output) if len(key) == len(wish.key) else _traced(wish, (), output)
+
+
+def _traced(wish: Wish, key: Keys, output: Output) -> Wish:
+    if key or wish.why:
+        return Wish(wish.operator, key, wish.why)
+    why = f"{expressions(wish.key)} of {output.stream} cannot be told from the tuples that it is made of"
+    return Wish(wish.operator, (), why)
 
 
 def _source(operator: Aggregate | Map | Sort, expression: Expression) -> Expression | None:
@@ -139,13 +195,26 @@ def _source(operator: Aggregate | Map | Sort, expression: Expression) -> Express
     return None
 
 
-def _of_join(join: Join, port: int, behind: list[tuple[Output, Keys]]) -> Iterator[Keys]:
+def _of_join(join: Join, port: int, behind: list[tuple[Output, Wish]]) -> Iterator[Wish]:
     """The keys that a join wants: its equalities, or those of them by which what is behind it wants its output."""
     side = (join.left, join.right)[port]
     apart = independent(join)
-    wanted = [_equalities(join, output, key) for output, key in behind] or [apart]
-    for places in wanted:
-        yield tuple(side.equality[n] for n in places) if set(places) <= set(apart) else ()
+    if not behind:
+        yield _apart(join, side, apart)
+    for output, wish in behind:
+        places = _equalities(join, output, wish.key)
+        own = _apart(join, side, apart)
+        if own.key and places and set(places) <= set(apart):
+            yield Wish(wish.operator, tuple(side.equality[n] for n in places))
+        else:
+            yield _traced(wish, (), output) if own.key else own
+
+
+def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> Wish:
+    if apart:
+        return Wish(join.name, tuple(side.equality[n] for n in apart))
+    why = "its equalities do not hold apart all that meets" if join.left.equality else "it has no equalities"
+    return Wish(join.name, (), why)
 
 
 def _equalities(join: Join, output: Output, key: Keys) -> tuple[int, ...]:

@@ -49,6 +49,11 @@ class EventAggregateOperator:
             "clocks": self._apart,
         }  # fmt: skip
 
+    @property
+    def holding(self) -> bool:
+        """Whether each tuple is stored, not only what they make together."""
+        return self._program.listing
+
     def initial(self) -> EventState:
         return EventState(self._widths)
 

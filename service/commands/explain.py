@@ -1,0 +1,28 @@
+"""`sluice explain FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from service.explain.drawing import drawing
+from service.explain.plan import plan
+from service.explain.text import lines
+from service.pipeline.load import load
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file, too.")
+def explain(file: Path, svg: Path | None) -> None:
+    """Say how the service would run the pipeline FILE: stages, buckets, state, and when each window fires.
+
+    Neither Kafka nor Spark is asked. Exits with 1 if the file is wrong.
+    """
+    pipeline = load(file, environment=None)
+    stages = plan(pipeline)
+    for line in lines(pipeline, stages):
+        click.echo(line)
+    if svg is not None:
+        svg.write_text(drawing(pipeline, stages))

@@ -1,0 +1,63 @@
+"""How much state a window needs: bytes of a window partition, and bytes of each tuple that it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from service.engine.aggregate import AggregateOperator
+from service.engine.eventtime.operator import EventAggregateOperator
+from service.engine.graph import Graph
+from service.engine.held import Held
+from service.engine.join import JoinOperator
+from service.engine.progressive import ProgressiveOperator
+from service.pipeline.spec import Pipeline
+
+#: tables of an aggregate over event time with a row per time that tuples share, and per tuple that is listed
+TIMES, LISTED = ("nodes", "slices", "sums", "stack"), ("links", "words")
+
+
+class Footprint(NamedTuple):
+    """In bytes, without the texts of keys and attributes, each of which is kept once."""
+
+    partition: int
+    tuple: int
+
+
+def footprints(pipeline: Pipeline) -> dict[str, Footprint]:
+    """By operator that remembers anything."""
+    graph = Graph(pipeline, {})
+    found = {operator.spec.name: _of(operator) for operator in graph.operators}
+    return {name: footprint for name, footprint in found.items() if footprint is not None}
+
+
+def _of(operator: object) -> Footprint | None:
+    match operator:
+        case AggregateOperator():
+            state = operator.initial()
+            stored = state.per_slot if operator.holding else []
+            return Footprint(_widths(state, [*state.per_partition, "cells", "back"]), _widths(state, stored))
+        case EventAggregateOperator():
+            times = operator.initial()
+            per_tuple = [*TIMES, *(LISTED if operator.holding else ())]
+            return Footprint(_widths(times, ["partitions", "ends", "cells", "back"]), _widths(times, per_tuple))
+        case JoinOperator():
+            sides = [_held(side) for side in operator.initial().sides]
+            return Footprint(*(max(of) for of in zip(*sides, strict=True)))
+        case ProgressiveOperator():
+            return _held(operator.initial())
+    return None
+
+
+def _held(state: Held) -> Footprint:
+    return Footprint(_widths(state, state.per_partition), _widths(state, state.per_slot))
+
+
+def _widths(state: object, tables: Iterable[str]) -> int:
+    return sum(_width(getattr(state, name)) for name in tables)
+
+
+def _width(table: np.ndarray) -> int:
+    return int(table.dtype.itemsize * np.prod(table.shape[1:], dtype=np.int64))
