@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
 MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery test-monitoring test-image test-security test-registry fuzz \
+.PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry fuzz \
 	fuzz-formats bench bench-engine bench-formats lock clean
 
 help: ## list the targets
@@ -33,6 +33,9 @@ format: setup ## let ruff format the sources
 
 test-recovery: setup ## the slow tests: kills and restarts; ARGS hands options on
 	@$(BIN)/python -m pytest -m slow tests/recovery $(ARGS)
+
+cluster: setup ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
+	@$(BIN)/python -m pytest tests/cluster $(ARGS)
 
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
 	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
@@ -98,4 +101,5 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 $(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/wire/*.py)
 	@echo "Compiling the kernels ..."
 	@$(BIN)/python -m service.warm
+	@$(BIN)/python -m compileall -q service
 	@touch $@
