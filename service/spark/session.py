@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from service.kafka.jars import jars
+from service.spark.home import spark_home
 
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
@@ -65,6 +66,8 @@ OVERRIDE = "SLUICE_SPARK_"
 def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A session; `extra` and the environment override the settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if home := spark_home():
+        os.environ.setdefault("SPARK_HOME", str(home))
     classpath = os.pathsep.join(map(str, jars("spark")))
     settings = SETTINGS | {
         "spark.app.name": name,

@@ -15,13 +15,13 @@ import pyspark
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from service.engine.replay import replay
 from service.pipeline.load import load
 from service.processes import Tethered
 from service.wire.marks import HEADER
-from tests.kafka.tools import visible
+from tests.kafka.tools import create, visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -133,7 +133,7 @@ def prices() -> Iterator[dict[str, object]]:
 
 
 def send(broker: str, topic: str, events: list[dict[str, object]]) -> None:
-    AdminClient({"bootstrap.servers": broker}).create_topics([NewTopic(topic, 1)])[topic].result()
+    create({"bootstrap.servers": broker}, NewTopic(topic, 1))
     producer = Producer({"bootstrap.servers": broker, "linger.ms": 20})
     for number, event in enumerate(events):
         producer.produce(topic, json.dumps(event["tuple"]), timestamp=START + 37 * number)
