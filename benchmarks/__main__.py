@@ -19,8 +19,8 @@ from service.kafka.broker import EmbeddedBroker
 
 #: records a second, and seconds that count, of a latency run
 RATE, SECONDS = 1000, 30
-#: seconds of a latency run that do not count: the virtual machine compiles
-WARM_UP = 40
+#: seconds of a latency run that do not count: Spark starts its processes, the virtual machine compiles
+WARM_UP = 60
 HEAD = "| workload | records/s | p50 ms | p99 ms | peak memory MB |\n| --- | --- | --- | --- | --- |"
 
 
@@ -85,6 +85,7 @@ def _latency(workload: Workload, bootstrap: str, folder: Path, name: str) -> tup
     source, target = f"{name}-records", f"{name}-results"
     make_topic(bootstrap, source)
     with service(workload.pipeline(name, source, target), bootstrap, folder) as running:
+        running.await_start()
         keys, length = min(workload.keys, 100), WARM_UP + SECONDS
         sender = threading.Thread(target=trickle, args=(bootstrap, source, RATE, length, keys))
         sender.start()

@@ -35,6 +35,12 @@ class Service:
         if self.process.exit_code is not None:
             raise RuntimeError(f"the service ended:\n{self.log.read_text()[-3000:]}")
 
+    def await_start(self) -> None:
+        """Until it says that it runs."""
+        while "message=running" not in self.log.read_text():
+            self.check()
+            time.sleep(0.2)
+
     def watch(self) -> None:
         while not self.over.wait(0.5):
             self.peak = max(self.peak, sum(map(_memory, _tree(self.process.pid))))
@@ -48,7 +54,7 @@ def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
     file.write_text(pipeline)
     command = [sys.executable, "-m", "service", "run", str(file), "--no-http"]
     options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
-    environment = {"TMPDIR": str(folder), "SPARK_LOCAL_DIRS": str(folder)}
+    environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"
     running = Service(Tethered([*command, *options], folder=folder, log=log, environment=environment), log)
     watcher = threading.Thread(target=running.watch, daemon=True)

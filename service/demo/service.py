@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -35,12 +34,7 @@ class Service(AbstractContextManager["Service"]):
             ],
             folder=folder,
             log=self._log,
-            environment={
-                "TMPDIR": str(temporary),
-                "SPARK_LOCAL_DIRS": str(temporary),
-                "JAVA_TOOL_OPTIONS": f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} "
-                f"-Djava.io.tmpdir={temporary} -XX:-UsePerfData",
-            },
+            environment={"TMPDIR": str(temporary)},
         )
 
     def __exit__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,7 +75,9 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
         "spark.master": master,
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
-        "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -Dlog4j2.configurationFile={LOG}",
+        # Java's own folder for temporary files is /tmp, whatever TMPDIR says, and a kill leaves them behind.
+        "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData "
+        f"-Djava.io.tmpdir={tempfile.gettempdir()} -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
     for key, value in (settings | overrides(os.environ) | dict(extra or {})).items():

@@ -108,7 +108,7 @@ def check(broker: str, folder: Path, master: str, name: str) -> None:
     events = list(prices())
     send(broker, f"{name}.prices", events)
     expected: dict[str, list[object]] = {}
-    for record in replay(load(file), events):
+    for record in replay(load(file), events, clock_origin="first"):
         expected.setdefault(record["stream"], []).append(record.get("tuple") or record["punct"])
 
     log = folder / "service.log"
@@ -116,6 +116,7 @@ def check(broker: str, folder: Path, master: str, name: str) -> None:
     environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", str(Path.cwd())), "SPARK_LOCAL_IP": "127.0.0.1"}
     service = Tethered(command, folder / "nothing", log, environment)
     try:
+        awaited(lambda: "message=running" in log.read_text(), log, service)
         for stream, records in expected.items():
             topic, count = f"{name}.{stream}", len(records)
             awaited(lambda topic=topic, count=count: counted(broker, topic) >= count, log, service)
