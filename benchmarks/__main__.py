@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks.load import fill, make_topic, trickle
 from benchmarks.machine import machine
+from benchmarks.page import write
 from benchmarks.running import batches, latencies, outputs, service, tuples_read
 from benchmarks.workloads import WORKLOADS, Workload
-from service.files import project_file
 from service.kafka.broker import EmbeddedBroker
 
 #: records a second, and seconds that count, of a latency run
@@ -99,12 +99,8 @@ def _latency(workload: Workload, bootstrap: str, folder: Path, name: str) -> tup
 
 
 def _write(table: list[str], options: argparse.Namespace) -> None:
-    page = project_file("docs/benchmarks.md")
-    before, _, rest = page.read_text().partition("<!-- results -->\n")
-    _, _, after = rest.partition("<!-- end of results -->")
     when = f"{options.records:,} records after a warm-up of {options.warm_up:,}, on {datetime.now(UTC):%Y-%m-%d}:"
-    results = "\n".join([machine() + ".", when, "", *table])
-    page.write_text(f"{before}<!-- results -->\n{results}\n<!-- end of results -->{after}")
+    write("results", [f"{machine()}.", when, "", *table])
 
 
 def _options() -> argparse.Namespace:

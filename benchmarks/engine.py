@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 import yaml
 
 from benchmarks.machine import machine
+from benchmarks.page import write
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import TUPLE, Items
 from service.engine.replay import with_origin
@@ -47,9 +49,12 @@ class Case:
     measured: int = 4_000_000
     streams: tuple[str, ...] = ("in",)
     schema: dict[str, str] = field(default_factory=lambda: {"k": "string", "v": "float64"})
+    #: of the streams
+    event_time: dict[str, Any] | None = None
 
     def graph(self) -> Graph:
-        streams = {name: {"topic": name, "schema": self.schema} for name in self.streams}
+        own = {"schema": self.schema} | ({"event_time": self.event_time} if self.event_time else {})
+        streams = {name: {"topic": name, **own} for name in self.streams}
         file = {
             "pipeline": "bench",
             "streams": streams | {"out": {"topic": "out"}},
@@ -103,6 +108,32 @@ def sliding(size: int, keys: int) -> Case:
     )  # fmt: skip
 
 
+def timed(keys: int, step: int, late: float = 0.0) -> Callable[[int, int], Columns]:
+    """With an event time `t`, `step` ns from one tuple to the next; a share of them comes up to five seconds late."""
+    plain, chance = keyed(keys), np.random.default_rng(2)
+    behind = np.where(chance.random(1_000_003) < late, chance.integers(0, 5 * SECOND, 1_000_003), 0)
+
+    def columns(first: int, count: int) -> Columns:
+        number = np.arange(first, first + count)
+        time_ = 1_000_000 * SECOND + number * step - behind[number % len(behind)]
+        return plain(first, count) | {"t": pa.array(time_).cast(pa.timestamp("ns", "UTC"))}
+
+    return columns
+
+
+TIMED = {"k": "string", "v": "float64", "t": "timestamp"}
+
+
+def panes(per_slice: int) -> Case:
+    """Ten panes hold each tuple; a key has so many tuples in the second from one pane's start to the next."""
+    step = SECOND // (1000 * per_slice)
+    return Case(
+        f"timeInterval, 10 panes a tuple, 1,000 keys, {per_slice} tuples a key and slice", "5 M", "O(1)",
+        aggregate("timeInterval, intervalDuration(10.0), creationPeriod(1.0), partitioned"),
+        timed(1000, step), filling=200_000, step=step, schema=TIMED, event_time={"attribute": "t", "lag": 1.0},
+    )  # fmt: skip
+
+
 CASES = [
     Case(
         "tumbling, count(100), 1,000 keys", "20 M", "O(1)",
@@ -117,6 +148,26 @@ CASES = [
         "sliding, delta(v, 50), count(1), unordered, about 1,000 tuples a key", "3 M", "O(log n)",
         aggregate("sliding, delta(v, 50.0), count(1), partitioned", aggregate_incomplete_windows=True),
         keyed(100), filling=200_000,
+    ),
+    *(panes(per_slice) for per_slice in (1, 10, 1000)),
+    *(
+        Case(
+            f"slidingTime, {keys:,} keys, 1,000 live tuples a key, 5 % out of order", "3 M", "O(log n)",
+            aggregate("slidingTime, timeDifference(10.0), grace(5.0)"),
+            timed(keys, SECOND // 100 // keys, 0.05), filling=1500 * keys, step=SECOND // 100 // keys, schema=TIMED,
+            event_time={"attribute": "t"}, measured=2_000_000,
+        )
+        for keys in (10, 1000)
+    ),
+    Case(
+        "join, time(10) on both sides, 10 matches a tuple, 10,000 keys", "1 M, 10 M out", "O(matches)",
+        {
+            "join": {"left": "in", "right": "other"},
+            "window_left": "sliding, time(10.0)", "window_right": "sliding, time(10.0)",
+            "equality_left": ["k"], "equality_right": ["k"],
+            "output": {"out": {"k": "left.k", "v": "left.v", "w": "right.v"}},
+        },
+        keyed(10_000), filling=300_000, step=SECOND // 20_000, streams=("in", "other"), measured=1_000_000,
     ),
 ]  # fmt: skip
 
@@ -168,13 +219,19 @@ def _with_second(columns: Callable[[int, int], Columns]) -> Callable[[int, int],
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-engine", description=__doc__)
     parser.add_argument("--only", default="", help="run the cases whose title has this")
-    only = parser.parse_args().only
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    print(f"{machine()}, one core used\n\n{HEAD}", flush=True)
-    for line in lines(only):
+    said = [f"{machine()}, one core used, on {datetime.now(UTC):%Y-%m-%d}.", "", HEAD]
+    print("\n".join(said), flush=True)
+    for line in lines(options.only):
         print(line, flush=True)
-    if not only:
-        print(f"\n1,000,000 keys, sliding, count(10), two float64 attributes: {memory()}")
+        said.append(line)
+    if not options.only:
+        said += ["", f"1,000,000 keys, sliding, count(10), two float64 attributes: {memory()}."]
+        print("\n".join(said[-2:]))
+    if options.write:
+        write("engine", said)
 
 
 def lines(only: str) -> Iterator[str]:
