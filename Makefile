@@ -10,7 +10,7 @@ TESTS ?= tests
 MINUTES ?= 5
 
 .PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry fuzz \
-	fuzz-formats bench bench-engine bench-formats lock clean
+	fuzz-formats bench bench-engine bench-state bench-formats lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench: setup ## measure throughput and latency on this machine; ARGS hands optio
 
 bench-engine: setup ## measure the engine alone, without Spark and Kafka; ARGS hands options on
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
+
+bench-state: setup ## measure what a batch costs over a large state, and a restart; ARGS="--keys 100000" or --alone
+	@$(BIN)/python -m benchmarks.state $(ARGS)
 
 bench-formats: setup ## measure how fast records of each format are read and written
 	@$(BIN)/python -m benchmarks.formats

@@ -206,7 +206,7 @@ def memory(keys: int = 1_000_000, size: int = 10) -> str:
     state = graph.initial()
     for inputs in case.batches(0, keys * size, 100_000):
         feed(graph, state, inputs)
-    held = len(graph.save(state))
+    held = graph.size(state)
     return (
         f"{(held - keys * size * 16) / keys:,.0f} bytes a key above the tuples' own {size * 16} ({held / 1e6:,.0f} MB)"
     )

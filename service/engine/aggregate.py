@@ -17,7 +17,7 @@ from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import joined, without_nulls
 from service.engine.state import NEVER, AggregateState
-from service.engine.store import grown
+from service.engine.store import Data, grown
 from service.engine.words import to_words
 from service.pipeline.expressions import Expression
 from service.pipeline.spec import Aggregate
@@ -45,7 +45,7 @@ class AggregateOperator:
     def initial(self) -> AggregateState:
         return AggregateState(self._widths, self._needed)
 
-    def load(self, data: bytes) -> AggregateState:
+    def load(self, data: Data) -> AggregateState:
         return AggregateState.load(data, self._widths, self._needed)
 
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
@@ -96,12 +96,11 @@ class AggregateOperator:
         if not self._program.holding:
             state.reserve_rows(count)
             return np.arange(count)
-        again = min(count, len(state.free))
-        slots = np.concatenate([state.free[len(state.free) - again :], np.arange(state.top, state.top + count - again)])
-        state.free = state.free[: len(state.free) - again]
-        state.top += count - again
+        fresh = max(0, count - len(state.free))
+        slots = state.free.take(count, state.top)
+        state.top += fresh
         state.reserve_rows(state.top)
-        return slots.astype(np.int64)
+        return slots
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
@@ -111,7 +110,7 @@ class AggregateOperator:
         results = self._fill(state, events, len(firings))
         rows, listed, freed = results.used
         if self._program.holding:
-            state.free = np.concatenate([state.free, results.freed[:freed]])
+            state.free.give(results.freed[:freed])
         words = state.words[results.tuples[:listed]]
         size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
         found = Found(

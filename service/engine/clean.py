@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from service.engine.free import Free
 from service.engine.program import Program
 from service.engine.state import AggregateState
 from service.engine.strings import Strings
@@ -97,7 +98,7 @@ def _forget_strings(state: AggregateState, columns: np.ndarray, words: np.ndarra
 def _forget_free_slots(state: AggregateState) -> None:
     """Moves the tuples together. Most slots are free after a batch larger than the windows, and all would be saved."""
     holds = np.ones(state.top, np.bool_)
-    holds[state.free] = False
+    holds[state.free.slots] = False
     kept = np.flatnonzero(holds)
     renamed = np.full(state.top, NOBODY)
     renamed[kept] = np.arange(len(kept))
@@ -108,7 +109,7 @@ def _forget_free_slots(state: AggregateState) -> None:
     for table, links in ((state.links, ("younger", "older")), (state.cells, ("oldest", "youngest"))):
         for link in links:
             table[link] = rename(table[link], renamed)
-    state.top, state.free = len(kept), np.zeros(0, np.int32)
+    state.top, state.free = len(kept), Free(np.int32)
 
 
 def rename_slots(state: Windowed, renamed: np.ndarray) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import clean, windows
+from service.engine.free import Free
 from service.engine.policies import Clause
 from service.engine.store import StateError, column, grown
 from service.engine.strings import Strings
@@ -25,7 +26,7 @@ class Held:
     #: tables with a row per partition, with a row per slot, and others
     PER_PARTITION: ClassVar[dict[str, np.dtype]] = windows.PER_PARTITION
     PER_SLOT: ClassVar[dict[str, np.dtype]] = windows.PER_SLOT
-    OTHER: ClassVar[dict[str, type | np.dtype]] = {"scalars": np.int64, "free": np.int32}
+    OTHER: ClassVar[dict[str, type | np.dtype]] = {"scalars": np.int64}
     #: table -> its fields that are slots
     SLOTS: ClassVar[dict[str, tuple[str, ...]]] = windows.SLOTS
 
@@ -37,7 +38,7 @@ class Held:
         unneeded = {*windows.PER_PARTITION, *windows.PER_SLOT} - needed
         self.per_partition = [name for name in self.PER_PARTITION if name not in unneeded]
         self.per_slot = [*(name for name in self.PER_SLOT if name not in unneeded), "words"]
-        self.free = np.zeros(0, np.int32)
+        self.free = Free(np.int32)
         self.words = np.zeros((reserved, len(types)), np.int64)
         for name, dtype in self.PER_PARTITION.items():
             setattr(self, name, np.zeros(1 if name in self.per_partition else 0, dtype))
@@ -67,25 +68,24 @@ class Held:
 
     def slots(self, count: int) -> np.ndarray:
         """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
-        again = min(count, len(self.free))
-        slots = np.concatenate([self.free[len(self.free) - again :], np.arange(self.top, self.top + count - again)])
-        self.free = self.free[: len(self.free) - again]
-        self.top += count - again
+        fresh = max(0, count - len(self.free))
+        slots = self.free.take(count, self.top)
+        self.top += fresh
         for names, size in ((self.per_slot, self.top), (self.per_partition, max(1, self.keys.count))):
             for name in names:
                 setattr(self, name, grown(getattr(self, name), size))
-        return slots.astype(np.int64)
+        return slots
 
     def release(self, freed: np.ndarray) -> None:
         """Makes the slots of what left in a batch free; moves the tuples together where most slots are."""
-        self.free = np.concatenate([self.free, freed])
+        self.free.give(freed)
         if clean.doubled(self.top, self.top - len(self.free)):
             self._move_together()
 
     def stored(self) -> np.ndarray:
         """The slots in use, reserved ones among them."""
         used = np.ones(self.top, np.bool_)
-        used[self.free] = False
+        used[self.free.slots] = False
         return np.flatnonzero(used)
 
     def _move_together(self) -> None:
@@ -95,7 +95,7 @@ class Held:
         for name in self.per_slot:
             table = getattr(self, name)
             table[: len(kept)] = table[kept]
-        self.top, self.free = len(kept), np.zeros(0, np.int32)
+        self.top, self.free = len(kept), Free(np.int32)
         for name, fields in self.SLOTS.items():
             table = getattr(self, name)[: self.top] if name in self.PER_SLOT else getattr(self, name)
             for field in fields:
@@ -131,7 +131,7 @@ class Held:
         tables = {name: getattr(self, name) for name in (*self.PER_PARTITION, *self.PER_SLOT)}
         tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
         tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
-        tables |= {name: getattr(self, name) for name in self.OTHER}
+        tables |= {name: getattr(self, name) for name in self.OTHER} | {"free": self.free.slots}
         tables |= {f"keys.{part}": values for part, values in self.keys.save().items()}
         return tables | {"rest": np.array([self.top, self.kept_keys, len(self.types)], np.int64)}
 
@@ -143,5 +143,6 @@ class Held:
             raise StateError(msg)
         for name, dtype in (self.PER_PARTITION | self.PER_SLOT | self.OTHER).items():
             setattr(self, name, column(saved[name], dtype))
+        self.free.give(column(saved["free"], np.int32))
         self.words = column(saved["words"], np.int64, width) if width else np.zeros((self.top, 0), np.int64)
         self.keys = Strings.load({part: saved[f"keys.{part}"] for part in Strings.PARTS})

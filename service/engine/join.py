@@ -20,6 +20,7 @@ from service.engine.ordering import canonical
 from service.engine.rejects import joined as together
 from service.engine.rejects import without_nulls
 from service.engine.routing import independent
+from service.engine.store import Data
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, NOBODY, STORED
 from service.engine.words import from_words, to_words
@@ -111,7 +112,7 @@ class JoinOperator:
             port.initial(side, state.strings)
         return state
 
-    def load(self, data: bytes) -> JoinState:
+    def load(self, data: Data) -> JoinState:
         return JoinState.load(data, self._types, self._clauses)
 
     def feed(self, state: JoinState, left: Items, right: Items, clock: Clock) -> dict[str, Items]:

@@ -10,7 +10,7 @@ from service.engine import clean
 from service.engine.held import Held
 from service.engine.matches import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING
 from service.engine.policies import Clause
-from service.engine.store import column, grown, load, save
+from service.engine.store import Data, Saved, column, grown, load, save
 from service.engine.strings import Strings
 from service.pipeline.types import Type
 
@@ -67,7 +67,7 @@ class JoinState:
             side.buckets = grown(side.buckets, count)
         self.names = grown(self.names, count)
 
-    def save(self) -> bytes | memoryview:
+    def save(self) -> Saved:
         tables = {"rest": np.array([self.kept_keys, self.kept_strings], np.int64)}
         for name, side in zip(SIDES, self.sides, strict=True):
             tables |= {f"{name}.{table}": values for table, values in side.tables().items()}
@@ -76,7 +76,7 @@ class JoinState:
         return save(tables)
 
     @classmethod
-    def load(cls, data: bytes, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> JoinState:
+    def load(cls, data: Data, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> JoinState:
         """Raises StateError where `data` is not what the `save` of such a join wrote."""
         state, saved = cls(types, clauses), load(data)
         for name, side in zip(SIDES, state.sides, strict=True):

@@ -10,6 +10,7 @@ from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.items import TUPLE, Items
 from service.engine.rejects import joined, without_nulls
+from service.engine.store import Data
 from service.pipeline.spec import Map
 
 
@@ -27,7 +28,7 @@ class MapOperator:
     def initial(self) -> None:
         return None
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: Data) -> None:
         return None
 
     def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:

@@ -17,7 +17,7 @@ from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
 from service.engine.policies import Clause
 from service.engine.rejects import joined, without_nulls
-from service.engine.store import load, save
+from service.engine.store import Data, Saved, load, save
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, STORED
 from service.engine.words import from_words, to_words
@@ -42,11 +42,11 @@ class SortState(Held):
     piles: np.ndarray
     nodes: np.ndarray
 
-    def save(self) -> bytes | memoryview:
+    def save(self) -> Saved:
         return save(self.tables() | {f"strings.{part}": values for part, values in self.strings.save().items()})
 
     @classmethod
-    def load(cls, data: bytes, types: tuple[Type, ...], clause: Clause) -> SortState:
+    def load(cls, data: Data, types: tuple[Type, ...], clause: Clause) -> SortState:
         """Raises StateError where `data` is not what the `save` of such a sort wrote."""
         state, saved = cls(types, clause), load(data)
         state.restore(saved)
@@ -90,7 +90,7 @@ class ProgressiveOperator:
     def initial(self) -> SortState:
         return SortState(self._types, self._clause)
 
-    def load(self, data: bytes) -> SortState:
+    def load(self, data: Data) -> SortState:
         return SortState.load(data, self._types, self._clause)
 
     def feed(self, state: SortState, items: Items, clock: Clock) -> dict[str, Items]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from service.engine import windows
 from service.engine.contents import CELL, ENDS, LINK
-from service.engine.store import StateError, column, grown, load, save
+from service.engine.free import Free
+from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 from service.engine.windows import NOBODY, TICK
 
@@ -49,7 +50,7 @@ class AggregateState:
         self.per_partition = [*(name for name in windows.PER_PARTITION if name in needed), "ends", "sources"]
         self.per_slot = [*(name for name in windows.PER_SLOT if name in needed), "links", "words", "stack"]
         #: slots below `top` that hold no tuple
-        self.free = np.zeros(0, np.int32)
+        self.free = Free(np.int32)
         self.top = 0
         #: whether the final mark came
         self.finished = False
@@ -78,7 +79,7 @@ class AggregateState:
     def reserve_rows(self, count: int) -> None:
         self._reserve(self.per_slot, count)
 
-    def save(self) -> bytes | memoryview:
+    def save(self) -> Saved:
         partitions = max(1, self.keys.count)
         cells = max(partitions, self.pairs.count)
         tables = {name: getattr(self, name) for name in PER_PARTITION | PER_SLOT}
@@ -89,14 +90,15 @@ class AggregateState:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         rest = np.array([self.top, self.finished, self.kept_keys, self.kept_strings], np.int64)
         widths = np.array([getattr(self, name).shape[1] for name in WORDS], np.int64)
-        return save(tables | {"free": self.free, "scalars": self.scalars, "rest": rest, "widths": widths})
+        return save(tables | {"free": self.free.slots, "scalars": self.scalars, "rest": rest, "widths": widths})
 
     @classmethod
-    def load(cls, data: bytes, widths: Mapping[str, int], needed: Collection[str]) -> AggregateState:
+    def load(cls, data: Data, widths: Mapping[str, int], needed: Collection[str]) -> AggregateState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
         state, saved = cls(widths, needed), load(data)
-        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | {"free": np.int32, "scalars": np.int64}).items():
+        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | {"scalars": np.int64}).items():
             setattr(state, name, column(saved[name], dtype))
+        state.free.give(column(saved["free"], np.int32))
         state.top, finished, state.kept_keys, state.kept_strings = column(saved["rest"], np.int64).tolist()
         state.finished = bool(finished)
         rows = {"sources": len(state.partitions), "back": len(state.cells), "words": state.top, "stack": state.top}

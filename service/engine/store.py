@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 #: raised with every change of what `save` writes, the columns' types included
 FORMAT = 3
+
+#: what is read back: bytes, or a part of a file in memory
+Data = bytes | memoryview
 
 
 class StateError(ValueError):
@@ -24,19 +28,32 @@ def grown(column: np.ndarray, size: int) -> np.ndarray:
     return longer
 
 
-def save(columns: Mapping[str, np.ndarray]) -> memoryview:
-    """The columns' bytes as one Arrow IPC stream: a record with a binary field for each column."""
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Columns on their way into bytes, of which nothing has been copied: one Arrow IPC stream."""
+
+    record: pa.RecordBatch
+
+    @property
+    def size(self) -> int:
+        """Bytes that `write` will write. O(columns)."""
+        sink = pa.MockOutputStream()
+        self.write(sink)
+        return sink.size()  # type: ignore[no-any-return]
+
+    def write(self, sink: pa.NativeFile) -> None:
+        with pa.ipc.new_stream(sink, self.record.schema) as writer:
+            writer.write_batch(self.record)
+
+
+def save(columns: Mapping[str, np.ndarray]) -> Saved:
+    """A record with a binary field for each column's bytes. It changes as the columns do: write it first."""
     fields = [_field(column) for column in columns.values()]
     schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(FORMAT)})
-    record = pa.record_batch(fields, schema=schema)
-    size = pa.MockOutputStream()
-    _write(size, record)
-    saved = pa.allocate_buffer(size.size())
-    _write(pa.FixedSizeBufferWriter(saved), record)
-    return memoryview(saved)
+    return Saved(pa.record_batch(fields, schema=schema))
 
 
-def load(data: bytes) -> dict[str, pa.Buffer]:
+def load(data: Data) -> dict[str, pa.Buffer]:
     """What `save` wrote. Raises StateError for anything else."""
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
@@ -54,11 +71,6 @@ def column(data: pa.Buffer, dtype: np.dtype | type, width: int | None = None) ->
     """A saved column; `width`: with that many words a row."""
     flat = np.frombuffer(data, dtype).copy()
     return flat if width is None else flat.reshape(-1, width) if width else flat.reshape(0, 0)
-
-
-def _write(sink: pa.NativeFile, record: pa.RecordBatch) -> None:
-    with pa.ipc.new_stream(sink, record.schema) as writer:
-        writer.write_batch(record)
 
 
 def _field(column: np.ndarray) -> pa.LargeBinaryArray:

@@ -12,7 +12,7 @@ from service.pipeline.errors import SluiceError
 
 FILE = "sluice.json"
 #: raised with every change of what a checkpoint holds
-FORMAT = 1
+FORMAT = 2
 
 
 class CheckpointError(SluiceError):

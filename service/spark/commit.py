@@ -17,7 +17,7 @@ from service.kafka.transactions import WriterSettings, writer
 from service.spark.dead import letters
 from service.spark.merge import merged
 from service.spark.outgoing import MARKED
-from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, unpack
+from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, Packed, unpack
 from service.spark.plan import Plan
 from service.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from service.wire.marks import header
@@ -29,11 +29,8 @@ MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL}
 HEADERS = SCHEMA.field("headers").type
 MILLISECOND = 1_000_000
 
-#: what a packed row holds, and the row
-Row = tuple[int, bytes]
 
-
-def commit(plan: Plan, batch: int, rows: list[Row]) -> None:
+def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch, unless the ledger has it already."""
     gathered = Gathered(plan, rows)
     settings = plan.pipeline.settings
@@ -45,7 +42,7 @@ def commit(plan: Plan, batch: int, rows: list[Row]) -> None:
 class Gathered:
     """What all tasks of a batch have made. Its report is complete once `records` has been read to the end."""
 
-    def __init__(self, plan: Plan, rows: list[Row]) -> None:
+    def __init__(self, plan: Plan, rows: list[Packed]) -> None:
         self._plan = plan
         self._rows = rows
         self._dead = plan.pipeline.streams[plan.pipeline.dead_letters] if plan.pipeline.dead_letters else None

@@ -11,6 +11,8 @@ from pyspark.sql.streaming import transform_with_state_driver_worker as chatty
 
 import service.spark.route
 import service.spark.stage  # noqa: F401
+from service.spark.state.keeper import keep
+from service.spark.state.nursery import open_nursery
 from service.warm import main as warm
 
 # A pool of threads does not survive a fork.
@@ -23,4 +25,5 @@ gc.collect()
 gc.freeze()
 
 if __name__ == "__main__":
+    open_nursery(keep)
     manager()

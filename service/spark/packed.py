@@ -11,6 +11,9 @@ RECORDS, PULSE, DEAD_LETTERS, COUNTS = 0, 1, 2, 3
 #: what goes to the sink as it is
 THROUGH = (DEAD_LETTERS, COUNTS)
 
+#: a packed row: what it holds, and the bytes
+Packed = tuple[int, bytes]
+
 #: of packed rows on their way to the stateful stage
 ROUTED = "bucket int, holds int, packed binary"
 #: of packed rows on their way to the sink

@@ -20,7 +20,7 @@ from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program
 from service.engine.rejects import joined, rejected, without_nulls
-from service.engine.store import grown
+from service.engine.store import Data, grown
 from service.engine.strings import Strings
 from service.engine.words import to_words
 from service.pipeline.spec import Aggregate, EventTime, SlidingTime, TimeInterval
@@ -57,7 +57,7 @@ class EventAggregateOperator:
     def initial(self) -> EventState:
         return EventState(self._widths)
 
-    def load(self, data: bytes) -> EventState:
+    def load(self, data: Data) -> EventState:
         return EventState.load(data, self._widths)
 
     def feed(self, state: EventState, items: Items, clock: Clock) -> dict[str, Items]:
@@ -138,11 +138,9 @@ class EventAggregateOperator:
         if not self._program.listing:
             state.reserve_rows(count)
             return np.arange(count)
-        again = min(count, len(state.free))
-        fresh = np.arange(state.top, state.top + count - again)
-        slots = np.concatenate([state.free[len(state.free) - again :], fresh])
-        state.free = state.free[: len(state.free) - again]
-        state.top += count - again
+        fresh = max(0, count - len(state.free))
+        slots = state.free.take(count, state.top)
+        state.top += fresh
         state.reserve_rows(state.top)
         return slots
 
@@ -176,7 +174,7 @@ class EventAggregateOperator:
         inserted = events["slot"][events["code"] == INSERT]
         slots = arrivals["slot"][arrivals["kind"] == TUPLE]
         if self._program.listing and len(inserted) < len(slots):
-            state.free = np.concatenate([state.free, np.setdiff1d(slots, inserted)])
+            state.free.give(np.setdiff1d(slots, inserted))
 
     def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Found:
         """What the windows hold at each firing."""
@@ -196,7 +194,7 @@ class EventAggregateOperator:
             results = _more(results)
         rows, listed, freed = results.used
         if program.listing:
-            state.free = np.concatenate([state.free, results.freed[:freed]])
+            state.free.give(results.freed[:freed])
         size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
         words = _by_arrival(state.words[results.tuples[:listed]], size)
         return Found(

@@ -9,7 +9,8 @@ import numpy as np
 from service.engine.eventtime import records, slices
 from service.engine.eventtime.records import ENDLESS, FIRST_PANE, FREE, NEVER, NOBODY, PANES, TOP
 from service.engine.eventtime.slices import FREE_SLICE, TOP_SLICE
-from service.engine.store import StateError, column, grown, load, save
+from service.engine.free import Free
+from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 
 #: tables of records
@@ -19,7 +20,7 @@ RECORDS = {
 }  # fmt: skip
 #: tables of words, as many in each row as `widths` says
 WORDS = ("back", "sums", "stack", "words")
-NUMBERS = ("scalars", "slice_scalars", "clocks", "roots", "free", "rest")
+NUMBERS = ("scalars", "slice_scalars", "clocks", "roots")
 STRINGS = ("keys", "places", "groups", "pairs", "strings")
 
 
@@ -53,7 +54,7 @@ class EventState:
         self.clocks = np.full(widths["clocks"], NEVER, np.int64)
         self.roots = np.full(widths["clocks"], NOBODY, np.int64)
         #: slots below `top` that hold no tuple
-        self.free = np.zeros(0, np.int64)
+        self.free = Free(np.int64)
         self.top = 0
         #: tuples that came in so far: the next one's number
         self.arrived = 0
@@ -110,32 +111,35 @@ class EventState:
         for name in names:
             setattr(self, name, grown(getattr(self, name), count))
 
-    def save(self) -> bytes | memoryview:
+    def save(self) -> Saved:
         used = self.used
         tables = {name: getattr(self, name)[: used[name]] for name in (*RECORDS, *WORDS)}
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         rest = [self.top, self.arrived, self.finished, self.kept_keys, self.kept_strings]
         rest += [getattr(self, name).shape[1] for name in WORDS]
-        tables |= {name: getattr(self, name) for name in NUMBERS if name != "rest"}
-        return save(tables | {"rest": np.array(rest, np.int64)})
+        tables |= {name: getattr(self, name) for name in NUMBERS}
+        return save(tables | {"free": self.free.slots, "rest": np.array(rest, np.int64)})
 
     @classmethod
-    def load(cls, data: bytes, widths: Mapping[str, int]) -> EventState:
+    def load(cls, data: Data, widths: Mapping[str, int]) -> EventState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
         state, saved = cls(widths), load(data)
         if saved.keys() != {
             *RECORDS,
             *WORDS,
             *NUMBERS,
+            "free",
+            "rest",
             *(f"{name}.{part}" for name in STRINGS for part in Strings.PARTS),
         }:
             msg = "the saved state belongs to another operator"
             raise StateError(msg)
         for name, dtype in RECORDS.items():
             setattr(state, name, column(saved[name], dtype))
-        for name in NUMBERS[:-1]:
+        for name in NUMBERS:
             setattr(state, name, column(saved[name], np.int64))
+        state.free.give(column(saved["free"], np.int64))
         state.top, state.arrived, finished, state.kept_keys, state.kept_strings, *written = column(
             saved["rest"], np.int64
         ).tolist()

@@ -1,0 +1,39 @@
+"""Slots that hold no tuple."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from service.engine.store import grown
+
+
+class Free:
+    """A stack of slots: to give and to take costs what is given and taken, however many there are."""
+
+    def __init__(self, dtype: type[np.signedinteger[Any]]) -> None:
+        self._slots = np.zeros(0, dtype)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def slots(self) -> np.ndarray:
+        """All of them; not to be changed."""
+        return self._slots[: self._count]
+
+    def give(self, slots: np.ndarray) -> None:
+        count = self._count + len(slots)
+        self._slots = grown(self._slots, count)
+        self._slots[self._count : count] = slots
+        self._count = count
+
+    def take(self, most: int, top: int) -> np.ndarray:
+        """`most` slots: the last that were given, and where these do not suffice those from `top` on."""
+        again = min(most, self._count)
+        self._count -= again
+        return np.concatenate([
+            self._slots[self._count : self._count + again], np.arange(top, top + most - again)
+        ]).astype(np.int64)  # fmt: skip
