@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
-#: queries whose keepers are kept; a query has one for each of its stages, tests run many, one after the other
+#: queries whose keepers are kept; a service has one for each of its stages, tests run many, one after the other
 QUERIES = 32
 #: seconds after which the nursery sees that the daemon has died
 INTERVAL = 1.0
