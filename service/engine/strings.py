@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from service.engine.framed import readable
 from service.engine.kernel import inlined, kernel
 from service.engine.store import column, grown
 
@@ -137,7 +138,7 @@ class Strings:
         if pa.types.is_dictionary(array.type):
             codes: np.ndarray = self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
             return codes
-        return self.intern(*_buffers(array))
+        return self.intern(*buffers(array))
 
     def take(self, codes: np.ndarray) -> pa.BinaryArray:
         """The byte strings of `codes`."""
@@ -190,13 +191,11 @@ class Strings:
         _place(self._hashes, self._slots, self.count)
 
 
-def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """The bytes of a string or binary array and where each value starts."""
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, starts, values = array.buffers()
     if not len(array):
         return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
     starts = np.frombuffer(starts, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1]
-    content = np.frombuffer(values or b"", np.uint8)
-    content.flags.writeable = False  # as some of Arrow's buffers are anyway: kernels are compiled for either kind
-    return content, starts.astype(np.int64)
+    return readable(np.frombuffer(values or b"", np.uint8)), starts.astype(np.int64)
