@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import orjson
 
 from service.engine.events import Batch, Cutter, Event, Placed, numbered, topic_partitions
+from service.engine.rejects import NO_VALUE
 from service.engine.replay import Player, with_origin
 from service.engine.values import python_values
 from service.pipeline.grammar import RESERVED
@@ -52,6 +53,9 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples. A
     join has a `schema_left` and a `schema_right`; with `unmatched_left` or `unmatched_right`, which name streams, the
     records of these have their `stream`.
+
+    Dead letters are among the records if the case has `dead_letters: true`. Else those that came too late are left out,
+    and one for which an expression has no value is an error: a case that expects a tuple should say why none comes.
     """
     pipeline = pipeline_of(case)
     streams = [stream.name for stream in pipeline.inputs]
@@ -64,8 +68,19 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
         state = player.graph.initial() if saved is None else player.graph.load(saved)
         records += player.feed(state, batch)
         saved = player.graph.save(state)
-    records = [record for record in records if "dead_letter" not in record]
+    if not case.get("dead_letters"):
+        records = list(_without_late(records))
     return [{key: value for key, value in r.items() if (key, value) != ("stream", "output")} for r in records]
+
+
+def _without_late(records: Iterable[Record]) -> Iterator[Record]:
+    for record in records:
+        letter = record.get("dead_letter", {"reason": ""})
+        if NO_VALUE in letter["reason"]:
+            msg = f"event {record['after']}: {letter['reason']}, of {letter['tuple']}"
+            raise ValueError(msg)
+        if "dead_letter" not in record:
+            yield record
 
 
 def on_stream(event: Event) -> Event:
@@ -115,7 +130,7 @@ def event_time_of(operator: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) -> dict[str, str]:
-    """The type of each attribute of an input: as given, as its values are, or else int64."""
+    """The type of each attribute of an input: as given, as its values are, or else int64. There is at least one."""
     join = stream != "input"
     end = f"_{stream}" if join else ""
     window = operator[stream] if join else operator["window"]
@@ -126,7 +141,8 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
     for values in [operator.get(f"default{end}") or {}, *tuples]:
         for name, value in values.items():
             schema[name] = _type_of(value, schema.get(name))
-    return schema | operator.get(f"schema{end}", {})  # type: ignore[no-any-return]
+    schema |= operator.get(f"schema{end}", {})
+    return schema or {"nothing": "int64"}
 
 
 def _named(operator: dict[str, Any], stream: str) -> list[str]:
@@ -148,12 +164,17 @@ def _deltas(window: str) -> dict[str, str]:
 
 
 def _type_of(value: object, known: str | None) -> str:
+    """The type of a value, or the one that is known to hold it: float64 holds whole numbers, too."""
     if isinstance(value, list):
-        return f"list<{_type_of(value[0], None)}>" if value else known or "list<int64>"
+        inner = known.removeprefix("list<")[:-1] if known else None
+        for one in value:
+            inner = _type_of(one, inner)
+        return f"list<{inner or 'int64'}>"
     if type(value) not in TYPES:
         msg = f"no type has the value {value!r}"
         raise TypeError(msg)
-    return TYPES[type(value)]
+    found = TYPES[type(value)]
+    return "float64" if {found, known} == {"int64", "float64"} else found
 
 
 def _batches(pipeline: Pipeline, events: list[Placed], cuts: list[int] | None) -> Iterator[Batch]:

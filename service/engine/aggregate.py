@@ -65,7 +65,7 @@ class AggregateOperator:
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def _arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        """Gives every tuple its partition, its cell and a slot with its words. `read` has the program's `reads`."""
+        """Gives every tuple its partition (W3), its cell and a slot with its words. `read` has the `reads`."""
         program, count = self._program, read.num_rows
         partition = np.zeros(count, np.int64)
         if program.partition_by:
@@ -85,6 +85,7 @@ class AggregateOperator:
         return arrivals
 
     def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
+        """The part of its partition that each tuple goes to: its group (A7)."""
         if not self._program.group_by:
             return partition
         group = key_codes([read.column(i) for i in self._program.group_by], state.groups)
@@ -180,7 +181,10 @@ def results_of(
 
 
 def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
-    """The items before the final mark, its event and time where it is among them, and until when timers fire."""
+    """The items before the final mark, its event and time where it is among them, and until when timers fire.
+
+    No window sees that mark, so it flushes none (P10), and nothing comes out behind it (P14).
+    """
     if state.finished:
         return items.first(0), None, NEVER
     ends = np.flatnonzero(items.kind == FINAL)

@@ -7,10 +7,11 @@ from typing import Protocol
 import numpy as np
 
 from service.engine.free import Free
+from service.engine.linked import NOBODY
 from service.engine.program import Program
 from service.engine.state import AggregateState
 from service.engine.strings import Strings
-from service.engine.windows import FIRST, LAST, NEWEST, NOBODY, OLDEST, SLOTS, Windowed
+from service.engine.windows import FIRST, LAST, NEWEST, OLDEST, SLOTS, Windowed
 
 #: tables with fewer entries are left alone
 SMALL = 4096
@@ -60,7 +61,7 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
         renamed = rename_pairs(state, kept, partitions)
     for table in (state.cells, state.back):
         move(table, kept, len(renamed))
-    for records, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
+    for records, links in ((state.cells, ("younger", "older")), (state.ends, ("oldest", "youngest"))):
         for link in links:
             records[link] = rename(records[link], renamed)
     state.links["cell"][: state.top] = rename(state.links["cell"][: state.top], renamed)

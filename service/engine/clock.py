@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`start` is where periodic timers count from if they do not count yet; `end` is where the clock stands afterwards.
+    """`start` is where periodic timers count from if they do not count yet (C2); `end` is where the clock stands
+    afterwards.
 
     Nanoseconds. A timer due at d fires before events at d or later, and before the batch is done if d <= `end`.
     """

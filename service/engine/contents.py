@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.engine import linked
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
-from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE, NOBODY
+from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE
 
 #: the state of each cell, one record each
 CELL = np.dtype([
@@ -28,16 +30,16 @@ CELL = np.dtype([
     ("oldest", np.int32),
     ("youngest", np.int32),
     # neighbours among the cells of the partition that hold tuples
-    ("following", np.int32),
-    ("preceding", np.int32),
+    ("younger", np.int32),
+    ("older", np.int32),
     ("stale", np.bool_),
 ])  # fmt: skip
 
 #: the stored tuples: their cell, and their neighbours in it
 LINK = np.dtype([("cell", np.int32), ("younger", np.int32), ("older", np.int32)])
 
-#: first and last cell of each partition
-ENDS = np.dtype([("first", np.int32), ("last", np.int32)])
+#: the list of each partition's cells that hold tuples
+ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
 #: one record per tuple to emit: the firing, and the size of its cell
 RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
@@ -124,48 +126,31 @@ def _insert(c: Contents, p: int, slot: int) -> None:
         lift(c.layout, c.rows, slot, c.scratch, 0)
         combine(c.layout, c.text, c.back, cell, c.scratch, 0, c.back, cell)
     if c.sliding or c.listing:
-        _link(c, cell, slot)
+        linked.append(c.cells, cell, c.links, slot)
     cells[cell].size += 1
-
-
-@inlined
-def _link(c: Contents, cell: int, slot: int) -> None:
-    youngest = c.cells[cell].youngest
-    c.links[slot].older = youngest
-    c.links[slot].younger = NOBODY
-    if youngest == NOBODY:
-        c.cells[cell].oldest = slot
-    else:
-        c.links[youngest].younger = slot
-    c.cells[cell].youngest = slot
 
 
 @inlined
 def _evict(c: Contents, p: int, slot: int) -> None:
     cells, links = c.cells, c.links
     cell = links[slot].cell
-    older, younger = links[slot].older, links[slot].younger
-    if older != NOBODY:
+    if links[slot].older != NOBODY:
         cells[cell].stale = 1
     elif not cells[cell].front and not cells[cell].stale:
         _build_front(c, cell)
-    if older == NOBODY:
-        cells[cell].oldest = younger
-    else:
-        links[older].younger = younger
-    if younger == NOBODY:
-        cells[cell].youngest = older
-    else:
-        links[younger].older = older
+    linked.take(cells, cell, links, slot)
     cells[cell].size -= 1
     cells[cell].front = cells[cell].size if cells[cell].stale else cells[cell].front - 1
     if not cells[cell].size:
-        _forget(c, p, cell)
+        linked.take(c.ends, p, cells, cell)
 
 
 @inlined
 def _build_front(c: Contents, cell: int) -> None:
-    """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones."""
+    """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones.
+
+    So nothing is ever subtracted (A23).
+    """
     links = c.links
     slot = c.cells[cell].youngest
     lift(c.layout, c.rows, slot, c.stack, slot)
@@ -179,16 +164,16 @@ def _build_front(c: Contents, cell: int) -> None:
 
 @inlined
 def _clear(c: Contents, p: int, results: Results) -> None:
-    cell = c.ends[p].first
+    cell = c.ends[p].oldest
     while cell != NOBODY:
-        following = c.cells[cell].following
+        following = c.cells[cell].younger
         slot = c.cells[cell].oldest
         while not c.sliding and c.listing and slot != NOBODY:
             _free(results, slot)
             slot = c.links[slot].younger
         c.cells[cell].size = 0
         cell = following
-    c.ends[p].first = c.ends[p].last = NOBODY
+    linked.start(c.ends, p)
 
 
 @inlined
@@ -200,11 +185,11 @@ def _free(results: Results, slot: int) -> None:
 @inlined
 def _room(c: Contents, p: int, results: Results) -> bool:
     rows, tuples = 0, 0
-    cell = c.ends[p].first
+    cell = c.ends[p].oldest
     while cell != NOBODY:
         rows += 1
         tuples += c.cells[cell].size if c.listing else 0
-        cell = c.cells[cell].following
+        cell = c.cells[cell].younger
     return (  # type: ignore[no-any-return]
         results.used[0] + rows <= len(results.rows) and results.used[1] + tuples <= len(results.tuples)
     )
@@ -212,7 +197,8 @@ def _room(c: Contents, p: int, results: Results) -> bool:
 
 @inlined
 def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
-    cell = c.ends[p].first
+    """A result for each cell that holds tuples, and so none where nothing is stored (A4)."""
+    cell = c.ends[p].oldest
     while cell != NOBODY:
         if c.cells[cell].stale:
             _build_front(c, cell)
@@ -223,7 +209,7 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
         _summarise(c, cell, results.summary, row)
         if c.listing:
             _list(c, cell, results)
-        cell = c.cells[cell].following
+        cell = c.cells[cell].younger
 
 
 @inlined
@@ -253,28 +239,9 @@ def _list(c: Contents, cell: int, results: Results) -> None:
 
 @inlined
 def _remember(c: Contents, p: int, cell: int) -> None:
+    """A cell with its first tuple comes behind the others (A8)."""
     cells = c.cells
     cells[cell].front = 0
     cells[cell].stale = 0
-    cells[cell].oldest = cells[cell].youngest = NOBODY
-    last = c.ends[p].last
-    cells[cell].preceding = last
-    cells[cell].following = NOBODY
-    if last == NOBODY:
-        c.ends[p].first = cell
-    else:
-        cells[last].following = cell
-    c.ends[p].last = cell
-
-
-@inlined
-def _forget(c: Contents, p: int, cell: int) -> None:
-    preceding, following = c.cells[cell].preceding, c.cells[cell].following
-    if preceding == NOBODY:
-        c.ends[p].first = following
-    else:
-        c.cells[preceding].following = following
-    if following == NOBODY:
-        c.ends[p].last = preceding
-    else:
-        c.cells[following].preceding = preceding
+    linked.start(cells, cell)
+    linked.append(c.ends, p, cells, cell)

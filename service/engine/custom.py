@@ -1,6 +1,6 @@
 """Runs the Python classes of `Custom` functions (service/pipeline/custom.py): row by row, and so slower than the rest.
 
-Each group of each firing has a new object, from `init` to `result` (A25): nothing is shared between windows (A26), none
+Each group of each firing has a new object, from `init` to `result`: nothing is shared between windows, none
 of it is saved, and what comes out does not depend on how events were cut into batches.
 """
 
@@ -44,7 +44,10 @@ def results(
 
 
 def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Type, failures: list[Exception]) -> Any:  # noqa: ANN401
-    """The result over some tuples; None where the class raises, or gives what is not of the type."""
+    """The result over some tuples, of an object of their own (A26) that is asked from its beginning to its end (A25).
+
+    None where the class raises, or gives what is not of the type.
+    """
     try:
         custom = made()
         custom.init()

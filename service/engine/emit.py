@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.engine.items import FINAL, MADE, TUPLE, Items
+from service.engine.linked import NOBODY
 from service.engine.strings import Strings
-from service.engine.windows import NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class Plan:
 
 
 def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> Plan:
-    """`row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions.
+    """What comes out of each firing: its rows, then one mark (P9), which other partitions do not share (A6).
+
+    `row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions.
 
     A watermark that is handed on is a firing without rows.
     """
@@ -59,7 +61,7 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
 
 
 def final(items: Items, event: int, at: int) -> Items:
-    """The items with the final mark behind them."""
+    """The items with the final mark behind them (P13)."""
     ends = (event, at, FINAL, MADE, -1)
     columns = (items.event, items.at, items.kind, items.source, items.key)
     event_, at_, kind, source, key = (

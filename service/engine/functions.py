@@ -15,13 +15,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.times import MILLISECOND, SECOND
+
 Column: TypeAlias = pa.Array | pa.Scalar
 Kernel: TypeAlias = Callable[..., Column]
 
 INT64, FLOAT64, STRING, INSTANT, NAIVE = (
     pa.int64(), pa.float64(), pa.string(), pa.timestamp("ns", "UTC"), pa.timestamp("ns"),
 )  # fmt: skip
-SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 #: int64 reaches from -EDGE to EDGE - 1; a float64 below EDGE fits
 EDGE = 2**63
 
@@ -293,7 +294,12 @@ def shifted(time: Column, seconds: Column, operation: Kernel) -> Column:
 
 
 def seconds_between(later_: Column, earlier_: Column) -> Column:
-    return to_seconds(pc.subtract(ticks(later_), ticks(earlier_)))
+    """Exact to the nanosecond where int64 holds the difference, which is up to 292 years."""
+    end, start = ticks(later_), ticks(earlier_)
+    between = pc.subtract(end, start)
+    fits = pc.equal(pc.greater_equal(end, start), pc.greater_equal(between, 0))
+    far = pc.subtract(to_float64(end), to_float64(start))
+    return pc.divide(pc.if_else(fits, to_float64(between), far), float(SECOND))
 
 
 def from_seconds(seconds: Column) -> Column:

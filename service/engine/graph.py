@@ -56,8 +56,12 @@ class GraphState:
 class Graph:
     """The operators of a pipeline, upstream before downstream."""
 
-    def __init__(self, pipeline: Pipeline, topic_partitions: Mapping[str, int]) -> None:
-        """`topic_partitions` gives the number of each input stream's topic partitions."""
+    def __init__(self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, spread: bool = True) -> None:
+        """`topic_partitions` gives the number of each input stream's topic partitions.
+
+        `spread`: the tuples may be spread over buckets, so nothing may come in an order that one bucket alone knows.
+        """
+        self._spread = spread
         self._origin = pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
         self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
@@ -183,7 +187,7 @@ class Graph:
             case Aggregate():
                 return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
             case Join():
-                return JoinOperator(spec, *(self._schemas[name] for name in spec.inputs))
+                return JoinOperator(spec, *(self._schemas[name] for name in spec.inputs), spread=self._spread)
             case Map():
                 return MapOperator(spec)
             case Sort(window=Sliding()):
@@ -192,7 +196,10 @@ class Graph:
                 return SortOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
 
     def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:
-        """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own."""
+        """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own.
+
+        So an operator is final when all of its inputs are, every topic partition of them (P12, E38).
+        """
         finals = state.finals.get(stream, set())
         ends = np.flatnonzero(items.kind == FINAL)
         if not finals and not len(ends):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from service.engine import clean, windows
 from service.engine.free import Free
+from service.engine.linked import NOBODY
 from service.engine.policies import Clause
 from service.engine.store import StateError, column, grown
 from service.engine.strings import Strings
@@ -90,7 +91,7 @@ class Held:
 
     def _move_together(self) -> None:
         kept = self.stored()
-        renamed = np.full(self.top, windows.NOBODY)
+        renamed = np.full(self.top, NOBODY)
         renamed[kept] = np.arange(len(kept))
         for name in self.per_slot:
             table = getattr(self, name)

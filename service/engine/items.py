@@ -20,7 +20,9 @@ MADE = -1
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A stretch of one stream, in order; all arrays have one entry per item, `tuples` one row per TUPLE item.
+    """A stretch of one stream, tuples and marks in one order (P1).
+
+    All arrays have one entry per item, `tuples` one row per TUPLE item.
 
     event   number of the event that caused the item, TIMER for a timer; never decreases but for TIMER
     at      the operator clock when it came into being, nanoseconds; never decreases

@@ -15,6 +15,7 @@ from service.engine.expressions import evaluate
 from service.engine.items import FINAL, MADE, TUPLE, Items
 from service.engine.join_state import SIDES, JoinState, SideState
 from service.engine.keys import key_codes
+from service.engine.linked import NOBODY
 from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, RIGHT
 from service.engine.ordering import canonical
 from service.engine.rejects import joined as together
@@ -22,7 +23,7 @@ from service.engine.rejects import without_nulls
 from service.engine.routing import independent
 from service.engine.store import Data
 from service.engine.strings import Strings
-from service.engine.windows import LIVE, NOBODY, STORED
+from service.engine.windows import LIVE, STORED
 from service.engine.words import from_words, to_words
 from service.pipeline.expressions import Attribute, Expression, walk
 from service.pipeline.spec import Count, Join, Side, Time
@@ -97,12 +98,12 @@ class Port:
 class JoinOperator:
     """Runs one `Join`. It has no state of its own: `feed` changes the one that it is given."""
 
-    def __init__(self, spec: Join, left: Schema, right: Schema) -> None:
+    def __init__(self, spec: Join, left: Schema, right: Schema, *, spread: bool) -> None:
         self.spec = spec
         self._ports = (Port.of(spec, LEFT, left), Port.of(spec, RIGHT, right))
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
-        self._in_key_order = bool(independent(spec))
+        self._in_key_order = spread and bool(independent(spec))
         #: scratch
         self._log = np.empty(0, matches.ENTRY)
 

@@ -67,7 +67,7 @@ def _values(column: pa.Array) -> list[object]:
 
 
 def _real(value: float) -> float | str:
-    """Equal keys for equal values: there is one zero, and one NaN."""
+    """Equal keys for equal values: there is one zero, and one NaN (unlike A9)."""
     if math.isfinite(value):
         return value + 0.0  # -0.0 + 0.0 is 0.0
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

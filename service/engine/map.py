@@ -15,7 +15,10 @@ from service.pipeline.spec import Map
 
 
 class MapOperator:
-    """Runs one `Map`: the tuples for which `where` is true, with their expressions; marks pass in their places (P4)."""
+    """Runs one `Map`: the tuples for which `where` is true, with their expressions, and all marks in their places (P4).
+
+    All of that for each output (P3).
+    """
 
     def __init__(self, spec: Map) -> None:
         self.spec = spec

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.engine import linked
 from service.engine.items import FINAL, TIMER, TUPLE, WINDOW
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 from service.engine.policies import DELTA
-from service.engine.windows import EVICT, INSERT, LIVE, LOSE, NOBODY, Window, arrive, evict, expired
+from service.engine.windows import EVICT, INSERT, LIVE, LOSE, Window, arrive, evict, expired
 
 LEFT, RIGHT = 0, 1
 #: entries of `Side.state`
@@ -162,7 +164,7 @@ def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray
 
 @inlined
 def _expired(side: Side, now: int) -> int:
-    """The oldest tuple if its time is over."""
+    """The oldest tuple if its time is over; a side that is final keeps what it holds (J18, P15)."""
     if not side.window.clause.expiring or side.state[FROZEN]:
         return NOBODY
     return expired(side.window, now)
@@ -183,7 +185,11 @@ def _let_go(side: Side, slot: int) -> None:
 
 @kernel
 def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> bool:
-    """A tuple comes to side x: the steps of section 8.2. False where the log has no room for what may come of it."""
+    """A tuple comes to side x: the steps of section 8.2. False where the log has no room for what may come of it.
+
+    First it meets those of side y, which stay as they are (J7), whatever their partitions (J10). Then it enters its own
+    window, and no other grows older with it (J22); those that it pushes out follow (J8).
+    """
     port, slot, bucket = arrivals[i].port, arrivals[i].slot, arrivals[i].bucket
     candidates = y.buckets[bucket].count if bucket != NOBODY else 0
     leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.eviction.kind == DELTA else 1
@@ -194,7 +200,7 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
         while other != NOBODY:
             _pair(log, used, port, slot, other, i)
             other = y.held[other].younger
-    x.held[slot].matched = 0
+    x.held[slot].matched = 0  # V19
     x.held[slot].key = arrivals[i].key
     if not x.storing:  # J17
         _free(x, slot)
@@ -239,36 +245,22 @@ def _note(log: np.ndarray, used: np.ndarray, left: int, right: int, cause: int) 
 
 @inlined
 def _link(side: Side, slot: int, bucket: int) -> None:
-    held = side.held
-    held[slot].bucket = bucket
+    side.held[slot].bucket = bucket
     if bucket == NOBODY:
         return
-    youngest = side.buckets[bucket].youngest if side.buckets[bucket].count else NOBODY
-    held[slot].older = youngest
-    held[slot].younger = NOBODY
-    if youngest == NOBODY:
-        side.buckets[bucket].oldest = slot
-    else:
-        held[youngest].younger = slot
-    side.buckets[bucket].youngest = slot
+    if not side.buckets[bucket].count:
+        linked.start(side.buckets, bucket)
+    linked.append(side.buckets, bucket, side.held, slot)
     side.buckets[bucket].count += 1
 
 
 @inlined
 def _unlink(side: Side, slot: int) -> None:
     _free(side, slot)
-    held = side.held
-    bucket, older, younger = held[slot].bucket, held[slot].older, held[slot].younger
+    bucket = side.held[slot].bucket
     if bucket == NOBODY:
         return
-    if older == NOBODY:
-        side.buckets[bucket].oldest = younger
-    else:
-        held[older].younger = younger
-    if younger == NOBODY:
-        side.buckets[bucket].youngest = older
-    else:
-        held[younger].older = older
+    linked.take(side.buckets, bucket, side.held, slot)
     side.buckets[bucket].count -= 1
 
 
@@ -286,7 +278,12 @@ def settle(
     left: Side, right: Side, arrivals: np.ndarray, log: np.ndarray, holds: np.ndarray, names: Names,
     joined: Port, left_alone: Port, right_alone: Port,
 ) -> None:  # fmt: skip
-    """Writes down what the log makes come out. `holds` says of each candidate pair in turn whether it matches."""
+    """Writes down what the log makes come out. `holds` says of each candidate pair in turn whether it matches.
+
+    A tuple comes out alone when it leaves without ever having met one (J12). A mark follows what an arrival made come
+    out on the joint port (J11); those that the clock lets go neither get one nor change when there is one (J19, J20),
+    and neither does what goes out on a port of its own (P7).
+    """
     pair = 0
     for k in range(len(log)):
         a, b, cause = log[k].left, log[k].right, log[k].cause
@@ -301,7 +298,7 @@ def settle(
         elif a == NOTHING and not right.held[b].matched:
             _alone(right, right_alone if right.apart else joined, names, arrivals, cause, b, NOTHING, b)
         last = k + 1 == len(log) or log[k + 1].cause != cause
-        if last and cause != NOBODY and joined.used[SENT] == cause:  # J11; the clock's have no mark of their own (J19)
+        if last and cause != NOBODY and joined.used[SENT] == cause:
             _item(joined, names, arrivals[cause].event, arrivals[cause].at, WINDOW, arrivals[cause].key)
 
 
@@ -309,7 +306,9 @@ def settle(
 def _alone(
     side: Side, port: Port, names: Names, arrivals: np.ndarray, cause: int, slot: int, left: int, right: int
 ) -> None:
-    """A tuple that found no partner: with the run that it belongs to (J13), or on a port of its own (J14)."""
+    """A tuple that found no partner: beside the default tuple, in the run that it belongs to (J13, J15), or
+    on a port of its own (J14).
+    """
     if cause == NOBODY:
         _tie(port, TIMER, _leaves_at(side, slot), cause)
         _item(port, names, TIMER, _leaves_at(side, slot), TUPLE, side.held[slot].key)

@@ -31,7 +31,7 @@ def ranks(words: np.ndarray, type_: Type, strings: Strings, *, descending: bool)
 
 
 def _reals(words: np.ndarray) -> np.ndarray:
-    """The bits of a negative number count backwards."""
+    """The bits of a negative number count backwards. NaN is greater than all (O4)."""
     values = np.ascontiguousarray(words).view(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
     bits = values.view(np.int64)
     return np.where(np.isnan(values), LARGEST, bits ^ ((bits >> 63) & LARGEST))

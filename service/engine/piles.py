@@ -12,8 +12,9 @@ import numpy as np
 
 from service.engine.items import TUPLE
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 from service.engine.strings import Text, less
-from service.engine.windows import LOSE, NOBODY, Window, arrive, evict, evict_aged
+from service.engine.windows import LOSE, Window, arrive, evict, evict_aged
 
 #: the heap of each partition
 PILE = np.dtype([("top", np.int32)])
@@ -44,7 +45,7 @@ class Piles(NamedTuple):
 
 @kernel
 def run(k: Piles, arrivals: np.ndarray, out: np.ndarray) -> int:
-    """Handles all tuples; gives how many came out."""
+    """Handles all tuples, before each of which the first of a full pile leaves (O8); gives how many came out."""
     w, used = k.window, 0
     for i in range(len(arrivals)):
         if arrivals[i].kind != TUPLE:

@@ -15,6 +15,8 @@ from service.engine.items import TUPLE, Items
 
 #: the name of that stream; an item has the event that brought the tuple, or made it
 REJECTS = ""
+#: what the reasons of all those say that lack a value
+NO_VALUE = "has no value"
 SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple", pa.string())])
 
 
@@ -31,7 +33,7 @@ def without_nulls(
     bad = null.any(axis=0)
     kept = items.kind != TUPLE
     kept[~kept] = ~bad
-    reasons = [f"{names[column]} has no value" for column in null[:, bad].argmax(axis=0).tolist()]
+    reasons = [f"{names[column]} {NO_VALUE}" for column in null[:, bad].argmax(axis=0).tolist()]
     return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
 
 

@@ -63,7 +63,7 @@ class Player:
     """Feeds batches of events to a graph and orders what comes out."""
 
     def __init__(self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values) -> None:
-        self.graph = Graph(pipeline, partitions)
+        self.graph = Graph(pipeline, partitions, spread=False)
         self._values = values
         self._streams = shown(pipeline)
 

@@ -151,8 +151,8 @@ def _of_window(window: Window, *, made: bool) -> str:
     """Why, if one bucket must see all tuples, whatever their keys.
 
     A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
-    a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (T1). And where
-    partitions leave, which of them does depends on all (V8, V10, V12).
+    a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (KIP T1). And
+    where partitions leave, which of them does depends on all (V8, V10, V12).
     """
     if isinstance(window, SlidingTime):
         return "the tuples of all keys move the stream time of slidingTime (T1)"

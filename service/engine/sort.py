@@ -19,7 +19,7 @@ from service.pipeline.types import Schema, list_of
 
 
 class SortOperator(AggregateOperator):
-    """Runs one `Sort` with a tumbling window. It has no state of its own."""
+    """Runs one `Sort` with a tumbling window. It has no state of its own. The final mark flushes nothing (O7)."""
 
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""

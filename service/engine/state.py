@@ -9,9 +9,10 @@ import numpy as np
 from service.engine import windows
 from service.engine.contents import CELL, ENDS, LINK
 from service.engine.free import Free
+from service.engine.linked import NOBODY
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
-from service.engine.windows import NOBODY, TICK
+from service.engine.windows import TICK
 
 #: `TICK` while the timer has not started
 NEVER = -(2**63)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from service.engine.arrow import arrow_type
 from service.pipeline.types import FLOAT64, Kind, Type
+from service.times import SECOND
 
-SECOND = 1_000_000_000
 SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 TIMESTAMP = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$"
 ZONE = r"[T ].*(Z|[+-]\d\d:\d\d)$"

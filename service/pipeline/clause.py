@@ -17,8 +17,9 @@ from service.pipeline.errors import Fault, nearest
 from service.pipeline.event_clause import KINDS as EVENT_KINDS
 from service.pipeline.event_clause import PARTS as EVENT_PARTS
 from service.pipeline.event_clause import Sizes, read_sizes
-from service.pipeline.parts import INTEGER, MOST_SECONDS, NANOSECONDS, NUMBER, Part, read_parts
+from service.pipeline.parts import INTEGER, MOST_SECONDS, NUMBER, Part, read_parts
 from service.pipeline.spec import Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
+from service.times import SECOND
 
 KINDS = ("tumbling", "sliding")
 POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attribute, size)", "punct": "punct()"}
@@ -79,6 +80,7 @@ def parse_clause(text: str, *, storing: bool = True) -> Clause:
 
 
 def take(part: Part, clause: Clause) -> None:
+    """A kind or `partitioned` is a word, a policy has parentheses (W10)."""
     if part.word in (*KINDS, "partitioned"):
         if part.arguments is not None:
             clause.faults.append(part.fault(f"{part.word} without parentheses"))
@@ -128,9 +130,10 @@ def whole(part: Part) -> int | None:
 
 
 def read_time(part: Part) -> Time | Fault:
+    """In whole nanoseconds, exactly (C6)."""
     match part.arguments:
         case (text,) if NUMBER.fullmatch(text) and 0 < Decimal(text) <= MOST_SECONDS:
-            exact = Decimal(text) * NANOSECONDS
+            exact = Decimal(text) * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
             return part.fault("time(seconds) with a number above 0")
@@ -221,6 +224,7 @@ def check_leaving(clause: Clause) -> None:
 
 
 def check_zero(clause: Clause) -> None:
+    """What sizes of 0 mean; negative ones were refused (W25)."""
     effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
     for (policy, _), effect in zip(clause.policies, effects, strict=False):
         if policy == Count(0):

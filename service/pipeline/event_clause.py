@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from service.pipeline.errors import Fault, nearest, one_of
-from service.pipeline.parts import MOST_SECONDS, NANOSECONDS, NUMBER, Part
+from service.pipeline.parts import MOST_SECONDS, NUMBER, Part
+from service.times import SECOND
 
 KINDS = ("timeInterval", "slidingTime")
 
 
 @dataclass(frozen=True, slots=True)
 class SizePart:
-    """A part with a size. `least`: whether the size may be 0, or must be above it (W26, T11)."""
+    """A part with a size. `least`: whether the size may be 0, or must be above it (W26, KIP T11)."""
 
     kind: str
     needed: bool = False
@@ -81,7 +82,7 @@ def size(part: Part) -> int | Fault:
     least = "from 0 on" if PARTS[part.word].zero else "above 0"
     match part.arguments:
         case (text,) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= MOST_SECONDS:
-            exact = Decimal(text) * NANOSECONDS
+            exact = Decimal(text) * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or PARTS[part.word].zero else part.fault(limits(part, least))
@@ -90,12 +91,12 @@ def size(part: Part) -> int | Fault:
 
 
 def limits(part: Part, least: str) -> str:
-    rule = "W26" if PARTS[part.word].kind == "timeInterval" else "T11"
+    rule = "W26" if PARTS[part.word].kind == "timeInterval" else "KIP T11"
     return f"{part.word}(seconds) with a number {least} (rule {rule})"
 
 
 def stranger(part: Part, kind: str, known: list[str]) -> Fault:
-    """A word that has no place in such a clause."""
+    """A word that has no place in such a clause: a policy of another window (E27, W17), or none at all (W12)."""
     if part.word == "partitioned":
         return part.fault("no partitioned: a slidingTime window is partitioned by partition_by alone")
     if part.word in ("partitionAge", "partitionCount", "tupleCount"):

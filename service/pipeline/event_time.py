@@ -9,15 +9,13 @@ from service.pipeline.clause import Clause
 from service.pipeline.errors import Path, nearest
 from service.pipeline.event_clause import Sizes
 from service.pipeline.file import AggregateShape, EventTimeShape
-from service.pipeline.parts import NANOSECONDS
 from service.pipeline.report import Report
 from service.pipeline.spec import EventTime, EventWindow, SlidingTime, TimeInterval
 from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema, Type
+from service.times import MILLISECOND, SECOND
 
 #: resolution of an int64 -> nanoseconds
 TICKS = {"milliseconds": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
-#: slidingTime counts whole milliseconds, whatever the attribute (W4)
-MILLISECOND = 1_000_000
 #: sizes of a window in ticks, all together, stay below: so that no sum of times and sizes leaves int64
 MOST_TICKS = 2**60
 
@@ -25,7 +23,7 @@ MOST_TICKS = 2**60
 def event_time(
     given: str | EventTimeShape, schema: Schema, stream: str, path: Path, report: Report
 ) -> EventTime | None:
-    """What a stream's `event_time` says; None where it is wrong (W16, W27)."""
+    """What a stream's `event_time` says; None where it is wrong (E1, W16, W27)."""
     shape = EventTimeShape.model_validate({"attribute": given}) if isinstance(given, str) else given
     inner = path if isinstance(given, str) else (*path, "attribute")
     types = dict(schema)
@@ -64,10 +62,10 @@ def pane_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Ty
 
 
 def event_window(clause: Clause, shape: AggregateShape, of: EventTime, path: Path, report: Report) -> EventWindow:
-    """The window of a clause without faults."""
+    """The window of a clause without faults. Without `grace` there is none (KIP T10)."""
     sizes = clause.sizes
     assert sizes is not None  # noqa: S101 - who calls has looked
-    tick = MILLISECOND if sizes.kind == "slidingTime" else of.tick
+    tick = MILLISECOND if sizes.kind == "slidingTime" else of.tick  # whatever the attribute (KIP W4)
     check_ticks(sizes, tick, (*path, "window"), report)
     size = sizes.nanoseconds
     if sizes.kind == "slidingTime":
@@ -85,8 +83,8 @@ def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:
         if size % tick:
             report.fault(path, sizes.parts[word].fault(f"{word}(seconds) in whole {unit}, the ticks of the event time"))
     if sum(sizes.nanoseconds.values()) // tick >= MOST_TICKS:
-        report.problem(path, f"sizes of less than {MOST_TICKS // (NANOSECONDS // tick)} seconds together")
+        report.problem(path, f"sizes of less than {MOST_TICKS // (SECOND // tick)} seconds together")
 
 
 def nanoseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else int(Decimal(str(seconds)) * NANOSECONDS)
+    return None if seconds is None else int(Decimal(str(seconds)) * SECOND)

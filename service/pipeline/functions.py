@@ -180,7 +180,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
         "list<any>, int64 -> list<any> : sublist", "list<any>, int64, int64 -> list<any> : sublist"),
 )}  # fmt: skip
 
-#: computed over the tuples of a group; never empty (A4)
+#: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Count", "tuples", "-> int64"),
     row("CountAll", "tuples of the whole partition; of a sliding window of all partitions (A18)", "-> int64"),
@@ -279,7 +279,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),
 }
 
-#: words that stand for a type, and whether a list may be one
+#: words that stand for a type, and whether a list may be one; all others have an order, booleans too (A15)
 VARIABLES = {"any": True, "scalar": False}
 
 

@@ -65,6 +65,7 @@ def side(typed: Typed, index: int, shape: JoinShape, name: str) -> Side:
 
 
 def check_window(typed: Typed, index: int, key: str, clause: Clause) -> None:
+    """A sliding window, in which each tuple looks for partners at once (J1)."""
     if clause.tumbling or clause.sizes is not None:
         typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
     elif any(policy != Count(1) for policy, _ in clause.policies[1:]):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from service.pipeline.errors import Fault
+from service.times import SECOND
 
-NANOSECONDS = 10**9
-MOST_SECONDS = Decimal(2**63 - 1) / NANOSECONDS
+MOST_SECONDS = Decimal(2**63 - 1) / SECOND
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")

@@ -8,10 +8,10 @@ from decimal import Decimal, InvalidOperation
 
 from service.pipeline import librdkafka, registry
 from service.pipeline.file import FileShape
-from service.pipeline.parts import NANOSECONDS
 from service.pipeline.report import Report
 from service.pipeline.secrets import MissingSecretError, substitute
 from service.pipeline.spec import Properties, Settings
+from service.times import SECOND
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 2**63
@@ -52,9 +52,9 @@ def properties(
 
 
 def duration(name: str, seconds: float, report: Report) -> int:
-    exact = Decimal(str(seconds)) * NANOSECONDS
+    exact = Decimal(str(seconds)) * SECOND
     if exact >= LIMIT:
-        report.problem((name,), f"at most {LIMIT // NANOSECONDS} seconds")
+        report.problem((name,), f"at most {LIMIT // SECOND} seconds")
         return 0
     return int(exact)
 
@@ -74,7 +74,7 @@ class TimeError(ValueError):
 def nanoseconds(text: str) -> int:
     """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC). Raises TimeError."""
     try:
-        exact = Decimal(text) * NANOSECONDS
+        exact = Decimal(text) * SECOND
     except InvalidOperation:
         exact = iso(text)
     if exact.is_finite() and exact == exact.to_integral_value() and -LIMIT <= exact < LIMIT:
@@ -89,4 +89,4 @@ def iso(text: str) -> Decimal:
     except ValueError:
         return Decimal("NaN")
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
-    return Decimal((since.days * 86_400 + since.seconds) * NANOSECONDS + since.microseconds * 1000)
+    return Decimal((since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000)

@@ -14,6 +14,7 @@ SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
 
 
 def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
+    """Its outputs are the tuples of the input as they are (O1)."""
     scope = typed.scope(shape.sort, "in a sort")
     path = typed.path(index, "window")
     clause, found = window(shape.window, path, scope, typed.report)

@@ -78,7 +78,7 @@ class Tumbling:
 @dataclass(frozen=True, slots=True)
 class Sliding:
     eviction: Count | Time | Delta
-    trigger: Count | Time | Delta = Count(1)
+    trigger: Count | Time | Delta = Count(1)  # W1
     partitioned: bool = False
     partition_eviction: PartitionEviction | None = None
 
@@ -99,14 +99,14 @@ class TimeInterval:
 
 @dataclass(frozen=True, slots=True)
 class SlidingTime:
-    """`slidingTime`: KIP-450's windows [start, start + difference] of event time, both ends inside (W1).
+    """`slidingTime`: KIP-450's windows [start, start + difference] of event time, both ends inside (KIP W1).
 
     Nanoseconds, whole milliseconds. It is partitioned by `partition_by` alone.
     """
 
     difference: int
     grace: int = 0
-    #: which windows there are: "distinct" (W3), "perTimestampForward" or "perTimestampBackward" (section 6)
+    #: which windows there are: "distinct" (KIP W3), "perTimestampForward" or "perTimestampBackward" (KIP P2)
     window_set: str = "distinct"
     #: "final": a window comes out when it closes; "updates": whenever it changes
     emit: str = "final"
@@ -139,7 +139,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """SPL's Aggregate (reference section 7). `partition_by` and `group_by` are over the attributes of the input."""
+    """SPL's Aggregate (A1). `partition_by` and `group_by` are over the attributes of the input."""
 
     name: str
     input: str

@@ -9,10 +9,11 @@ from service.pipeline.clause import Clause, DeltaText, parse_clause
 from service.pipeline.errors import Fault, Path, nearest
 from service.pipeline.expressions import Call
 from service.pipeline.grammar import ExpressionError, Scope, parse
-from service.pipeline.parts import NANOSECONDS, NUMBER
+from service.pipeline.parts import NUMBER
 from service.pipeline.report import Report
 from service.pipeline.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
 from service.pipeline.types import FLOAT64, INT64, TIMESTAMP, Type
+from service.times import SECOND
 
 LARGEST = 2**63 - 1
 
@@ -66,6 +67,7 @@ def typed(
 
 
 def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
+    """Over an attribute of the input (W8), with a size of its type."""
     part = policy.part
     kind = scope.attributes.get(policy.attribute)
     if kind is None:
@@ -107,5 +109,5 @@ def in_units(size: Decimal, kind: Type) -> int | float | None:
     """The size as the engine compares it; None if it cannot be said exactly."""
     if kind not in UNITS:
         return float(size)
-    exact = size * NANOSECONDS if kind == TIMESTAMP else size
+    exact = size * SECOND if kind == TIMESTAMP else size
     return int(exact) if exact <= LARGEST and exact == exact.to_integral_value() else None

@@ -25,8 +25,8 @@ from service.spark.buckets import labels
 from service.spark.checkpoint import last_batch
 from service.spark.packed import PULSE, ROUTED
 from service.spark.plan import Plan
+from service.times import SECOND
 
-SECOND = 1_000_000_000
 #: more notes than these wait only while the service catches up; then any of them will do
 NOTES = 1000
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from service.engine.kernel import kernel
+from service.times import SECOND
 from service.wire.json_grammar import COLON, MINUS, NO, PLUS, POINT, SPACE, ZERO, digits
 
 BIG_T, BIG_Z = (ord(c) for c in "TZ")
-SECOND = 1_000_000_000
 
 
 @kernel

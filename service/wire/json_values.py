@@ -15,9 +15,9 @@ from typing import Any
 import orjson
 
 from service.pipeline.types import Kind, Type
+from service.times import SECOND
 
 INT64 = range(-(2**63), 2**63)
-SECOND = 1_000_000_000
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMESTAMP = re.compile(

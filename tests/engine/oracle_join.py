@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cmp_to_key
-from itertools import groupby
 from typing import Any
 
 from tests.engine import oracle
@@ -99,10 +98,6 @@ class Side:
             self.leaving.gone(key)
         return leaving
 
-    def key(self, values: Tuple) -> bytes:
-        """Of its records."""
-        return key_bytes(identity(values, self.equality)) if self.equality else b""
-
 
 class Join:
     def __init__(self, operator: Case, topic_partitions: dict[str, int]) -> None:
@@ -111,15 +106,6 @@ class Join:
         for name, count in topic_partitions.items():
             self.sides[name].live = set(range(count))
         self.match = condition(operator.get("match"))
-        self.independent = any(
-            all(self.within(self.sides[name], key) for name, key in zip(OTHER, pair, strict=True))
-            for pair in zip(operator["equality_left"], operator["equality_right"], strict=True)
-        )
-
-    def within(self, side: Side, key: str) -> bool:
-        """Whether no tuple of this side drives out one with another key."""
-        alone = side.policy == "time" or not side.stores
-        return side.leaving.policy == "none" and (alone or key in side.partition_by)
 
     def run(self, events: Iterable[Record]) -> list[Record]:
         return [{"after": n} | record for n, event in enumerate(events) for record in self.handle(event)]
@@ -141,13 +127,10 @@ class Join:
                     yield from ({"stream": stream, "punct": "final"} for stream in streams)
 
     def expire(self, now: int) -> Iterator[Record]:
-        """By the time at which they leave; those of one moment by key, which buckets cannot change."""
+        """By the time at which they leave; those of one moment as they came, the left side's first."""
         leaving = [(t.arrived + s.size, s, t) for s in self.sides.values() for t in s.expired(now)]
-        for _, group in groupby(sorted(leaving, key=lambda each: each[0]), key=lambda each: each[0]):
-            together = list(group)
-            if self.independent:
-                together.sort(key=lambda each: each[1].key(each[2].values))
-            yield from (record for _, s, t in together for record in self.unmatched(s, t))  # without a mark (J19)
+        for _, s, t in sorted(leaving, key=lambda each: each[0]):
+            yield from self.unmatched(s, t)  # without a mark (J19)
 
     def arrive(self, x: Side, y: Side, values: Tuple, now: int) -> Iterator[Record]:
         """The steps of section 8.2."""

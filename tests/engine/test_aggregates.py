@@ -103,13 +103,16 @@ def test_result(call: str, values: list[Any], expected: Any):
 
 @pytest.mark.parametrize("function", ["Sum", "Average", "Min", "Max"])
 def test_lists_of_different_sizes_have_no_value(function: str):
-    assert over(f"{function}(x)", [[1, 2], [3]]) == []
+    with pytest.raises(ValueError, match=r"event 1: output.out has no value, of \{'out': None\}"):
+        over(f"{function}(x)", [[1, 2], [3]])
 
 
 def test_a_dead_letter_of_lists_leaves_the_next_window_alone():
     operator = {"window": "tumbling, count(2)", "output": {"out": "Max(x)"}}
     lists = [[1], [2, 3], [4], [5]]
-    found = run_case({"operator": operator, "input": [{"at": 0.0, "tuple": {"x": x}} for x in lists]})
+    events = [{"at": 0.0, "tuple": {"x": x}} for x in lists]
+    found = run_case({"operator": operator, "input": events, "dead_letters": True})
+    assert [record["after"] for record in found if "dead_letter" in record] == [1]
     assert [record["tuple"] for record in found if "tuple" in record] == [{"out": [5]}]
 
 
@@ -171,7 +174,8 @@ def test_custom_sees_each_group_of_each_window_alone():
 @pytest.mark.parametrize("most", [3.5, 4.5, 5.5])
 def test_custom_without_a_value(most: float, caplog: pytest.LogCaptureFixture):
     assert over(f'Custom("{MODULE}:Fails", x)', [1.5, 2.5]) == [2.5]
-    assert over(f'Custom("{MODULE}:Fails", x)', [1.5, most]) == []
+    with pytest.raises(ValueError, match="has no value"):
+        over(f'Custom("{MODULE}:Fails", x)', [1.5, most])
     assert "Fails" in caplog.text or most == 4.5
 
 

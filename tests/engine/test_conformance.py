@@ -10,7 +10,7 @@ import pytest
 
 from service.testing import run_case
 from tests.engine.comparing import Record, differences
-from tests.engine.vectors import Case, all_cases, supported
+from tests.engine.vectors import Case, all_cases, random_cuts, supported
 
 CASES = [case for case in all_cases() if supported(case)]
 RANDOM_CUTS = 20
@@ -44,15 +44,6 @@ def test_with_random_cuts(case: Case):
     for seed in range(RANDOM_CUTS):
         cuts = random_cuts(len(case["input"]), seed)
         assert differences(run_case(case, cuts), case["output"], case) == [], f"cuts {cuts}"
-
-
-def random_cuts(events: int, seed: int) -> list[int]:
-    """Batch sizes that add up to `events`, some of them 0."""
-    choose = random.Random(seed)
-    sizes: list[int] = []
-    while sum(sizes) < events:
-        sizes.append(min(choose.choice((0, 1, 1, 2, 3, 5, 8)), events - sum(sizes)))
-    return [*sizes, 0]
 
 
 # ---- partitions do not see each other --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -32,3 +33,12 @@ def supported(case: Case) -> bool:
     if operator["kind"] != "aggregate":
         return True
     return all(re.findall(r"\w+", call)[0] in FUNCTIONS for call in operator["output"].values())
+
+
+def random_cuts(events: int, seed: int) -> list[int]:
+    """Batch sizes that add up to `events`, some of them 0."""
+    choose = random.Random(seed)
+    sizes: list[int] = []
+    while sum(sizes) < events:
+        sizes.append(min(choose.choice((0, 1, 1, 2, 3, 5, 8)), events - sum(sizes)))
+    return [*sizes, 0]

@@ -169,7 +169,7 @@ WRONG = {
     "a difference of 0": (
         {"window": "slidingTime, timeDifference(0.0)"},
         (
-            "operators[0].window: expected timeDifference(seconds) with a number above 0 (rule T11), got "
+            "operators[0].window: expected timeDifference(seconds) with a number above 0 (rule KIP T11), got "
             "timeDifference(0.0)"
         ),
     ),

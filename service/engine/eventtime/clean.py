@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from service.engine.clean import doubled, move, rename, rename_pairs
-from service.engine.eventtime.records import ENDLESS, NEVER, NOBODY
+from service.engine.eventtime.records import ENDLESS, NEVER
 from service.engine.eventtime.slices import TOP_SLICE
 from service.engine.eventtime.state import EventState
+from service.engine.linked import NOBODY
 from service.engine.program import Program
 
 
@@ -68,7 +69,7 @@ def _forget_cells(state: EventState, partitions: np.ndarray, kept: np.ndarray) -
         renamed = rename_pairs(state, kept, partitions)
     move(state.cells, kept, len(renamed))
     move(state.back, kept, len(renamed))
-    for table, links in ((state.cells, ("following", "preceding")), (state.ends, ("first", "last"))):
+    for table, links in ((state.cells, ("younger", "older")), (state.ends, ("oldest", "youngest"))):
         for link in links:
             table[link] = rename(table[link], renamed)
     state.links["cell"][: state.top] = rename(state.links["cell"][: state.top], renamed)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.eventtime.records import NOBODY
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 
 
 @inlined

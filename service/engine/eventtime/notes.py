@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.engine.eventtime.records import FIRE, GROUP, LAST, NOBODY, Window
+from service.engine.eventtime.records import FIRE, GROUP, LAST, Window
 from service.engine.items import WATERMARK, WINDOW
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 
 
 @inlined
@@ -30,7 +31,10 @@ def note(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
 
 @inlined
 def fire(w: Window, p: int, item: Any, start: int, end: int, last: int, index: int) -> None:
-    """The window [start, end] fires; its last time is `last`. Windows that end together share a group."""
+    """The window [start, end] fires; its last time is `last`. Windows that end together share a group.
+
+    What comes of it stands beside what came of earlier firings of that window, and takes nothing back (E33).
+    """
     if w.scalars[LAST] != last:
         w.scalars[LAST] = last
         w.scalars[GROUP] += 1

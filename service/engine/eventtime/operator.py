@@ -116,7 +116,7 @@ class EventAggregateOperator:
         return arrivals
 
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:
-        """The partition of each tuple: its key, and with several stream times its topic partition."""
+        """The partition of each tuple: its key (KIP W11), and with several stream times its source (KIP T2)."""
         program = self._program
         key = np.zeros(read.num_rows, np.int64)
         if program.partition_by:
@@ -249,7 +249,7 @@ class EventAggregateOperator:
 
 
 def _when(window: TimeInterval | SlidingTime, ticks: Ticks) -> panes.Grid | sliding_time.Shape:
-    """The window as the kernel reads it."""
+    """The window as the kernel reads it; `window_set` says which windows there are (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
         return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), only_full=True)
@@ -272,7 +272,7 @@ def _interned(table: Strings, left: np.ndarray, right: np.ndarray) -> np.ndarray
 
 
 def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The listed tuples of each result in the order in which they came; the last word is their number."""
+    """The listed tuples of each result in the order in which they came (KIP R2); the last word is their number."""
     came = words[:, -1]
     row = np.repeat(np.arange(len(size)), size) if len(words) else came
     if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():

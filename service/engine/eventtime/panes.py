@@ -26,7 +26,6 @@ from service.engine.eventtime.records import (
     INSERT,
     LAST,
     NEVER,
-    NOBODY,
     PANES,
     TAKEN,
     Window,
@@ -34,6 +33,7 @@ from service.engine.eventtime.records import (
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.items import TUPLE, WATERMARK
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 
 #: in place of how late a tuple is: there is no pane for it
 NO_PANE = -1
@@ -67,7 +67,7 @@ def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
 # ---- the grid -------------------------------------------------------------------------------------------------------
 
 
-# No pane reaches across time 0: [-5, 5) does not exist. `%` is never negative.
+# `%` is never negative.
 
 
 @inlined
@@ -78,7 +78,7 @@ def _next_end(g: Grid, time: int) -> int:
 
 @inlined
 def _first_end(g: Grid, time: int) -> int:
-    """The end of the first pane that holds the slice from `time` on."""
+    """The end of the first pane that holds the slice from `time` on (E12); none reaches across 0 (not E13)."""
     end = _next_end(g, time)
     return end if time < 0 else max(end, g.offset + g.duration)
 
@@ -96,7 +96,8 @@ def _last_end(g: Grid, time: int) -> int:
 @inlined
 def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
-    if watermark != NEVER and time < watermark - g.discard_age:  # E18, E19: the tuple's time, not the pane's end
+    # E18, E19: the tuple's time, not the pane's end; before the first watermark nothing is late (E21)
+    if watermark != NEVER and time < watermark - g.discard_age:
         too_late(w, i, watermark - g.discard_age - time)
         return
     if (time - g.offset) % g.period >= g.duration:  # E15: in a gap between panes
@@ -187,7 +188,7 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _next(w: Window, g: Grid, p: int, end: int) -> int:
-    """The end of the partition's next pane to fire, behind the one that ends at `end` (E24, E25)."""
+    """The end of the partition's next pane to fire, behind `end`: one in which something is new (E16, E24, E25)."""
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
         node = parts[p].fresh
@@ -215,7 +216,10 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
 
 @inlined
 def _fired_before(w: Window, g: Grid, end: int) -> int:
-    """How often the pane fired before this watermark, for any partition (E29). One that is new has not (E30)."""
+    """How often the pane fired before this watermark, for any partition (E29), also one that comes late (E31).
+
+    A pane that is new has not (E30).
+    """
     if g.discard_age == 0:  # E26
         return 0
     low, high = w.scalars[FIRST_PANE], w.scalars[FIRST_PANE] + w.scalars[PANES]
@@ -241,7 +245,7 @@ def _fired_before(w: Window, g: Grid, end: int) -> int:
 
 @inlined
 def _close(w: Window, g: Grid) -> None:
-    """Panes that no tuple can come to any more are forgotten."""
+    """Panes whose end and discard age the watermark has reached are closed (E28), and forgotten."""
     while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end + g.discard_age <= w.clocks[0]:
         w.scalars[FIRST_PANE] += 1
         w.scalars[PANES] -= 1

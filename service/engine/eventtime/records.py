@@ -8,8 +8,6 @@ import numpy as np
 
 #: window events
 INSERT, FIRE, FORGET = range(3)
-#: no node, no partition
-NOBODY = -1
 #: earlier than every time, later than every time; with all sizes added, no time comes near them (ticks.py)
 NEVER, ENDLESS = -(2**63), 2**63 - 1
 #: the scalars: groups of firings, the end of the window that fired last, free nodes, nodes in use, whether the item in

@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, NEVER, NOBODY
+from service.engine import linked
+from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, NEVER
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
 
@@ -28,7 +30,7 @@ CELL = np.dtype([
     ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32),
     ("low", np.int32), ("middle", np.int32), ("high", np.int32), ("backed", np.bool_),
     # neighbours among the cells of the partition that hold tuples
-    ("following", np.int32), ("preceding", np.int32),
+    ("younger", np.int32), ("older", np.int32),
 ])  # fmt: skip
 
 #: a time at which a cell has tuples: how many, and where functions list them the first and the last that came
@@ -39,8 +41,8 @@ SLICE = np.dtype([
 
 #: the tuples: their cell, and the next that came to the same time
 LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
-#: first and last cell of each partition
-ENDS = np.dtype([("first", np.int32), ("last", np.int32)])
+#: the list of each partition's cells that hold tuples
+ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 #: one record per tuple to emit: the firing, and how many tuples it tells of
 RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
 #: the scalars: free nodes, nodes in use
@@ -169,7 +171,7 @@ def _copy(source: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
 
 @inlined
 def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
-    """Makes [begin, end] the cell's stretch. Doing it twice is doing it once."""
+    """Makes [begin, end] the cell's stretch, from what its times hold (KIP S5). Doing it twice is doing it once."""
     cells, slices = c.cells, c.slices
     if begin < cells[cell].begin or end < cells[cell].end:
         _start_again(c, cell, begin)
@@ -238,15 +240,15 @@ def _build_front(c: Slices, cell: int) -> None:
 def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results) -> bool:
     """A result for each cell that has tuples there. False: the room ran out."""
     rows, tuples = 0, 0
-    cell = c.ends[p].first
+    cell = c.ends[p].oldest
     while cell != NOBODY:
         _stretch(c, cell, begin, end)
         rows += 1
         tuples += c.cells[cell].held if c.listing else 0
-        cell = c.cells[cell].following
+        cell = c.cells[cell].younger
     if results.used[0] + rows > len(results.rows) or results.used[1] + tuples > len(results.tuples):
         return False
-    cell = c.ends[p].first
+    cell = c.ends[p].oldest
     while cell != NOBODY:
         if c.cells[cell].held:
             row = results.used[0]
@@ -256,7 +258,7 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
             _summarise(c, cell, results.summary, row)
             if c.listing:
                 _list(c, cell, results)
-        cell = c.cells[cell].following
+        cell = c.cells[cell].younger
     return True
 
 
@@ -289,9 +291,9 @@ def _list(c: Slices, cell: int, results: Results) -> None:
 @inlined
 def _forget(c: Slices, p: int, until: int, results: Results) -> None:
     """Nothing up to `until` will be asked for again."""
-    cell = c.ends[p].first
+    cell = c.ends[p].oldest
     while cell != NOBODY:
-        following = c.cells[cell].following
+        following = c.cells[cell].younger
         if c.cells[cell].begin <= until:
             _leave(c, cell, until + 1)
             c.cells[cell].begin = until + 1
@@ -303,37 +305,17 @@ def _forget(c: Slices, p: int, until: int, results: Results) -> None:
                 slot = c.links[slot].next
             drop_oldest(c.cells, c.slices, c.scalars, FREE_SLICE, cell)
         if not c.cells[cell].size:
-            _drop(c, p, cell)
+            linked.take(c.ends, p, c.cells, cell)
         cell = following
 
 
 @inlined
 def _remember(c: Slices, p: int, cell: int) -> None:
     cells = c.cells
-    cells[cell].oldest = cells[cell].youngest = NOBODY
+    linked.start(cells, cell)
     cells[cell].low = cells[cell].middle = cells[cell].high = NOBODY
     cells[cell].backed = 0
     cells[cell].held = 0
     cells[cell].begin = ENDLESS
     cells[cell].end = NEVER
-    last = c.ends[p].last
-    cells[cell].preceding = last
-    cells[cell].following = NOBODY
-    if last == NOBODY:
-        c.ends[p].first = cell
-    else:
-        cells[last].following = cell
-    c.ends[p].last = cell
-
-
-@inlined
-def _drop(c: Slices, p: int, cell: int) -> None:
-    preceding, following = c.cells[cell].preceding, c.cells[cell].following
-    if preceding == NOBODY:
-        c.ends[p].first = following
-    else:
-        c.cells[preceding].following = following
-    if following == NOBODY:
-        c.ends[p].last = preceding
-    else:
-        c.cells[following].preceding = preceding
+    linked.append(c.ends, p, cells, cell)

@@ -1,12 +1,12 @@
 """When the windows of slidingTime (KIP-450) exist, and when they come out.
 
 Every kept event time of a partition is a node. For each time t there is a window that ends at it, [t - D, t] ("left"),
-and one that starts behind it, [t + 1, t + 1 + D] ("right"), if something is in that (W3); the window sets of the early
-draft have only one of the two. So the windows of a partition, by their ends, are two walks along its nodes: `open` is
+and one that starts behind it, [t + 1, t + 1 + D] ("right"), if something is in that; the window sets of the early draft
+have only one of the two. So the windows of a partition, by their ends, are two walks along its nodes: `open` is
 the node whose left window closes next, the oldest that whose right one does; with it, what only closed windows hold is
-forgotten (S6).
+forgotten.
 
-Stream time, and with it closing, is for each topic partition apart, as Kafka Streams has one task for each (T2): a key
+Stream time, and with it closing, is for each topic partition apart, as Kafka Streams has one task for each: a key
 that comes from two of them has two partitions here.
 """
 
@@ -25,13 +25,13 @@ from service.engine.eventtime.records import (
     INSERT,
     LAST,
     NEVER,
-    NOBODY,
     TAKEN,
     Window,
 )
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.items import TUPLE, WATERMARK
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 
 
 class Shape(NamedTuple):
@@ -50,7 +50,10 @@ class Shape(NamedTuple):
 
 @kernel
 def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
-    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items."""
+    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items.
+
+    What is open at the end stays open (KIP E8).
+    """
     for i in range(first, len(arrivals)):
         if arrivals[i].kind == TUPLE:
             if not w.scalars[TAKEN]:
@@ -63,19 +66,19 @@ def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
         elif arrivals[i].kind == WATERMARK:
             if not room(w, 0, 1):
                 return i
-            hand_on(w, arrivals[i])  # only tuples move stream time (T3)
+            hand_on(w, arrivals[i])  # only tuples move stream time (KIP T3)
     return len(arrivals)
 
 
 @inlined
 def _close_time(w: Window, s: Shape, source: int) -> int:
-    """Windows that end before it are closed (T4)."""
+    """Windows that end before it are closed (KIP T4)."""
     return w.clocks[source] - s.grace  # type: ignore[no-any-return]
 
 
 @inlined
 def _left_end(s: Shape, time: int) -> int:
-    """No window starts below 0: those of early times are one, [0, D] (W6)."""
+    """No window starts below 0: those of early times are one, [0, D] (KIP W6)."""
     return max(time, s.difference)
 
 
@@ -89,7 +92,12 @@ def _right_end(s: Shape, time: int) -> int:
 
 @inlined
 def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
-    """It advances stream time, is judged (T5) and, if an open window holds it, kept."""
+    """It advances stream time (KIP T1), is judged (KIP T5) and, if an open window holds it, kept.
+
+    What is dropped leaves no trace (KIP W9, D4). A time that is new is a node, wherever it is among others (KIP W7),
+    one that is known is not a second one (KIP W10); if its own window is closed already, that is never made (KIP W8).
+    What came while a window was open is what it holds (KIP R1).
+    """
     p, time = arrivals[i].partition, arrivals[i].time
     parts, nodes = w.partitions, w.nodes
     source = parts[p].source
@@ -114,7 +122,10 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> bool:
-    """Whether an open window holds the time (T7 to T9). `older` is the youngest node that is not later."""
+    """Whether an open window holds the time (KIP T7 to T9), and none but these (KIP D3).
+
+    `older` is the youngest node that is not later.
+    """
     own = (s.left and _left_end(s, time) >= close) or (s.right and s.gap == 0 and _right_end(s, time) >= close)
     if own:
         return True
@@ -132,7 +143,7 @@ def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> boo
 
 @inlined
 def _due(w: Window, s: Shape, p: int) -> int:
-    """When the partition's next window ends, or when what is left of it may be forgotten."""
+    """When the partition's next window ends, or when its oldest time may be forgotten (KIP S6)."""
     parts, nodes = w.partitions, w.nodes
     due = _right_end(s, nodes[parts[p].oldest].time)
     return min(due, _left_end(s, nodes[parts[p].open].time)) if parts[p].open != NOBODY else due
@@ -143,7 +154,10 @@ def _due(w: Window, s: Shape, p: int) -> int:
 
 @inlined
 def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
-    """The windows that are closed now come out, by their ends (E2). False: the room ran out."""
+    """The windows that are closed now come out, by their ends (KIP E2), once and for all (KIP E4).
+
+    None is where stream time stands still (KIP E3). False: the room ran out.
+    """
     source = w.partitions[arrivals[i].partition].source
     close = _close_time(w, s, source)
     while w.roots[source] != NOBODY and w.partitions[w.roots[source]].due < close:
@@ -159,7 +173,9 @@ def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
 
 @inlined
 def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
-    """The window that ends when partition `p` is due closes: a left one, a right one, or both in one (W5)."""
+    """The window that ends when partition `p` is due closes: a left one, a right one that holds something (KIP W3), or
+    both in one (KIP W5): no two hold the same (KIP W2).
+    """
     parts, nodes = w.partitions, w.nodes
     end, right = parts[p].due, parts[p].oldest
     closes = False
@@ -182,7 +198,8 @@ def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.ndarray, i: int) -> None:
-    """Every open window that holds the tuple at `node`, and the one behind it if it is new (E1), by their starts.
+    """Every open window that holds the tuple at `node`, and the one behind it if it is new (KIP E1), by their starts;
+    one that is both a left and a right one comes once (KIP D7).
 
     `left` goes over the times whose left windows hold it, `right` over those whose right windows do.
     """
@@ -202,7 +219,7 @@ def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.nd
             break
         while left != NOBODY and _left_end(s, nodes[left].time) - d == start:  # of early times there are several
             left = nodes[left].younger
-        if right != NOBODY and nodes[right].time + s.gap == start:  # it may be the left one too (W5)
+        if right != NOBODY and nodes[right].time + s.gap == start:  # it may be the left one too (KIP W5)
             right = nodes[right].younger
         fire(w, p, arrivals[i], start, start + d, start + d, 0)
     if is_new and s.right and s.gap and _comes_into_being(w, s, node):
@@ -225,7 +242,7 @@ def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
 
 @inlined
 def _comes_into_being(w: Window, s: Shape, node: int) -> bool:
-    """Whether the right window of a new time holds something, and was no left window before (W5)."""
+    """Whether the right window of a new time holds something, and was no left window before (KIP W5)."""
     nodes, end = w.nodes, _right_end(s, w.nodes[node].time)
     younger = nodes[node].younger
     if younger == NOBODY or nodes[younger].time > end:

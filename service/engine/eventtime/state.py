@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from service.engine.eventtime import records, slices
-from service.engine.eventtime.records import ENDLESS, FIRST_PANE, FREE, NEVER, NOBODY, PANES, TOP
+from service.engine.eventtime.records import ENDLESS, FIRST_PANE, FREE, NEVER, PANES, TOP
 from service.engine.eventtime.slices import FREE_SLICE, TOP_SLICE
 from service.engine.free import Free
+from service.engine.linked import NOBODY
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 
@@ -26,7 +27,7 @@ STRINGS = ("keys", "places", "groups", "pairs", "strings")
 
 class EventState:
     """Partition ids are codes of `keys`, or of `places` where each topic partition has its own; cell ids are partition
-    ids or, with `group_by`, codes of `pairs`.
+    ids or, with `group_by`, codes of `pairs`. `clocks` is how far event time is, kept like all else (KIP D6).
     """
 
     partitions: np.ndarray

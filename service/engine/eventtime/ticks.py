@@ -1,7 +1,7 @@
 """Event times as the whole numbers that the kernels count in.
 
 A timestamp counts nanoseconds, an int64 what its stream says, float64 seconds are taken as the exact decimal that they
-are written as, to the nearest nanosecond. A slidingTime window counts whole milliseconds (W4).
+are written as, to the nearest nanosecond. A slidingTime window counts whole milliseconds.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from service.engine.eventtime.records import NEVER
 from service.engine.values import nanoseconds
 from service.pipeline.spec import EventTime, EventWindow, SlidingTime
 from service.pipeline.types import FLOAT64, TIMESTAMP, Type
+from service.times import MILLISECOND
 
-MILLISECOND = 1_000_000
 LARGEST = 2**63 - 1
 #: the largest float64 of seconds that int64 nanoseconds hold
 MOST_SECONDS = 9_223_372_036.0
@@ -46,7 +46,7 @@ def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
 
 
 class Ticks:
-    """How a window counts event time."""
+    """How a window counts event time; a slidingTime in whole milliseconds (KIP W4)."""
 
     def __init__(self, of: EventTime, type_: Type, window: EventWindow) -> None:
         self.attribute = of.attribute

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.eventtime.records import NOBODY
+from service.engine import linked
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 
 
 @inlined
@@ -30,18 +31,8 @@ def add(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p:
         scalars[free + 1] += 1
     else:
         scalars[free] = nodes[node].younger
-    younger = lists[p].oldest if older == NOBODY else nodes[older].younger
     nodes[node].time = time
-    nodes[node].older = older
-    nodes[node].younger = younger
-    if older == NOBODY:
-        lists[p].oldest = node
-    else:
-        nodes[older].younger = node
-    if younger == NOBODY:
-        lists[p].youngest = node
-    else:
-        nodes[younger].older = node
+    linked.insert(lists, p, nodes, older, node)
     lists[p].size += 1
     return node  # type: ignore[no-any-return]
 
@@ -49,12 +40,7 @@ def add(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p:
 @inlined
 def drop_oldest(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p: int) -> None:
     node = lists[p].oldest
-    younger = nodes[node].younger
-    lists[p].oldest = younger
-    if younger == NOBODY:
-        lists[p].youngest = NOBODY
-    else:
-        nodes[younger].older = NOBODY
+    linked.take(lists, p, nodes, node)
     nodes[node].younger = scalars[free]
     scalars[free] = node
     lists[p].size -= 1

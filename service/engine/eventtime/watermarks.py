@@ -140,7 +140,7 @@ def _walk(
     rule: Rule, sources: np.ndarray, watermark: int, kind: np.ndarray, event: np.ndarray, at: np.ndarray,
     source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
 ) -> tuple[int, int]:  # fmt: skip
-    """Writes the items that go on, in order; gives their number and the stream's watermark."""
+    """Writes the items that go on, in order; gives their number and the watermark, which never goes back (E5)."""
     count = 0
     for i in range(len(kind) + 1):
         now = at[i] if i < len(kind) else end
@@ -157,7 +157,7 @@ def _walk(
             break
         s = source[i]
         sources[s].heard, sources[s].idle = now, 0
-        if kind[i] == FINAL and rule.made:
+        if kind[i] == FINAL and rule.made:  # E36; a source sends none (E37, P16)
             watermark = MAXIMUM
             count = _write(rows, count, -1, event[i], now, watermark)
         if kind[i] != WATERMARK:
@@ -189,7 +189,7 @@ def _moves(rule: Rule, sources: np.ndarray, s: int, kind: int, value: int) -> bo
 
 @inlined
 def _least(sources: np.ndarray) -> int:
-    """The least watermark of the topic partitions that are not idle; NEVER where all are."""
+    """The least watermark of the topic partitions that are not idle (E4); NEVER where all are."""
     least = ENDLESS
     some = False
     for s in range(len(sources)):

@@ -9,7 +9,7 @@ events.py     what the kernel reads and writes
 run.py        the kernel: items and ticks in order
 tumbling.py, sliding.py   what a tuple, a tick or a mark does to a window of this kind
 eviction.py   which tuple leaves a sliding window: the oldest, what is too old, what is too far below
-chain.py, queue.py, values.py   its tuples in order of arrival, in each partition and in all, and in that of values
+queue.py, values.py   its tuples in order of arrival over all partitions, and in that of values
 partitions.py which partitions leave as a whole: partitionAge, partitionCount, tupleCount
 steps.py      what all of them do: insert, fire, flush
 stored.py     the partitions that hold tuples, least recently inserted into first
@@ -32,7 +32,6 @@ from service.engine.windows.events import (
     LIVE,
     LOSE,
     NEWEST,
-    NOBODY,
     OLDEST,
     STORED,
     TICK,
@@ -46,6 +45,6 @@ from service.engine.windows.tables import PER_PARTITION, PER_SLOT, SLOTS, Window
 
 __all__ = [
     "ARRIVAL", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "INSERT", "LAST", "LIVE", "LOSE", "NEWEST",
-    "NOBODY", "OLDEST", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK", "Window", "Windowed", "arrive",
+    "OLDEST", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK", "Window", "Windowed", "arrive",
     "evict", "evict_aged", "evict_surplus", "expired", "needed", "run", "scalars", "window_of",
 ]  # fmt: skip

@@ -10,8 +10,6 @@ from service.engine.policies import Clause
 
 #: window events. Of a partition that leaves as a whole a sliding window LOSEs each tuple before the CLEAR
 INSERT, EVICT, FIRE, CLEAR, LOSE = range(5)
-#: where there is no partition, no tuple
-NOBODY = -1
 #: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the list of tuples
 #: under time eviction and the number of tuples, when the timer is due next, the number of the last group of firings,
 #: and under delta eviction that of the last tuple

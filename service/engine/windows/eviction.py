@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from service.engine import linked
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 from service.engine.policies import DELTA, exceeds, size_of
-from service.engine.windows import chain, queue, values
-from service.engine.windows.events import EVICT, LIVE, NOBODY, Window
+from service.engine.windows import queue, values
+from service.engine.windows.events import EVICT, LIVE, Window
 from service.engine.windows.steps import note, room
 from service.engine.windows.stored import forget
 
@@ -13,7 +15,9 @@ from service.engine.windows.stored import forget
 @inlined
 def admit(w: Window, p: int, slot: int, at: int) -> None:
     """Gives a tuple that comes in its place among the others."""
-    chain.append(w, p, slot)
+    if not w.partitions[p].size:
+        linked.start(w.partitions, p)
+    linked.append(w.partitions, p, w.chain, slot)
     if w.clause.eviction.kind == DELTA:
         values.add(w, p, slot)
     elif w.clause.expiring:
@@ -22,8 +26,11 @@ def admit(w: Window, p: int, slot: int, at: int) -> None:
 
 @inlined
 def evict(w: Window, p: int, slot: int) -> None:
-    """One tuple leaves; under delta eviction it must be gone from values.py."""
-    chain.take(w, p, slot)
+    """One tuple leaves, in silence (S3); under delta eviction it must be gone from values.py.
+
+    With its last tuple a partition is no longer stored; its fullness, counter and reference stay in its record (S7).
+    """
+    linked.take(w.partitions, p, w.chain, slot)
     if w.clause.expiring:
         queue.take(w, slot)
     w.partitions[p].size -= 1
@@ -59,7 +66,10 @@ def evict_exceeding(w: Window, p: int, slot: int) -> None:
 
 @inlined
 def expire(w: Window, now: int) -> bool:
-    """Eviction by time, in every partition, before anybody looks (S5, S6). False where the room for events ran out."""
+    """Eviction by time, in every partition, whenever the clock moves (C4), before anybody looks (S5, S6).
+
+    False where the room for events ran out.
+    """
     while True:
         slot = queue.expired(w, now)
         if slot == NOBODY:

@@ -1,13 +1,15 @@
-"""Which partitions leave as a whole (reference section 6). Without `aggregate_evicted_partitions` in silence (V5)."""
+"""Which partitions leave as a whole (reference section 6)."""
 
 from __future__ import annotations
 
 from service.engine.items import WINDOW
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 from service.engine.policies import PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT
 from service.engine.windows import queue
-from service.engine.windows.events import FIRST, GROUP, LIVE, LOSE, NOBODY, STORED, Window
-from service.engine.windows.steps import SECOND, clear, fire, note
+from service.engine.windows.events import FIRST, GROUP, LIVE, LOSE, STORED, Window
+from service.engine.windows.steps import clear, fire, note
+from service.times import SECOND
 
 
 @inlined
@@ -20,8 +22,9 @@ def aged(w: Window, at: int) -> bool:
 
 @inlined
 def evict_aged(w: Window, at: int, event: int) -> None:
-    """Before each insertion, each tick and each mark that finds content (V7): with the oldest all go that are as old
-    as the limit, which is not strict for them (V8).
+    """Before each insertion, each tick and each mark that finds content (V7), never by itself (V2).
+
+    With the oldest all go that are as old as the limit, which is not strict for them (V8).
     """
     if aged(w, at):
         while w.scalars[FIRST] != NOBODY and w.ages[w.scalars[FIRST]].second <= at // SECOND - w.clause.leaving.size:
@@ -42,7 +45,7 @@ def evict_surplus(w: Window, at: int, event: int) -> None:
 
 @inlined
 def evict_partition(w: Window, p: int, at: int, event: int) -> None:
-    """Its tuples leave and all else that is known of it (V3), seen once more where this is wanted (V16)."""
+    """Its tuples leave and all that is known of it (V3), in silence (V5) or seen once more, where wanted (V16)."""
     if w.clause.evicted:
         w.scalars[GROUP] += 1
         fire(w, p, at, event, WINDOW)

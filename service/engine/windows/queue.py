@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from service.engine.kernel import inlined
-from service.engine.windows.events import NEWEST, NOBODY, OLDEST, Window
+from service.engine.linked import NOBODY
+from service.engine.windows.events import NEWEST, OLDEST, Window
 
 
 @inlined

@@ -6,8 +6,9 @@ import numpy as np
 
 from service.engine.items import TIMER, TUPLE, WATERMARK, WINDOW
 from service.engine.kernel import inlined, kernel
+from service.engine.linked import NOBODY
 from service.engine.policies import ALL, DELTA, PUNCT
-from service.engine.windows.events import GROUP, LIVE, NOBODY, STORED, TICK, Window
+from service.engine.windows.events import GROUP, LIVE, STORED, TICK, Window
 from service.engine.windows.eviction import expire
 from service.engine.windows.partitions import evict_aged
 from service.engine.windows.sliding import slide, trigger_all
@@ -18,6 +19,9 @@ from service.engine.windows.tumbling import flush_all, mark, tumble
 @kernel
 def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     """Handles the items from number `first` on, then the ticks that are due by `end`.
+
+    The first tick is one period after the start, and none is missed or late (C3, T5). One at the time of an item comes
+    before it (T8).
 
     Gives the number of the item before which the room for events ran out, or the number of items + 1 when all is done.
     """
@@ -41,7 +45,9 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
     kind, at, event = arrivals[i].kind, arrivals[i].at, arrivals[i].event
     if kind == TUPLE:
         return _arrive(w, arrivals, i)
-    if kind == WINDOW and w.clause.eviction.kind == PUNCT:  # others swallow it (P6)
+    if (
+        kind == WINDOW and w.clause.eviction.kind == PUNCT
+    ):  # others swallow it (P2), and what they make are marks of their own (P6)
         if not room(w, 0, w.scalars[STORED]):
             return False
         mark(w, arrivals[i].source, at, event)

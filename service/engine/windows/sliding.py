@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from service.engine.items import LONE, TIMER, WINDOW
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 from service.engine.policies import COUNT, DELTA, TIME, exceeds, size_of
-from service.engine.windows.events import FIRST, GROUP, NOBODY, Window
+from service.engine.windows.events import FIRST, GROUP, Window
 from service.engine.windows.eviction import admit, evict_exceeding, evict_oldest
 from service.engine.windows.partitions import evict_aged, evict_surplus
 from service.engine.windows.steps import fire, insert
@@ -13,7 +14,11 @@ from service.engine.windows.steps import fire, insert
 
 @inlined
 def slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
-    """A tuple comes: the order of section 4.1. Delta triggers look before it is in, count triggers after (S1)."""
+    """A tuple comes: the order of section 4.1. Delta triggers look before it is in, count triggers after (S1).
+
+    The eviction says when the window is full, whatever the trigger (S18): with the first tuple, with the first that it
+    lets go, which is behind a delta trigger of the same tuple (S20), or with as many as it counts. It stays full (S16).
+    """
     eviction, trigger = w.clause.eviction, w.clause.trigger
     if trigger.kind == DELTA:
         _trigger_delta(w, p, slot, at, event)

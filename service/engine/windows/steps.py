@@ -6,11 +6,11 @@ import numpy as np
 
 from service.engine.items import WINDOW
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 from service.engine.policies import ALL, PARTITION_AGE, PUNCT
-from service.engine.windows.events import CLEAR, FIRE, GROUP, INSERT, LIVE, NOBODY, Window
+from service.engine.windows.events import CLEAR, FIRE, GROUP, INSERT, LIVE, Window
 from service.engine.windows.stored import forget, refresh, remember
-
-SECOND = 10**9
+from service.times import SECOND
 
 
 @inlined
@@ -32,6 +32,7 @@ def note(w: Window, code: int, p: int, slot: int) -> None:
 
 @inlined
 def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
+    """`stored` is what CountAll sees: all partitions, or where the window tumbles its own (A18)."""
     firing = w.firings[w.used[1]]
     firing.event = event
     firing.at = at
@@ -69,7 +70,7 @@ def flush(w: Window, p: int, at: int, event: int) -> None:
 
 @inlined
 def clear(w: Window, p: int) -> None:
-    """All tuples of a partition leave at once."""
+    """All tuples of a partition leave at once: it is gone (T2), and counts for no partition eviction (V4, V11)."""
     note(w, CLEAR, p, NOBODY)
     w.scalars[LIVE] -= w.partitions[p].size
     w.partitions[p].size = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from service.engine.kernel import inlined
-from service.engine.windows.events import FIRST, LAST, NOBODY, STORED, Window
+from service.engine.linked import NOBODY
+from service.engine.windows.events import FIRST, LAST, STORED, Window
 
 
 @inlined
@@ -36,7 +37,7 @@ def forget(w: Window, p: int) -> None:
 
 @inlined
 def refresh(w: Window, p: int) -> None:
-    """Puts a stored partition behind all others."""
+    """Puts a stored partition behind all others: only an insertion does (V1), and they leave in this order (W5)."""
     if w.scalars[LAST] != p:
         forget(w, p)
         remember(w, p)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from service.engine.linked import NOBODY
 from service.engine.policies import DELTA, PARTITION_AGE, Clause
 from service.engine.windows.events import (
     AGE,
@@ -13,7 +14,6 @@ from service.engine.windows.events import (
     FIRST,
     LAST,
     NEWEST,
-    NOBODY,
     OLDEST,
     ORDER,
     PARTITION,

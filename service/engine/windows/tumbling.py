@@ -6,15 +6,18 @@ import numpy as np
 
 from service.engine.items import LONE
 from service.engine.kernel import inlined
+from service.engine.linked import NOBODY
 from service.engine.policies import COUNT, DELTA, exceeds, size_of
-from service.engine.windows.events import FIRST, GROUP, NOBODY, Window
+from service.engine.windows.events import FIRST, GROUP, Window
 from service.engine.windows.partitions import evict_aged, evict_surplus
 from service.engine.windows.steps import fire, flush, insert
 
 
 @inlined
 def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
-    """A tuple comes: count fires with it (T1), delta without it (T10); time and punct only store it (T8, T18)."""
+    """A tuple comes: count fires with it (T1), delta without it (T10), each of its own partition only (T16); time
+    and punct store it (T18).
+    """
     eviction = w.clause.eviction
     if eviction.kind == COUNT and eviction.size <= 0:  # T3
         return

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from service.engine.bits import as_real
 from service.engine.kernel import inlined
-from service.engine.windows.events import NOBODY, NUMBER, Window
+from service.engine.linked import NOBODY
+from service.engine.windows.events import NUMBER, Window
 
 
 @inlined
 def add(w: Window, p: int, slot: int) -> None:
+    """In order or not, it will be found all the same (S8a); a NaN hides nobody (S8b)."""
     values = w.values
     if not w.partitions[p].size:
         values[p].first = values[p].last = values[p].least = NOBODY

@@ -1,0 +1,55 @@
+"""Lists whose members are found and taken out in one step: every member knows its neighbours.
+
+A list is a record with the fields `oldest` and `youngest`, a member one with `older` and `younger`, in whatever tables.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.engine.kernel import inlined
+
+#: no member, no list
+NOBODY = -1
+
+
+@inlined
+def start(lists: np.ndarray, at: int) -> None:
+    """The list is empty."""
+    lists[at].oldest = lists[at].youngest = NOBODY
+
+
+@inlined
+def append(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
+    """Behind the youngest."""
+    insert(lists, at, members, lists[at].youngest, member)
+
+
+@inlined
+def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: int) -> None:
+    """Behind `older`; where that is NOBODY, before all others."""
+    younger = lists[at].oldest if older == NOBODY else members[older].younger
+    members[member].older = older
+    members[member].younger = younger
+    if older == NOBODY:
+        lists[at].oldest = member
+    else:
+        members[older].younger = member
+    if younger == NOBODY:
+        lists[at].youngest = member
+    else:
+        members[younger].older = member
+
+
+@inlined
+def take(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
+    """Out of the list; the member itself still says who its neighbours were."""
+    older, younger = members[member].older, members[member].younger
+    if older == NOBODY:
+        lists[at].oldest = younger
+    else:
+        members[older].younger = younger
+    if younger == NOBODY:
+        lists[at].youngest = older
+    else:
+        members[younger].older = older
