@@ -16,6 +16,7 @@ from service.engine.items import FINAL, LONE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import joined, without_nulls
+from service.engine.results import RESULT, Results, more
 from service.engine.state import NEVER, AggregateState
 from service.engine.store import Data, grown
 from service.engine.words import to_words
@@ -132,11 +133,11 @@ class AggregateOperator:
                 return events[: used[0]], firings[: used[1]]
             events, firings = grown(events, 2 * len(events)), grown(firings, 2 * len(firings))
 
-    def _fill(self, state: AggregateState, events: np.ndarray, firings: int) -> contents.Results:
+    def _fill(self, state: AggregateState, events: np.ndarray, firings: int) -> Results:
         """What the windows hold at each firing."""
         width = self._program.summary
-        results = contents.Results(
-            np.zeros(firings, contents.RESULT), np.zeros((firings, width), np.int64),
+        results = Results(
+            np.zeros(firings, RESULT), np.zeros((firings, width), np.int64),
             np.zeros(len(events) if self._program.listing else 0, np.int64),
             np.empty(len(events) + state.top, np.int32), np.zeros(3, np.int64),
         )  # fmt: skip
@@ -147,7 +148,7 @@ class AggregateOperator:
         )  # fmt: skip
         start = 0
         while (start := contents.run(kernel, events, results, start)) < len(events):
-            results = _more(results)
+            results = more(results)
         return results
 
     # ---- out --------------------------------------------------------------------------------------------------------
@@ -202,11 +203,3 @@ def named(columns: list[pa.Array], count: int) -> pa.RecordBatch:
     """Columns #0, #1 ...; one that nobody reads where there is none, for the number of rows."""
     columns = columns or [pa.array(np.zeros(count, np.int8))]
     return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
-
-
-def _more(results: contents.Results) -> contents.Results:
-    """With at least twice the room for rows and for listed tuples."""
-    rows, tuples = 2 * len(results.rows) + 64, 2 * len(results.tuples) + 1024
-    return results._replace(
-        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples)
-    )

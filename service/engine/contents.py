@@ -18,6 +18,7 @@ from service.engine import linked
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
+from service.engine.results import Results
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE
@@ -40,20 +41,6 @@ LINK = np.dtype([("cell", np.int32), ("younger", np.int32), ("older", np.int32)]
 
 #: the list of each partition's cells that hold tuples
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
-
-#: one record per tuple to emit: the firing, and the size of its cell
-RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
-
-
-class Results(NamedTuple):
-    """What came out: `tuples` lists the content of each result, `freed` the slots that no window holds any more."""
-
-    rows: np.ndarray
-    summary: np.ndarray
-    tuples: np.ndarray
-    freed: np.ndarray
-    #: rows, listed tuples and freed slots in use
-    used: np.ndarray
 
 
 class Contents(NamedTuple):

@@ -20,6 +20,7 @@ from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program
 from service.engine.rejects import joined, rejected, without_nulls
+from service.engine.results import RESULT, Results, more
 from service.engine.store import Data, grown
 from service.engine.strings import Strings
 from service.engine.words import to_words
@@ -180,8 +181,8 @@ class EventAggregateOperator:
         """What the windows hold at each firing."""
         program = self._program
         width = program.summary
-        results = slices.Results(
-            np.zeros(len(firings), slices.RESULT), np.zeros((len(firings), width), np.int64),
+        results = Results(
+            np.zeros(len(firings), RESULT), np.zeros((len(firings), width), np.int64),
             np.zeros(len(events) if program.listing else 0, np.int64),
             np.empty(state.top + 1, np.int64), np.zeros(3, np.int64),
         )  # fmt: skip
@@ -191,7 +192,7 @@ class EventAggregateOperator:
         )  # fmt: skip
         start = 0
         while (start := slices.run(kernel, events, results, start)) < len(events):
-            results = _more(results)
+            results = more(results)
         rows, listed, freed = results.used
         if program.listing:
             state.free.give(results.freed[:freed])
@@ -278,11 +279,3 @@ def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
     if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
         words = words[np.lexsort((came, row))]
     return words
-
-
-def _more(results: slices.Results) -> slices.Results:
-    """With at least twice the room for rows and for listed tuples."""
-    rows, tuples = 2 * len(results.rows) + 64, 2 * len(results.tuples) + 1024
-    return results._replace(
-        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples)
-    )

@@ -20,6 +20,7 @@ from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, NEVE
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
+from service.engine.results import Results
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
 
@@ -43,21 +44,8 @@ SLICE = np.dtype([
 LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
 #: the list of each partition's cells that hold tuples
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
-#: one record per tuple to emit: the firing, and how many tuples it tells of
-RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
 #: the scalars: free nodes, nodes in use
 FREE_SLICE, TOP_SLICE, SLICE_SCALARS = range(3)
-
-
-class Results(NamedTuple):
-    """What came out: `tuples` lists the content of each result, `freed` the slots that nobody holds any more."""
-
-    rows: np.ndarray
-    summary: np.ndarray
-    tuples: np.ndarray
-    freed: np.ndarray
-    #: rows, listed tuples and freed slots in use
-    used: np.ndarray
 
 
 class Slices(NamedTuple):

@@ -1,0 +1,31 @@
+"""What a kernel hands over where windows fire: a row for each tuple to emit, and room for more of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from service.engine.store import grown
+
+#: one record per tuple to emit: the firing, and how many tuples it tells of
+RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
+
+
+class Results(NamedTuple):
+    """What came out: `tuples` lists the content of each result, `freed` the slots that no window holds any more."""
+
+    rows: np.ndarray
+    summary: np.ndarray
+    tuples: np.ndarray
+    freed: np.ndarray
+    #: rows, listed tuples and freed slots in use
+    used: np.ndarray
+
+
+def more(results: Results) -> Results:
+    """With at least twice the room for rows and for listed tuples."""
+    rows, tuples = 2 * len(results.rows) + 64, 2 * len(results.tuples) + 1024
+    return results._replace(
+        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples)
+    )
