@@ -25,7 +25,7 @@ from service.engine.join_state import JoinState
 from service.engine.map import MapOperator
 from service.engine.progressive import ProgressiveOperator, SortState
 from service.engine.rejects import REJECTS, joined
-from service.engine.sort import SortOperator
+from service.engine.sort import EventSortOperator, SortOperator
 from service.engine.state import AggregateState
 from service.engine.store import Data, Saved, StateError, column, load, save
 from service.pipeline.spec import Aggregate, Join, Map, Operator, Pipeline, Sliding, SlidingTime, Sort, TimeInterval
@@ -187,11 +187,18 @@ class Graph:
             case Aggregate():
                 return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
             case Join():
-                return JoinOperator(spec, *(self._schemas[name] for name in spec.inputs), spread=self._spread)
+                left, right = spec.inputs
+                timed = left in self._event_times, right in self._event_times
+                schemas = self._schemas[left], self._schemas[right]
+                return JoinOperator(spec, *schemas, timed, spread=self._spread)
             case Map():
                 return MapOperator(spec)
             case Sort(window=Sliding()):
                 return ProgressiveOperator(spec, self._schemas[spec.input])
+            case Sort(window=TimeInterval()):
+                return EventSortOperator(
+                    spec, self._schemas[spec.input], self._event_times[spec.input], self._partitions.get(spec.input, 1)
+                )
             case Sort():
                 return SortOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
 

@@ -12,15 +12,16 @@ from service.engine import emit, matches, policies, windows
 from service.engine.arrow import arrow_schema, arrow_type
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
-from service.engine.items import FINAL, MADE, TUPLE, Items
+from service.engine.items import FINAL, MADE, MAXIMUM, TUPLE, WATERMARK, Items
 from service.engine.join_state import SIDES, JoinState, SideState
 from service.engine.keys import key_codes
 from service.engine.linked import NOBODY
-from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, RIGHT
+from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, REACHED, RIGHT
 from service.engine.ordering import canonical
 from service.engine.rejects import joined as together
 from service.engine.rejects import without_nulls
 from service.engine.routing import independent
+from service.engine.state import NEVER
 from service.engine.store import Data
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, STORED
@@ -98,8 +99,10 @@ class Port:
 class JoinOperator:
     """Runs one `Join`. It has no state of its own: `feed` changes the one that it is given."""
 
-    def __init__(self, spec: Join, left: Schema, right: Schema, *, spread: bool) -> None:
+    def __init__(self, spec: Join, left: Schema, right: Schema, timed: tuple[bool, bool], *, spread: bool) -> None:
+        """`timed` says which sides have an event time."""
         self.spec = spec
+        self._timed = timed
         self._ports = (Port.of(spec, LEFT, left), Port.of(spec, RIGHT, right))
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
@@ -124,6 +127,7 @@ class JoinOperator:
         of_right, right_unread = self._arrive(state, RIGHT, right)
         arrivals = np.empty(len(of_left) + len(of_right), MEETING)
         matches.merge(of_left, of_right, self.spec.left.stream == self.spec.right.stream, arrivals)
+        arrivals = self._with_watermarks(state, arrivals)
         state.reserve_keys()
         sides = [port.side(side, len(arrivals)) for port, side in zip(self._ports, state.sides, strict=True)]
         outputs, unmade = self._outputs(state, self._run(state, sides[LEFT], sides[RIGHT], arrivals, clock.end))
@@ -156,10 +160,26 @@ class JoinOperator:
         for place, kind in enumerate(port.types):
             side.words[slots, place] = to_words(read.column(place), kind, state.strings)
         arrivals["at"], arrivals["event"], arrivals["kind"] = items.at, items.event, items.kind
-        arrivals["port"], arrivals["place"] = number, _place(items)
+        arrivals["port"], arrivals["place"], arrivals["watermark"] = number, _place(items), items.watermark
         arrivals["slot"][is_tuple] = slots
         arrivals["key"][is_tuple], arrivals["bucket"][is_tuple] = self._keys(state, port, read)
         return arrivals, unread
+
+    def _with_watermarks(self, state: JoinState, arrivals: np.ndarray) -> np.ndarray:
+        """The arrivals with the watermarks of both sides as those of the join: their minimum, where it rises (E4)."""
+        is_watermark = arrivals["kind"] == WATERMARK
+        if not is_watermark.any():
+            return arrivals
+        least = np.full(len(arrivals), MAXIMUM)
+        before = MAXIMUM
+        for number, side in enumerate(state.sides):
+            if self._timed[number]:
+                came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], NEVER)
+                reached = np.maximum(np.maximum.accumulate(came), side.state[REACHED])
+                least, before = np.minimum(least, reached), min(before, int(side.state[REACHED]))
+                side.state[REACHED] = reached[-1]
+        arrivals["watermark"] = least
+        return arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
 
     def _keys(self, state: JoinState, port: Port, read: pa.RecordBatch) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and their buckets: none for a key with NaN, which equals nothing (J16)."""
@@ -198,7 +218,8 @@ class JoinOperator:
                 log = _longer(log, 2 * len(log))
         self._log = log
         keys = state.keys.take(found[: names.used[1]])
-        return [Made.of(piece, keys, in_key_order=self._in_key_order) for piece in pieces]
+        watermarks = arrivals["watermark"][arrivals["kind"] == WATERMARK]
+        return [Made.of(piece, keys, watermarks, in_key_order=self._in_key_order) for piece in pieces]
 
     def _holds(self, state: JoinState, log: np.ndarray) -> np.ndarray:
         """Whether each candidate pair matches (J3); a condition without value does not hold."""
@@ -241,7 +262,7 @@ class JoinOperator:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What comes out on one port: the columns of `Items`, and the slots behind each tuple."""
+    """What comes out on one port: the columns of `Items`, the slots behind each tuple, and the watermarks."""
 
     event: np.ndarray
     at: np.ndarray
@@ -250,19 +271,26 @@ class Made:
     keys: pa.BinaryArray
     left: np.ndarray
     right: np.ndarray
+    watermarks: np.ndarray
 
     @classmethod
-    def of(cls, pieces: list[matches.Port], keys: pa.BinaryArray, *, in_key_order: bool) -> Made:
+    def of(
+        cls, pieces: list[matches.Port], keys: pa.BinaryArray, watermarks: np.ndarray, *, in_key_order: bool
+    ) -> Made:
         items = [piece.used[matches.ITEMS] for piece in pieces]
         rows = [piece.used[matches.ROWS] for piece in pieces]
         event, at, kind, key = (_joined(pieces, name, items) for name in ("event", "at", "kind", "key"))
-        made = cls(event, at, kind, key, keys, *(_joined(pieces, name, rows) for name in ("left", "right")))
+        made = cls(event, at, kind, key, keys, *(_joined(pieces, name, rows) for name in ("left", "right")), watermarks)
         tied = any(piece.used[matches.TIED] for piece in pieces) or len(pieces) > 1
         return made.in_key_order() if tied and in_key_order else made
 
     def in_key_order(self) -> Made:
-        """What is of one event or one moment in the order of the keys, which buckets cannot change."""
-        new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0)
+        """What is of one event or one moment in the order of the keys, which buckets cannot change.
+
+        Watermarks stay where they are, and nothing passes one.
+        """
+        apart = self.kind == WATERMARK
+        new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0) | apart[1:] | apart[:-1]
         group = np.concatenate([[0], np.cumsum(new)])
         mixed = np.zeros(group[-1] + 1, np.bool_)
         mixed[group[1:][~new & (np.diff(self.key) != 0)]] = True
@@ -276,11 +304,12 @@ class Made:
         is_tuple = self.kind == TUPLE
         rows = (np.cumsum(is_tuple) - 1)[order][is_tuple[order]]
         event, at, kind, key = (column[order] for column in (self.event, self.at, self.kind, self.key))
-        return Made(event, at, kind, key, self.keys, self.left[rows], self.right[rows])
+        return Made(event, at, kind, key, self.keys, self.left[rows], self.right[rows], self.watermarks)
 
     def items(self, tuples: pa.RecordBatch) -> Items:
-        source = np.full(len(self.event), MADE, np.int32)
-        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples)
+        source, watermark = np.full(len(self.event), MADE, np.int32), np.zeros(len(self.event), np.int64)
+        watermark[self.kind == WATERMARK] = self.watermarks
+        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, watermark)
 
 
 def _longer(log: np.ndarray, entries: int) -> np.ndarray:
@@ -303,11 +332,11 @@ def _joined(pieces: list[matches.Port], name: str, lengths: list[int]) -> np.nda
 
 
 def _until_final(items: Items) -> Items:
-    """The tuples up to the final mark, and that mark; window marks are swallowed (P6)."""
+    """The tuples and watermarks up to the final mark, and that mark; window marks are swallowed (P6)."""
     ends = np.flatnonzero(items.kind == FINAL)
     if len(ends):
         items = items.first(int(ends[0]) + 1)
-    kept = (items.kind == TUPLE) | (items.kind == FINAL)
+    kept = (items.kind == TUPLE) | (items.kind == FINAL) | (items.kind == WATERMARK)
     return items if kept.all() else items.only(kept)
 
 

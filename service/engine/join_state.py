@@ -8,8 +8,9 @@ import numpy as np
 
 from service.engine import clean
 from service.engine.held import Held
-from service.engine.matches import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING
+from service.engine.matches import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING, REACHED
 from service.engine.policies import Clause
+from service.engine.state import NEVER
 from service.engine.store import Data, Saved, column, grown, load, save
 from service.engine.strings import Strings
 from service.pipeline.types import Type
@@ -28,8 +29,9 @@ class SideState(Held):
     def __init__(self, types: Types, clause: Clause) -> None:
         super().__init__(types, clause, reserved=NOTHING + 1)
         self.buckets = np.zeros(1, BUCKET)
-        #: FROZEN and FREED
-        self.state = np.zeros(2, np.int64)
+        #: FROZEN, FREED and REACHED
+        self.state = np.zeros(3, np.int64)
+        self.state[REACHED] = NEVER
 
     held: np.ndarray
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine import linked
-from service.engine.items import FINAL, TIMER, TUPLE, WINDOW
+from service.engine.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.policies import DELTA
@@ -21,14 +21,14 @@ from service.engine.windows import EVICT, INSERT, LIVE, LOSE, Window, arrive, ev
 
 LEFT, RIGHT = 0, 1
 #: entries of `Side.state`
-FROZEN, FREED = 0, 1
+FROZEN, FREED, REACHED = range(3)
 #: the slot that stands for no tuple; it holds the default tuple
 NOTHING = 0
 
-#: an arrival at either port, or the final mark of one; `bucket` NOBODY: its key equals none (J16), `key` NOBODY: it
-#: has none
+#: an arrival at either port, the final mark of one, or a watermark of both; `bucket` NOBODY: its key equals none (J16),
+#: `key` NOBODY: it has none
 MEETING = np.dtype([
-    ("at", np.int64), ("event", np.int64), ("slot", np.int32), ("partition", np.int32), ("source", np.int32),
+    ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32), ("source", np.int32),
     ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("kind", np.int8), ("port", np.int8),
 ])  # fmt: skip
 
@@ -40,7 +40,8 @@ HELD = np.dtype([
 #: the stored tuples of one side with equal keys
 BUCKET = np.dtype([("oldest", np.int32), ("youngest", np.int32), ("count", np.int64)])
 
-#: a candidate pair, or with NOTHING on the other side a tuple that leaves; `cause` is the arrival, NOBODY for the clock
+#: a candidate pair, or with NOTHING on the other side a tuple that leaves, or NOTHING on both: a watermark; `cause` is
+#: the arrival, NOBODY for the clock
 ENTRY = np.dtype([("left", np.int32), ("right", np.int32), ("cause", np.int32)])
 
 #: entries of `Port.used`; TIED: some neighbours are of one event or moment and yet of several causes
@@ -58,7 +59,7 @@ class Side(NamedTuple):
     buckets: np.ndarray
     #: the slots of the batch that hold nothing any more, and how many they are
     freed: np.ndarray
-    #: whether its final mark came, after which nothing leaves (J18), and how many slots are `freed`
+    #: whether its final mark came, after which nothing leaves (J18), how many slots are `freed`, and its watermark
     state: np.ndarray
     #: whether tuples are kept: not under count(0) (J17)
     storing: bool
@@ -132,6 +133,10 @@ def walk(left: Side, right: Side, arrivals: np.ndarray, end: int, first: int, lo
         if arrivals[i].kind == FINAL:
             side = left if port == LEFT else right
             side.state[FROZEN] = 1
+        elif arrivals[i].kind == WATERMARK:
+            if used[0] == len(log):
+                return i
+            _note(log, used, NOTHING, NOTHING, i)
         elif port == LEFT:
             if not _meet(left, right, arrivals, i, log, used):
                 return i
@@ -293,6 +298,10 @@ def settle(
                 right.held[b].matched = 1
                 _put(joined, names, arrivals, cause, arrivals[cause].key, a, b)
             pair += 1
+        elif a == b:  # on all ports, behind what came before it (E6)
+            _item(joined, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NOBODY)
+            _item(left_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NOBODY)
+            _item(right_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NOBODY)
         elif b == NOTHING and not left.held[a].matched:
             _alone(left, left_alone if left.apart else joined, names, arrivals, cause, a, a, NOTHING)
         elif a == NOTHING and not right.held[b].matched:

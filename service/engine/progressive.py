@@ -12,7 +12,7 @@ from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.held import Held
-from service.engine.items import FINAL, MADE, TUPLE, Items
+from service.engine.items import FINAL, MADE, TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
 from service.engine.policies import Clause
@@ -94,7 +94,7 @@ class ProgressiveOperator:
         return SortState.load(data, self._types, self._clause)
 
     def feed(self, state: SortState, items: Items, clock: Clock) -> dict[str, Items]:
-        """What comes out of these items, per output stream. Time does nothing here."""
+        """What comes out of these items, per output stream. Time does nothing here; watermarks pass."""
         if state.more[1]:
             return {}
         ends = np.flatnonzero(items.kind == FINAL)
@@ -148,13 +148,18 @@ class ProgressiveOperator:
         return made
 
     def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:
-        """The tuples that came out, without any mark (O10)."""
+        """The tuples that came out, without any mark (O10), and the watermarks in their places (E6)."""
         words = state.words[out["slot"]]
         columns = [
             from_words(words[:, place], kind, state.strings)
             for place, kind in enumerate(self._types[: len(self._schema)])
         ]
-        key, keys = emit.named(out["partition"], state.keys if self._partition_by else None)
-        kind, source = np.full(len(out), TUPLE, np.int8), np.full(len(out), MADE, np.int32)
         tuples = pa.record_batch(columns, schema=self._schema)
-        return Items(items.event[out["cause"]], items.at[out["cause"]], kind, source, key, keys, tuples)
+        key, keys = emit.named(out["partition"], state.keys if self._partition_by else None)
+        passing = np.flatnonzero(items.kind == WATERMARK)
+        cause = np.concatenate([out["cause"], passing])
+        order = np.argsort(cause, kind="stable")
+        cause, key = cause[order], np.concatenate([key, np.full(len(passing), -1, np.int32)])[order]
+        kind = np.concatenate([np.full(len(out), TUPLE, np.int8), items.kind[passing]])[order]
+        source, watermark = np.full(len(cause), MADE, np.int32), items.watermark[cause]
+        return Items(items.event[cause], items.at[cause], kind, source, key, keys, tuples, watermark)

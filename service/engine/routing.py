@@ -22,7 +22,6 @@ from service.pipeline.spec import (
     Time,
     TimeInterval,
     Tumbling,
-    Window,
 )
 from service.pipeline.written import expressions
 
@@ -70,8 +69,6 @@ def layout(pipeline: Pipeline) -> Layout:
 
 def _together(stream: Stream, wishes: list[Wish]) -> Iterator[str]:
     """Why all tuples of the stream must be in one bucket."""
-    if wishes and stream.event_time is not None and stream.event_time.lag is not None:
-        yield f"the tuples of all keys of {stream.name} make its watermarks (E3)"
     for wish in wishes:
         if not wish.key:
             yield f"{wish.operator}: {wish.why}"
@@ -107,6 +104,19 @@ def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[
         for port, name in enumerate(operator.inputs):
             if name == stream:
                 yield from _wanted(pipeline, operator, port, made=made)
+                why = _whole(pipeline.streams[stream], operator)
+                if why:
+                    yield Wish(operator.name, (), why)
+
+
+def _whole(stream: Stream, operator: Operator) -> str:
+    """Why, if one bucket must see the whole stream for this operator, whatever that does."""
+    of = stream.event_time
+    if of is not None and of.lag is not None:
+        return f"the tuples of all keys of {stream.name} make its watermarks (E3)"
+    if of is not None and of.idle_after is not None:
+        return f"the tuples of all keys of {stream.name} say which topic partition is idle"
+    return ""
 
 
 def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[Wish]:
@@ -127,7 +137,7 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
 
 def _own(operator: Aggregate | Sort, *, made: bool) -> Wish:
     """What a window wants of its own input."""
-    why = _sees_all(operator) or _of_window(operator.window, made=made)
+    why = _sees_all(operator) or _of_window(operator, made=made)
     if not (operator.partition_by or why):
         why = "its window has no partitions"
     return Wish(operator.name, () if why else operator.partition_by, why)
@@ -147,17 +157,19 @@ def _sees_all(operator: Aggregate | Sort) -> str:
     return ""
 
 
-def _of_window(window: Window, *, made: bool) -> str:
+def _of_window(operator: Aggregate | Sort, *, made: bool) -> str:
     """Why, if one bucket must see all tuples, whatever their keys.
 
     A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
-    a matter of all partitions (E29, E34). So must slidingTime: the tuples of all keys move stream time (KIP T1). And
-    where partitions leave, which of them does depends on all (V8, V10, V12).
+    a matter of all partitions (E29, E34), which no Sort asks for (O15). So must slidingTime: the tuples of all keys
+    move stream time (KIP T1). And where partitions leave, which of them does depends on all (V8, V10, V12).
     """
+    window = operator.window
     if isinstance(window, SlidingTime):
         return "the tuples of all keys move the stream time of slidingTime (T1)"
     if isinstance(window, TimeInterval):
-        return "panes with a discardAge are complete for all partitions together (E29, E34)" * (window.discard_age > 0)
+        asked = window.discard_age > 0 and not isinstance(operator, Sort)
+        return "panes with a discardAge are complete for all partitions together (E29, E34)" if asked else ""
     if window.partition_eviction is not None:
         return "which partition leaves depends on all of them (V8, V10, V12)"
     if made and isinstance(window.eviction, Punct):

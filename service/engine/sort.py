@@ -8,13 +8,17 @@ import pyarrow as pa
 from service.engine import emit
 from service.engine.aggregate import AggregateOperator
 from service.engine.arrow import arrow_schema
+from service.engine.eventtime.operator import EventAggregateOperator
+from service.engine.eventtime.state import EventState
 from service.engine.found import Found
 from service.engine.items import Items
 from service.engine.ordering import ordered, ranks
+from service.engine.program import Program
 from service.engine.state import AggregateState
+from service.engine.strings import Strings
 from service.engine.words import from_words
 from service.pipeline.expressions import AggregateCall, Attribute, Expression
-from service.pipeline.spec import Aggregate, Output, Sort
+from service.pipeline.spec import Aggregate, EventTime, Output, Sort
 from service.pipeline.types import Schema, list_of
 
 
@@ -23,30 +27,66 @@ class SortOperator(AggregateOperator):
 
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
-        attributes = [Attribute(name, kind) for name, kind in schema]
-        super().__init__(_collecting(spec, [*attributes, *(order.key for order in spec.order_by)]), schema, sources)
-        self._order = [(self._program.reads.index(order.key), order.descending) for order in spec.order_by]
-        self._columns = [self._program.reads.index(attribute) for attribute in attributes]
-        self._schema = arrow_schema(schema)
+        super().__init__(_collecting(spec, schema), schema, sources)
+        self._sorting = Sorting(spec, schema, self._program)
 
     def _outputs(
         self, state: AggregateState, found: Found, firings: np.ndarray
     ) -> tuple[dict[str, Items], list[Items | None]]:
-        """The tuples of each firing in order (O5); equal ones as they came (O6)."""
-        each, types = np.repeat(found.firing, found.size), self._program.columns
-        keys = [
+        return self._sorting.outputs(found, firings, state.keys), []
+
+
+class EventSortOperator(EventAggregateOperator):
+    """Runs one `Sort` with a timeInterval window (O14). It has no state of its own."""
+
+    #: the first late tuple of a partition comes out too (O15)
+    ONLY_FULL = False
+
+    def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
+        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+        super().__init__(_collecting(spec, schema), schema, event_time, sources)
+        self._sorting = Sorting(spec, schema, self._program)
+
+    def _outputs(
+        self, state: EventState, found: Found, firings: np.ndarray
+    ) -> tuple[dict[str, Items], list[Items | None]]:
+        return self._sorting.outputs(found, firings, state.keys), []
+
+
+class Sorting:
+    """Makes the tuples of a Sort of what its windows hold."""
+
+    def __init__(self, spec: Sort, schema: Schema, program: Program) -> None:
+        """`program` is that of the aggregate which lists the tuples."""
+        reads = program.reads
+        self._order = [(reads.index(order.key), order.descending) for order in spec.order_by]
+        self._columns = [reads.index(attribute) for attribute in _attributes(schema)]
+        self._types = program.columns
+        self._partitioned = bool(spec.partition_by)
+        self._streams = [output.stream for output in spec.outputs]
+        self._schema = arrow_schema(schema)
+
+    def outputs(self, found: Found, firings: np.ndarray, keys: Strings) -> dict[str, Items]:
+        """The tuples of each firing in order (O5, O14); equal ones as they came (O6)."""
+        each, types = np.repeat(found.firing, found.size), self._types
+        words = [
             ranks(ordered(found.listed[:, column], types[column]), types[column], found.strings, descending=descending)
             for column, descending in self._order
         ]
-        rows = found.listed[np.lexsort((*reversed(keys), each))]
+        rows = found.listed[np.lexsort((*reversed(words), each))]
         columns = [from_words(rows[:, column], types[column], found.strings) for column in self._columns]
-        plan = emit.plan(firings, each, state.keys if self._program.partition_by else None)
+        plan = emit.plan(firings, each, keys if self._partitioned else None)
         items = plan.items(pa.record_batch(columns, schema=self._schema))
-        return {output.stream: items for output in self.spec.outputs}, []
+        return dict.fromkeys(self._streams, items)
 
 
-def _collecting(spec: Sort, kept: list[Expression]) -> Aggregate:
-    """An aggregate that lists these of every tuple."""
+def _attributes(schema: Schema) -> list[Expression]:
+    return [Attribute(name, kind) for name, kind in schema]
+
+
+def _collecting(spec: Sort, schema: Schema) -> Aggregate:
+    """An aggregate that lists the attributes and the keys of every tuple."""
+    kept = [*_attributes(schema), *(order.key for order in spec.order_by)]
     lists = tuple((f"#{n}", AggregateCall("Collect", (e,), list_of(e.type))) for n, e in enumerate(kept))
     outputs = tuple(Output(output.stream, lists) for output in spec.outputs)
     return Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by)

@@ -8,19 +8,19 @@ from graphlib import CycleError
 
 from service.pipeline.clause import Clause
 from service.pipeline.codings import Codings
-from service.pipeline.event_time import event_window, pane_functions
+from service.pipeline.event_time import pane_functions
 from service.pipeline.file import AggregateShape, JoinShape, MapShape, SortShape
-from service.pipeline.grammar import Scope, over_group
+from service.pipeline.grammar import over_group
 from service.pipeline.joins import join
 from service.pipeline.report import Report
 from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
 from service.pipeline.sorts import sort
-from service.pipeline.spec import Aggregate, Map, Operator, Pipeline, Window
+from service.pipeline.spec import Aggregate, Map, Operator, Pipeline
 from service.pipeline.stages import stages
 from service.pipeline.streams import Streams
 from service.pipeline.typed import Typed
-from service.pipeline.windows import UNKNOWN, window
+from service.pipeline.windows import window
 
 
 def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
@@ -68,7 +68,8 @@ class Operators(Typed):
         scope = self.scope(shape.aggregate)
         clause, found = window(shape.window, self.path(index, "window"), scope, self.report)
         if clause.sizes is not None:
-            scope, found = self.over_event_time(index, shape, clause, scope)
+            of, found = self.over_event_time(index, shape, shape.aggregate, clause)
+            scope = replace(scope, panes=pane_functions(clause, of, scope.attributes)) if of and scope else None
         partition_by, group_by = (
             self.keys(self.path(index, key), getattr(shape, key), self.scope(shape.aggregate, f"in {key}"))
             for key in ("partition_by", "group_by")
@@ -104,26 +105,6 @@ class Operators(Typed):
         for key in ("emit", "window_set"):
             if key in shape.model_fields_set and not is_sliding_time(clause):
                 self.report.problem(self.path(index, key), f"{key} only with a slidingTime window", key)
-
-    def over_event_time(
-        self, index: int, shape: AggregateShape, clause: Clause, scope: Scope | None
-    ) -> tuple[Scope | None, Window]:
-        """The scope of the outputs and the window of a clause over event time (W16)."""
-        assert clause.sizes is not None  # noqa: S101 - who calls has looked
-        of = self.streams.event_times.get(shape.aggregate)
-        if of is not None and scope is not None:
-            scope = replace(scope, panes=pane_functions(clause, of, scope.attributes))
-            found = UNKNOWN if clause.faults else event_window(clause, shape, of, self.path(index), self.report)
-            return scope, found
-        if scope is not None and not self.wrong(shape.aggregate):
-            what = f"an input with event_time, as the window is a {clause.sizes.kind} (rule W16)"
-            self.report.problem(self.path(index, "aggregate"), what)
-        return None, UNKNOWN
-
-    def wrong(self, stream: str) -> bool:
-        """Whether the stream's event time is stated and wrong, which was told there."""
-        stated = stream in self.shaped.file.streams and self.shaped.file.streams[stream].event_time is not None
-        return stated or self.shaped.partly(("streams", stream))
 
     def map(self, index: int, shape: MapShape) -> Map:
         where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))

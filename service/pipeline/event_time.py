@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from service.pipeline.clause import Clause
 from service.pipeline.errors import Path, nearest
 from service.pipeline.event_clause import Sizes
-from service.pipeline.file import AggregateShape, EventTimeShape
+from service.pipeline.file import AggregateShape, EventTimeShape, SortShape
 from service.pipeline.report import Report
 from service.pipeline.spec import EventTime, EventWindow, SlidingTime, TimeInterval
 from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema, Type
@@ -46,11 +46,16 @@ def event_time(
     )  # fmt: skip
 
 
-def inherited(upstream: EventTime | None, read: Schema, written: Schema) -> EventTime | None:
-    """Event time goes on where the output has the attribute, with its type (E2, E7); watermarks come from upstream."""
-    if upstream is None or dict(read).get(upstream.attribute) != dict(written).get(upstream.attribute, STRING):
+def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Schema) -> EventTime | None:
+    """Event time goes on where the output has the attribute, with its type (E2, E7); watermarks come from upstream.
+
+    `upstream` has the event time and the attributes of each input. Where several have one, they must be the same.
+    """
+    kinds = {(of.attribute, of.tick, dict(read)[of.attribute]) for of, read in upstream if of is not None}
+    if len(kinds) != 1:
         return None
-    return EventTime(upstream.attribute, upstream.tick)
+    ((attribute, tick, kind),) = kinds
+    return EventTime(attribute, tick) if dict(written).get(attribute) == kind else None
 
 
 def pane_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
@@ -61,14 +66,16 @@ def pane_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Ty
     return found | ({"paneIndex": INT64, "paneTiming": STRING} if clause.sizes.kind == "timeInterval" else {})
 
 
-def event_window(clause: Clause, shape: AggregateShape, of: EventTime, path: Path, report: Report) -> EventWindow:
-    """The window of a clause without faults. Without `grace` there is none (KIP T10)."""
+def event_window(
+    clause: Clause, shape: AggregateShape | SortShape, of: EventTime, path: Path, report: Report
+) -> EventWindow:
+    """The window of a clause without faults. Without `grace` there is none (KIP T10). A sort has no slidingTime."""
     sizes = clause.sizes
     assert sizes is not None  # noqa: S101 - who calls has looked
     tick = MILLISECOND if sizes.kind == "slidingTime" else of.tick  # whatever the attribute (KIP W4)
     check_ticks(sizes, tick, (*path, "window"), report)
     size = sizes.nanoseconds
-    if sizes.kind == "slidingTime":
+    if isinstance(shape, AggregateShape) and sizes.kind == "slidingTime":
         return SlidingTime(size["timeDifference"], size.get("grace", 0), shape.window_set, shape.emit)
     duration = size["intervalDuration"]
     period = size.get("creationPeriod", duration)  # W2

@@ -318,9 +318,9 @@ class SortShape(Shape):
     name: Name = Field(description="The operator's name, which its state is kept under.")
     sort: str = Field(description="The input stream.")
     window: str = Field(
-        description="The window clause. A tumbling window comes out in order when it fires. `sliding, count(n)` holds "
-        "n tuples and lets the first of them go when another one comes.",
-        examples=["sliding, count(100)", "tumbling, time(1.0), partitioned"],
+        description="The window clause. A tumbling window comes out in order when it fires, so does each pane of "
+        "timeInterval. `sliding, count(n)` holds n tuples and lets the first of them go when another one comes.",
+        examples=["sliding, count(100)", "tumbling, time(1.0), partitioned", "timeInterval, intervalDuration(60.0)"],
         json_schema_extra={"pattern": WINDOW},
     )
     partition_by: list[ExpressionText] = Field(

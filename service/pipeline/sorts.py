@@ -18,6 +18,8 @@ def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
     scope = typed.scope(shape.sort, "in a sort")
     path = typed.path(index, "window")
     clause, found = window(shape.window, path, scope, typed.report)
+    if clause.sizes is not None and clause.sizes.kind == "timeInterval":
+        _, found = typed.over_event_time(index, shape, shape.sort, clause)
     if not clause.faults:
         check_window(typed, index, clause)
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
@@ -27,14 +29,14 @@ def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
 
 
 def check_window(typed: Typed, index: int, clause: Clause) -> None:
+    path = typed.path(index, "window")
     if clause.tumbling:
         return
     if clause.sizes is not None:
-        what = f"a tumbling or sliding window: {clause.sizes.kind} is not available yet in a sort"
-        typed.report.problem(typed.path(index, "window"), what)
+        if clause.sizes.kind != "timeInterval":
+            typed.report.problem(path, "a tumbling, sliding or timeInterval window in a sort (rule O1)")
         return
     (eviction, part), *triggers = clause.policies
-    path = typed.path(index, "window")
     if not isinstance(eviction, Count):
         what = "count as eviction in a sort over a sliding window (rule W18)"
         typed.report.problem(path, what, part.text, None, part.column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from service.pipeline.codings import Codings
@@ -243,17 +243,18 @@ class Streams:
 
     # ---- what operators write ----
 
-    def derive(self, stream: str, writer: str, source: str | None, derived: Schema) -> None:
+    def derive(self, stream: str, writer: str, sources: Sequence[str], derived: Schema) -> None:
         """The stream's attributes are what is written to it; a schema that is stated must say the same.
 
-        `source` is what the writer reads if watermarks pass it: event time goes on from there.
+        `sources` is what the writer reads: event time goes on from there.
         """
         stated = self.file.streams[stream].attributes if stream in self.file.streams else None
         if stated is not None and stream in self.schemas:
             self.compare(("streams", stream, "schema"), writer, dict(self.schemas[stream]), dict(derived))
         self.schemas[stream] = derived
-        if not self.state_event_time(stream) and source is not None:
-            found = inherited(self.event_times.get(source), self.schemas[source], derived)
+        if not self.state_event_time(stream):
+            upstream = [(self.event_times.get(source), self.schemas[source]) for source in sources]
+            found = inherited(upstream, derived)
             if found is not None:
                 self.event_times[stream] = found
 

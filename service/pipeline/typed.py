@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from service.pipeline.clause import Clause
 from service.pipeline.errors import Path
+from service.pipeline.event_time import event_window
 from service.pipeline.expressions import Attribute, Expression
-from service.pipeline.file import AggregateShape, MapShape, OperatorShape, inputs_of
+from service.pipeline.file import AggregateShape, OperatorShape, SortShape, inputs_of
 from service.pipeline.grammar import ExpressionError, Scope, check_syntax, parse
 from service.pipeline.report import Report
 from service.pipeline.shape import Shaped
-from service.pipeline.spec import Output
+from service.pipeline.spec import EventTime, Output, Window
 from service.pipeline.streams import Streams
 from service.pipeline.types import BOOLEAN, FLOAT64, Kind
+from service.pipeline.windows import UNKNOWN
 
 
 @dataclass(slots=True)
@@ -72,6 +75,25 @@ class Typed:
             what = f"partitioned in the window clause, as {partition_by} is given (rule W19)"
             self.report.problem(self.path(index, window), what)
 
+    def over_event_time(
+        self, index: int, shape: AggregateShape | SortShape, stream: str, clause: Clause
+    ) -> tuple[EventTime | None, Window]:
+        """The event time of the input and the window of a clause over it (W16)."""
+        assert clause.sizes is not None  # noqa: S101 - who calls has looked
+        of = self.streams.event_times.get(stream)
+        if of is not None and stream in self.streams.schemas:
+            found = UNKNOWN if clause.faults else event_window(clause, shape, of, self.path(index), self.report)
+            return of, found
+        if stream in self.streams.schemas and not self.wrong(stream):
+            what = f"an input with event_time, as the window is a {clause.sizes.kind} (rule W16)"
+            self.report.problem(self.path(index, "aggregate" if isinstance(shape, AggregateShape) else "sort"), what)
+        return None, UNKNOWN
+
+    def wrong(self, stream: str) -> bool:
+        """Whether the stream's event time is stated and wrong, which was told there."""
+        stated = stream in self.shaped.file.streams and self.shaped.file.streams[stream].event_time is not None
+        return stated or self.shaped.partly(("streams", stream))
+
     # ---- outputs ----
 
     def outputs(
@@ -96,17 +118,11 @@ class Typed:
     def output(self, index: int, stream: str, given: Mapping[str, Expression], *, sound: bool = True) -> Output:
         """An output. Its attributes are those of the stream from now on, as far as they can be told."""
         shape = self.streams.operators[index]
-        known = all(name in self.streams.schemas for _, name in inputs_of(shape))
+        sources = [name for _, name in inputs_of(shape)]
+        known = all(name in self.streams.schemas for name in sources)
         clear = known and stream not in self.shaped.unclear
         if clear and sound and self.streams.writers.get(stream) == index:
-            source = (
-                shape.aggregate
-                if isinstance(shape, AggregateShape)
-                else shape.map
-                if isinstance(shape, MapShape)
-                else None
-            )
-            self.streams.derive(stream, shape.name, source, tuple((name, e.type) for name, e in given.items()))
+            self.streams.derive(stream, shape.name, sources, tuple((name, e.type) for name, e in given.items()))
         return Output(stream, tuple(given.items()))
 
     def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:

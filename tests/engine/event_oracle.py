@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engine import oracle
+from tests.engine import oracle, oracle_join
 from tests.engine.oracle import Firing, Key, Stored, Timestamp, key_bytes
 
 MILLISECOND = 10**6
@@ -44,6 +44,8 @@ class TimeInterval:
     period: int
     discard_age: int
     offset: int
+    #: a Sort keeps no full set (O15)
+    only_full: bool = True
     panes: dict[int, Pane] = field(default_factory=dict)
     watermark: float = -math.inf
     #: the partitions that took part in the completion of a pane
@@ -83,7 +85,7 @@ class TimeInterval:
         if not pane.fired:
             self.full |= pane.new  # all of its partitions are new
         for key in sorted(pane.new, key=key_bytes):
-            if key in self.full:  # E34
+            if key in self.full or not self.only_full:  # E34, O15
                 content = [t for k, t in pane.content if k == key]  # E24: the whole content
                 yield Told(key, content, start=start, end=start + self.duration, index=pane.fired)
         pane.fired += bool(pane.new)
@@ -225,6 +227,15 @@ class Operator:
         return map(oracle.as_json, self.aggregate.emit(firings))
 
 
+class SortOperator(Operator):
+    """A Sort over timeInterval: each firing has its whole content in order (O14)."""
+
+    def __init__(self, operator: dict[str, Any], topic_partitions: int = 1) -> None:
+        super().__init__(operator | {"group_by": [], "output": {}}, topic_partitions)
+        self.window.only_full = False
+        self.aggregate = oracle_join.Sort(self.window, operator["partition_by"], operator["order_by"])  # type: ignore[assignment]
+
+
 BOUNDS: dict[str, Callable[[int], Any]] = {
     "int64": int, "float64": lambda ms: ms / 1000, "timestamp": lambda ms: Timestamp(ms * MILLISECOND),
 }  # fmt: skip
@@ -249,5 +260,6 @@ def window(operator: dict[str, Any]) -> TimeInterval | SlidingTime:
 def run(case: dict[str, Any]) -> tuple[list[dict[str, Any]], list[int]]:
     """The output of a case, and the numbers of the events whose tuples found no place."""
     topic_partitions = 1 + max((e.get("topic_partition", 0) for e in case["input"]), default=0)
-    operator = Operator(case["operator"], topic_partitions)
+    kind = SortOperator if case["operator"]["kind"] == "sort" else Operator
+    operator = kind(case["operator"], topic_partitions)
     return operator.run(case["input"]), operator.dropped

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.engine.oracle import EPOCH
 from tests.engine.strategies import CALLS, SCHEMA, Case, groups, keys, sources, tuples
+from tests.engine.strategies_join import orders
 
 TYPES = {"float64": None, "int64": "Milliseconds", "timestamp": None}
 #: where the times of a case are, in milliseconds: around 0, small, of this century
@@ -62,6 +63,16 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
+@st.composite
+def sorts(draw: st.DrawFn) -> dict[str, Any]:
+    """Over timeInterval."""
+    partition_by, kind = draw(st.one_of(st.just([]), keys)), draw(st.sampled_from(sorted(TYPES)))
+    return {
+        "kind": "sort", "window": draw(intervals()) + ", partitioned" * bool(partition_by),
+        "partition_by": partition_by, "event_time": "e", "order_by": draw(orders), "schema": SCHEMA | {"e": kind},
+    } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
+
+
 def shown(milliseconds: int, kind: str) -> Any:
     """The time as JSON has it."""
     if kind == "int64":
@@ -94,9 +105,12 @@ def events(draw: st.DrawFn, names: set[str], kind: str, *, watermarks: bool) -> 
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    operator = draw(operators())
+def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
+    operator = draw(kinds)
     names = set(SCHEMA)  # more than is read does no harm
     operator["schema"] = {name: operator["schema"][name] for name in sorted(names | {"e"})}
     sliding = operator["window"].startswith("slidingTime")
     return {"operator": operator, "input": draw(events(names, operator["schema"]["e"], watermarks=not sliding))}
+
+
+cases, sort_cases = _cases(operators()), _cases(sorts())

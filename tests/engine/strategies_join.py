@@ -96,16 +96,19 @@ def join_cases(draw: st.DrawFn) -> Case:
     return {"operator": draw(joins()), "input": draw(join_events())}
 
 
+directions = st.sampled_from(["asc", "desc"])
+orders = st.lists(st.tuples(st.sampled_from("ifstkn"), directions), min_size=1, max_size=3, unique_by=lambda of: of[0])
+
+
 @st.composite
 def sorts(draw: st.DrawFn) -> Case:
     partition_by = draw(st.one_of(st.just([]), keys))
     window = draw(st.one_of(counts.map("sliding, {}".format), tumbling.map("tumbling, {}".format)))
-    names = draw(st.lists(st.sampled_from("ifstkn"), min_size=1, max_size=3, unique=True))
     return {
         "kind": "sort",
         "window": window + (", partitioned" + draw(leaving) if partition_by else ""),
         "partition_by": partition_by,
-        "order_by": [(name, draw(st.sampled_from(["asc", "desc"]))) for name in names],
+        "order_by": draw(orders),
         "schema": SCHEMA,
     }
 

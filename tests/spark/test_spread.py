@@ -26,6 +26,7 @@ from service.spark.merge import merged
 from service.spark.outgoing import records
 from service.spark.plan import Plan
 from service.testing import on_stream, pipeline_of
+from tests.engine import event_strategies
 from tests.engine.strategies import SCHEMA, events, operators
 from tests.engine.strategies_join import LEFT, RIGHT, join_events, joins, sorts
 
@@ -111,6 +112,19 @@ def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], 
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
+
+
+@given(event_strategies.cases, sizes)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_window_over_event_time(case: dict[str, Any], size: int):
+    check(pipeline_of(case), case["input"], size)
+
+
+@given(event_strategies.sort_cases, sizes)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_any_sort_over_event_time(case: dict[str, Any], size: int):
+    assert spread_by(pipeline_of(case)) is None or case["operator"]["partition_by"]
+    check(pipeline_of(case), case["input"], size)
 
 
 # ---- several ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,9 @@ EVENTS_PER_ITEM = 2
 class EventAggregateOperator:
     """Runs one `Aggregate` over event time. It has no state of its own: `feed` changes the one that it is given."""
 
+    #: whether a partition fires late only if it was there when some pane became complete (E34)
+    ONLY_FULL: ClassVar[bool] = True
+
     def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         self.spec = spec
@@ -41,7 +45,7 @@ class EventAggregateOperator:
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self._program = Program.of(spec, schema)
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
-        self._when = _when(window, self._ticks)
+        self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
         #: stream time is for each topic partition apart
         self._apart = sources if isinstance(window, SlidingTime) else 1
         summary = self._program.summary
@@ -246,14 +250,14 @@ class EventAggregateOperator:
     @property
     def _keeps_full(self) -> bool:
         """Whether it matters for ever that a partition was there when a pane became complete (E34)."""
-        return isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
+        return self.ONLY_FULL and isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
 
 
-def _when(window: TimeInterval | SlidingTime, ticks: Ticks) -> panes.Grid | sliding_time.Shape:
+def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool) -> panes.Grid | sliding_time.Shape:
     """The window as the kernel reads it; `window_set` says which windows there are (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
-        return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), only_full=True)
+        return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), only_full)
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0
