@@ -50,9 +50,9 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     `cuts` are the sizes of the batches, 0 for an empty one; events beyond them are one more batch; None: one batch.
     Between batches the state is serialised and read back into a new engine. Keys of `case` that only people need may be
     missing. Beyond the vectors, an event may have a `topic_partition` (default 0) and the operator a `schema`,
-    attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples. A
-    join has a `schema_left` and a `schema_right`; with `unmatched_left` or `unmatched_right`, which name streams, the
-    records of these have their `stream`.
+    attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples; and
+    `mark_when` and `marks_in` of its input. A join has a `schema_left` and a `schema_right`; with `unmatched_left` or
+    `unmatched_right`, which name streams, the records of these have their `stream`.
 
     Dead letters are among the records if the case has `dead_letters: true`. Else those that came too late are left out,
     and one for which an expression has no value is an error: a case that expects a tuple should say why none comes.
@@ -96,7 +96,7 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
     file = {
         "pipeline": "case",
         "streams": {
-            name: {"topic": name, "schema": schema_of(operator, case["input"], name)} | event_time_of(operator)
+            name: {"topic": name, "schema": schema_of(operator, case["input"], name)} | about_input(operator)
             for name in inputs
         }
         | {name: {"topic": name} for name in written},
@@ -120,13 +120,14 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
             return given | {kind: "input", "output": {"output": operator["output"]}}
 
 
-def event_time_of(operator: dict[str, Any]) -> dict[str, Any]:
-    """The input's event time. The resolution is that of an int64; seconds are a float64."""
+def about_input(operator: dict[str, Any]) -> dict[str, Any]:
+    """The input's marks and its event time. The resolution is that of an int64; seconds are a float64."""
+    marks = {name: operator[name] for name in ("mark_when", "marks_in") if name in operator}
     if "event_time" not in operator:
-        return {}
+        return marks
     resolution = operator.get("event_time_resolution")
     given = {"attribute": operator["event_time"]} | ({"resolution": resolution.lower()} if resolution else {})
-    return {"event_time": given}
+    return marks | {"event_time": given}
 
 
 def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) -> dict[str, str]:

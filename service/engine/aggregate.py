@@ -12,7 +12,7 @@ from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.found import Found
-from service.engine.items import FINAL, LONE, TUPLE, WINDOW, Items
+from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import joined, without_nulls
@@ -81,7 +81,8 @@ class AggregateOperator:
         arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE
         arrivals["kind"] = np.where(items.kind == LONE, WINDOW, items.kind)
         arrivals["watermark"] = items.watermark
-        arrivals["at"], arrivals["event"], arrivals["source"] = items.at, items.event, np.maximum(items.source, 0)
+        arrivals["at"], arrivals["event"] = items.at, items.event
+        arrivals["source"] = np.where(items.source == MADE, 0, items.source)
         arrivals["partition"][is_tuple], arrivals["slot"][is_tuple] = partition, slot
         return arrivals
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from service.engine import aligned
 from service.engine.aggregate import AggregateOperator
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
@@ -37,6 +38,7 @@ __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 UNSET = -(2**63)
 
 
+AnyOperator = AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator
 State = AggregateState | EventState | JoinState | SortState
 
 
@@ -51,6 +53,8 @@ class GraphState:
     now: int = UNSET
     #: of each stream with an event time
     progress: dict[str, Progress] = field(default_factory=dict)
+    #: of the streams whose marks are aligned what waits for a mark
+    held: dict[str, Items] = field(default_factory=dict)
 
 
 class Graph:
@@ -67,6 +71,7 @@ class Graph:
         self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
         self._inputs = [stream.name for stream in pipeline.inputs]
+        self._aligned = [stream.name for stream in pipeline.inputs if stream.marks_in == "aligned"]
         self.operators = [self._operator(spec) for spec in pipeline.operators]
         written = {output.stream for spec in pipeline.operators for output in spec.outputs}
         self._watermarks = {
@@ -109,7 +114,9 @@ class Graph:
         """The items of a stream with its watermarks, until its final mark; rejected tuples go to `made`."""
         if items is None:
             items = nothing(self._schemas[name])
-        elif name in self._partitions:
+        elif name in self._inputs:
+            if name in self._aligned:
+                items = self._align(state, name, items)
             items = self._until_final(state, name, items)
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
         items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
@@ -146,11 +153,12 @@ class Graph:
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
             "source": np.array([source for _, source in final], np.int64),
         })  # fmt: skip
-        return [head, *(None if p is None else p.save() for p in state.operators)]
+        held = (aligned.save(state.held.get(name)) for name in self._aligned)
+        return [head, *(None if p is None else p.save() for p in state.operators), *held]
 
     def load(self, data: Data) -> GraphState:
         """Raises StateError where `data` was not saved by a graph of this shape."""
-        count = len(self.operators) + 1
+        count = 1 + len(self.operators) + len(self._aligned)
         try:
             lengths = struct.unpack_from(f"<{count}q", data)
         except struct.error as error:
@@ -166,8 +174,12 @@ class Graph:
         columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
         origin, now = columns["origin"]
         state = GraphState(
-            [operator.load(part) for operator, part in zip(self.operators, parts, strict=True)], origin=origin, now=now
-        )
+            [operator.load(part) for operator, part in zip(self.operators, parts, strict=False)],
+            origin=origin, now=now,
+        )  # fmt: skip
+        for name, part in zip(self._aligned, parts[len(self.operators) :], strict=True):
+            held = aligned.load(part, arrow_schema(self._schemas[name]))
+            state.held |= {} if held is None else {name: held}
         streams = list(self._watermarks)
         for stream, watermark, known in np.reshape(columns["progress"], (-1, 3)).tolist():
             state.progress[streams[stream]] = Progress(watermark, sources[:known])
@@ -176,31 +188,39 @@ class Graph:
             state.finals.setdefault(names[stream], set()).add(source)
         return state
 
-    def _operator(
-        self, spec: Operator
-    ) -> AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator:
+    def _operator(self, spec: Operator) -> AnyOperator:
         match spec:
-            case Aggregate(window=TimeInterval() | SlidingTime()):
-                return EventAggregateOperator(
-                    spec, self._schemas[spec.input], self._event_times[spec.input], self._partitions.get(spec.input, 1)
-                )
-            case Aggregate():
-                return AggregateOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
+            case Map():
+                return MapOperator(spec)
             case Join():
                 left, right = spec.inputs
                 timed = left in self._event_times, right in self._event_times
                 schemas = self._schemas[left], self._schemas[right]
                 return JoinOperator(spec, *schemas, timed, spread=self._spread)
-            case Map():
-                return MapOperator(spec)
+            case Aggregate() | Sort():
+                return self._windowed(spec)
+
+    def _windowed(self, spec: Aggregate | Sort) -> AnyOperator:
+        schema, sources = self._schemas[spec.input], self._partitions.get(spec.input, 1)
+        match spec:
+            case Aggregate(window=TimeInterval() | SlidingTime()):
+                return EventAggregateOperator(spec, schema, self._event_times[spec.input], sources)
+            case Aggregate():
+                return AggregateOperator(spec, schema, sources)
             case Sort(window=Sliding()):
-                return ProgressiveOperator(spec, self._schemas[spec.input])
+                return ProgressiveOperator(spec, schema)
             case Sort(window=TimeInterval()):
-                return EventSortOperator(
-                    spec, self._schemas[spec.input], self._event_times[spec.input], self._partitions.get(spec.input, 1)
-                )
+                return EventSortOperator(spec, schema, self._event_times[spec.input], sources)
             case Sort():
-                return SortOperator(spec, self._schemas[spec.input], self._partitions.get(spec.input, 1))
+                return SortOperator(spec, schema, sources)
+
+    def _align(self, state: GraphState, stream: str, items: Items) -> Items:
+        """The items with marks that all topic partitions have sent, and what waited for these."""
+        held, finals = state.held.pop(stream, None), state.finals.get(stream, set())
+        items, held = aligned.align(held, items, finals, self._partitions[stream])
+        if held is not None:
+            state.held[stream] = held
+        return items
 
     def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:
         """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own.

@@ -16,6 +16,8 @@ MAXIMUM = 2**63 - 1
 TIMER = -1
 #: `source` of an item that a windowed operator made
 MADE = -1
+#: `source` of a mark that is for all topic partitions at once
+ALL = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Items:
     at      the operator clock when it came into being, nanoseconds; never decreases
     kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or LONE: the window mark of a firing that found
             nothing stored. Where an operator is spread over buckets a LONE stands only if all buckets have it.
-    source  topic partition that it came from, MADE where a windowed operator made it
+    source  topic partition that it came from, MADE where a windowed operator made it, ALL of an aligned mark
     key     index into `keys`, -1 where there is none
     keys    key bytes: of the Kafka record, or of the window partition (`keys.py`); not null
     tuples  the attributes of the TUPLE items
@@ -61,6 +63,12 @@ class Items:
         rows = int(np.count_nonzero(self.kind[:count] == TUPLE))
         return self._each(lambda column: column[:count], self.tuples.slice(0, rows))
 
+    def take(self, which: np.ndarray) -> Items:
+        """These items, by their numbers, in this order."""
+        is_tuple = self.kind == TUPLE
+        rows = (np.cumsum(is_tuple) - 1)[which][is_tuple[which]]
+        return self._each(lambda column: column[which], self.tuples.take(pa.array(rows)))
+
     def with_tuples(self, tuples: pa.RecordBatch) -> Items:
         """The same items with other attributes, row for row."""
         return self._each(lambda column: column, tuples)
@@ -76,3 +84,16 @@ class Items:
             tuples,
             of(self.watermark),
         )
+
+
+def concatenated(first: Items, second: Items) -> Items:
+    """One stretch behind the other."""
+    columns = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("event", "at", "kind", "source", "watermark")
+    }
+    key = np.concatenate([first.key, np.where(second.key < 0, -1, second.key + len(first.keys)).astype(np.int32)])
+    keys = pa.concat_arrays([first.keys, second.keys.cast(first.keys.type)])
+    pairs = zip(first.tuples.columns, second.tuples.columns, strict=True)
+    tuples = pa.RecordBatch.from_arrays([pa.concat_arrays(pair) for pair in pairs], schema=first.tuples.schema)
+    return Items(key=key, keys=keys, tuples=tuples, **columns)

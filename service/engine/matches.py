@@ -28,8 +28,9 @@ NOTHING = 0
 #: an arrival at either port, the final mark of one, or a watermark of both; `bucket` NOBODY: its key equals none (J16),
 #: `key` NOBODY: it has none
 MEETING = np.dtype([
-    ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32), ("source", np.int32),
-    ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("kind", np.int8), ("port", np.int8),
+    ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32),
+    ("source", np.int32), ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("kind", np.int8),
+    ("port", np.int8),
 ])  # fmt: skip
 
 #: a stored tuple: its key, its neighbours among those of its side with an equal one, and whether it has met any (J12)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from service.engine.events import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import FINAL, LONE, TIMER, TUPLE, WATERMARK, WINDOW, Items
+from service.engine.marking import marked
 from service.engine.rejects import REJECTS
 from service.engine.values import json_values, nanoseconds
 from service.pipeline.errors import SluiceError
@@ -64,6 +65,7 @@ class Player:
 
     def __init__(self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values) -> None:
         self.graph = Graph(pipeline, partitions, spread=False)
+        self._inputs = {stream.name: stream for stream in pipeline.inputs}
         self._values = values
         self._streams = shown(pipeline)
 
@@ -72,7 +74,8 @@ class Player:
         if batch.now is None:
             return iter(())
         origin = int(batch.at[0]) if len(batch.at) else batch.now
-        made = self.graph.feed(state, batch.inputs, Clock(origin, batch.now))
+        inputs = {name: marked(self._inputs[name], items) for name, items in batch.inputs.items()}
+        made = self.graph.feed(state, inputs, Clock(origin, batch.now))
         return self._merged([(stream, made[stream]) for stream in [*self._streams, REJECTS] if stream in made], batch)
 
     def _merged(self, stretches: list[tuple[str, Items]], batch: Batch) -> Iterator[Record]:

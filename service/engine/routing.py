@@ -116,7 +116,15 @@ def _whole(stream: Stream, operator: Operator) -> str:
         return f"the tuples of all keys of {stream.name} make its watermarks (E3)"
     if of is not None and of.idle_after is not None:
         return f"the tuples of all keys of {stream.name} say which topic partition is idle"
+    if stream.marks_in == "aligned" and not _storing(operator):
+        return f"what waits for an aligned mark of {stream.name} comes in at one moment, in an order of all keys"
     return ""
+
+
+def _storing(operator: Operator) -> bool:
+    """Whether tuples are only stored, and nothing comes of them before the next mark (T18)."""
+    window = getattr(operator, "window", None)
+    return isinstance(window, Tumbling) and isinstance(window.eviction, Punct) and window.partition_eviction is None
 
 
 def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[Wish]:

@@ -12,6 +12,7 @@ from service.pipeline.event_time import pane_functions
 from service.pipeline.file import AggregateShape, JoinShape, MapShape, SortShape
 from service.pipeline.grammar import over_group
 from service.pipeline.joins import join
+from service.pipeline.marks import marks
 from service.pipeline.report import Report
 from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
@@ -29,12 +30,16 @@ def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report)
     codings = Codings(report, "url" in file.registry)
     streams = Streams(shaped, report, codings)
     streams.check()
-    operators = tuple(map(Operators(streams, shaped, report).operator, streams.order()))
+    typed = Operators(streams, shaped, report)
+    operators = tuple(map(typed.operator, streams.order()))
     declared = {
         name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
         for name, shape in file.streams.items()
     }
-    declared = {name: replace(of, event_time=streams.event_times.get(name)) for name, of in declared.items()}
+    declared = {
+        name: replace(of, event_time=streams.event_times.get(name), **marks(typed, name))
+        for name, of in declared.items()
+    }
     pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
     if not report.problems:
         check_stages(pipeline, report)

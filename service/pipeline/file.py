@@ -102,6 +102,21 @@ class EventTimeShape(Shape):
     )
 
 
+class MarkWhenShape(Shape):
+    """Which tuples tell of a window mark, for producers that cannot send any."""
+
+    before: ExpressionText | None = Field(
+        None,
+        description="A condition: a window mark stands before each tuple for which it holds.",
+        examples=["kind == 'start'"],
+    )
+    after: ExpressionText | None = Field(
+        None,
+        description="A condition: a window mark stands behind each tuple for which it holds.",
+        examples=["last"],
+    )
+
+
 class StreamShape(Shape):
     """A stream: a Kafka topic, or without `topic` one that lives inside the service."""
 
@@ -161,6 +176,17 @@ class StreamShape(Shape):
         "record",
         description="How window marks are written: as a record of their own, as a header of the last tuple before "
         "them, or not at all.",
+    )
+    mark_when: MarkWhenShape | None = Field(
+        None,
+        description="Of a stream that is read: which tuples tell of a window mark, beside the marks that come in.",
+        examples=[{"after": "last"}],
+    )
+    marks_in: Literal["topic_partition", "aligned"] = Field(
+        "topic_partition",
+        description="Of a stream that is read, what a window mark is for: what came from its topic partition, or "
+        "(aligned) the whole stream, once every topic partition has sent one; what a quicker one sent behind its mark "
+        "waits.",
     )
     partitions: int | None = Field(
         1,

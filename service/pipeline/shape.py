@@ -19,6 +19,7 @@ from service.pipeline.file import (
     EventTimeShape,
     FileShape,
     KeyShape,
+    MarkWhenShape,
     PortsShape,
     Shape,
     StreamShape,
@@ -110,7 +111,7 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
 def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     model: type[Shape] = FileShape
     if path[:1] == ("streams",):
-        inner: dict[str, type[Shape]] = {"key": KeyShape, "event_time": EventTimeShape}
+        inner: dict[str, type[Shape]] = {"key": KeyShape, "event_time": EventTimeShape, "mark_when": MarkWhenShape}
         model = inner.get(str(path[2:3] and path[2]), StreamShape)
     elif path[:1] == ("operators",):
         model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)

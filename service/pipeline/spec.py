@@ -297,6 +297,11 @@ class Stream:
     event_time: EventTime | None = None
     #: whether operators hand it on through its topic, so that those that read it are a stage of their own (stages.py)
     exchange: bool = False
+    #: conditions over a tuple that came in: a window mark stands before it, behind it
+    mark_before: Expression | None = None
+    mark_after: Expression | None = None
+    #: which window mark closes a window: that of a "topic_partition", or the "aligned" marks of all
+    marks_in: str = "topic_partition"
 
     @property
     def key_schema(self) -> Schema:

@@ -16,7 +16,7 @@ from service.kafka.sessions import DEFAULT_LIMIT
 from service.kafka.transactions import WriterSettings, writer
 from service.spark.dead import letters
 from service.spark.merge import merged
-from service.spark.outgoing import MARKED
+from service.spark.outgoing import EVERY, MARKED
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, Packed, unpack
 from service.spark.plan import Plan
 from service.wire.dead_letters import DeadLetter, Reason, reason, word_of
@@ -83,9 +83,10 @@ class Gathered:
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
         kind = batch.column("kind").to_numpy()
         partition = batch.column("partition").to_numpy()
-        if (kind == FINAL).any():
-            times = np.where(kind == FINAL, self._plan.topic_partitions[name], 1)
-            partition = np.where(np.repeat(kind == FINAL, times), _ranges(times), np.repeat(partition, times))
+        if (partition == EVERY).any():
+            every = partition == EVERY
+            times = np.where(every, self._plan.topic_partitions[name], 1)
+            partition = np.where(np.repeat(every, times), _ranges(times), np.repeat(partition, times))
             batch = batch.take(pa.array(np.repeat(np.arange(len(kind)), times)))
             kind = np.repeat(kind, times)
         _count(self.report.written, name, kind)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from service.pipeline.spec import Stream
 from service.spark.packed import pack
-from service.spark.places import topic_partition_of
+from service.spark.places import ITSELF, NUMBERS, topic_partition_of
 from service.wire.dead_letters import DeadLetter
 
 
@@ -36,7 +36,7 @@ class Setting:
         rows = sorted(self._reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
-            "place": pa.array([first + 2 * row for row in rows], pa.int64()),
+            "place": pa.array([first + NUMBERS * row + ITSELF for row in rows], pa.int64()),
             "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
             "partition": pa.array([topic_partition_of(first)] * len(rows), pa.int32()),

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
+from service.engine.items import ALL, FINAL, LONE, MADE, TUPLE, WATERMARK, WINDOW, Items
 from service.engine.rejects import REJECTS
 from service.kafka.murmur2 import partition_for
 from service.pipeline.spec import Stream
@@ -18,6 +18,8 @@ from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import Records
 
+#: in place of a topic partition: all of them
+EVERY = -1
 #: kind of a tuple that carries the mark of its run as a header
 MARKED = 10
 MILLISECOND = 1_000_000
@@ -75,7 +77,7 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
 
     at, place        when they came into being and which record made them; NO_PLACE for a timer
     kind             TUPLE, WINDOW, FINAL, LONE or MARKED
-    partition        the topic partition to write to; of a final mark, which goes to all, any
+    partition        the topic partition to write to; EVERY: a final or an aligned mark
     key              of the window partition, or of the record that came in
     value            of the record
     own_key, headers of the record, where the stream says what they hold
@@ -107,24 +109,28 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     if buckets == 1:
         kind[kind == LONE] = WINDOW
     # Each bucket sees every mark that passes through and every end; one of them tells.
-    kept = np.ones(len(kind), np.bool_)
+    kept = kind != WATERMARK
     if bucket:
-        kept = (kind != FINAL) & ((kind != WINDOW) | (items.source == MADE))
+        kept &= (kind != FINAL) & ((kind != WINDOW) | (items.source == MADE))
     if stream.marks == "none":
         kept &= kind == TUPLE
     elif stream.marks == "header":
-        closes = kind[1:] == WINDOW
-        kind[:-1][closes & (kind[:-1] == TUPLE)] = MARKED
-        kept &= (kind != WINDOW) & (kind != LONE)
+        of_run = (kind == WINDOW) & (items.source != ALL)
+        kind[:-1][of_run[1:] & (kind[:-1] == TUPLE)] = MARKED
+        kept &= ~of_run & (kind != LONE)
     return kind, kept
 
 
 def _partitions(items: Items, partitions: int) -> np.ndarray:
-    """Where each item goes: by its window partition's key, else as the record that it came from, else to the first."""
+    """Where each item goes: by its window partition's key, else as the record that it came from, else to the first.
+
+    A final mark and an aligned one go to all.
+    """
     chosen = np.maximum(items.source, 0) % np.int32(partitions)
     keyed = (items.source == MADE) & (items.key >= 0)
     if keyed.any():
         chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]
+    chosen[(items.kind == FINAL) | (items.source == ALL)] = EVERY
     return chosen  # type: ignore[no-any-return]
 
 

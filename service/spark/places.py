@@ -9,8 +9,13 @@ import numpy as np
 #: a place, or many
 P = TypeVar("P", int, np.ndarray)
 
-#: the number counts from the first record of the topic partition in the batch, so 32 bits are plenty
+#: the number counts from the first record of the topic partition in the batch, four to a record: 32 bits are plenty
 PORT, TOPIC_PARTITION = 56, 32
+
+#: a record has so many numbers: for the window mark before it, for itself, for a window mark and for the final mark
+#: behind it
+NUMBERS = 4
+BEFORE, ITSELF, BEHIND, END = range(NUMBERS)
 
 #: sorts before each record: what a timer made
 NO_PLACE = -1

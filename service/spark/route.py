@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from service.engine.expressions import evaluate
 from service.engine.items import FINAL, TUPLE, WINDOW
 from service.engine.keys import key_bytes
+from service.engine.marking import standing
 from service.engine.routing import spread_by
 from service.kafka.murmur2 import partition_for
 from service.kafka.report import Report
@@ -19,7 +20,7 @@ from service.spark.buckets import labels
 from service.spark.dead import Setting
 from service.spark.headers import with_lists
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, pack
-from service.spark.places import port_of, topic_partition_of
+from service.spark.places import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import Records
@@ -50,8 +51,8 @@ def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 class Rows:
     """Usable records of a topic partition, in order.
 
-    number   twice the number of the record among those of the topic partition in the batch; one more for the mark
-             that rides on it
+    number   that of the record among those of the topic partition in the batch (places.NUMBERS to each); of a mark
+             around a tuple its own
     stamp    the newest record timestamp up to here, nanoseconds
     kind     TUPLE, WINDOW, FINAL, or one of CLOCKS
     row      which row of the Arrow batch it was
@@ -90,7 +91,7 @@ class Lane:
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, Report(read={self._stream.name: _counts(rows)}).to_json()))
         if setting:
-            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + 2 * self._number)))
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + NUMBERS * self._number)))
         self._number += batch.num_rows
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
@@ -113,8 +114,8 @@ class Lane:
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
             self._newest = stamp[-1]
-        rows = Rows(2 * (self._number + row), stamp, kind[row], row, tuples)
-        return _with_carriers(rows, (riding & setting.alive)[row]) if riding.any() else rows
+        rows = Rows(NUMBERS * (self._number + row) + ITSELF, stamp, kind[row], row, tuples)
+        return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
 
     def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
         """The tuples of these rows; those that have none are set aside."""
@@ -182,12 +183,22 @@ def _filled(values: pa.Array) -> np.ndarray:
     return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
 
 
-def _with_carriers(rows: Rows, riding: np.ndarray) -> Rows:
-    """Each mark that rides on a tuple as two rows: the tuple, and the mark behind it."""
-    again = np.repeat(np.arange(len(riding)), 1 + riding)
-    behind = np.diff(again, prepend=-1) == 0
-    kind = np.where(riding[again] & ~behind, TUPLE, rows.kind[again]).astype(rows.kind.dtype)
-    return Rows(rows.number[again] + behind, rows.stamp[again], kind, rows.row[again], rows.tuples)
+def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.ndarray) -> Rows:
+    """The marks around tuples as rows of their own: `riding` says which rows are tuples that carry the mark of their
+    kind, `before` and `behind` which of the tuples tell of one. A tuple that does both has one window mark behind it.
+    """
+    if not (riding.any() or before.any() or behind.any()):
+        return rows
+    own = np.where(riding, TUPLE, rows.kind).astype(rows.kind.dtype)
+    is_tuple = own == TUPLE
+    around = np.zeros((len(own), NUMBERS), np.bool_)
+    around[is_tuple, BEFORE], around[is_tuple, BEHIND] = before, behind
+    around[:, ITSELF] = True
+    around[:, BEHIND] |= riding & (rows.kind == WINDOW)
+    around[:, END] = riding & (rows.kind == FINAL)
+    row, place = np.nonzero(around)
+    kind = np.where(place == ITSELF, own[row], np.where(place == END, FINAL, WINDOW)).astype(own.dtype)
+    return Rows(rows.number[row] + place - ITSELF, rows.stamp[row], kind, rows.row[row], rows.tuples)
 
 
 def _without_clocks(rows: Rows) -> Rows:

@@ -34,14 +34,16 @@ def rows(table: str) -> list[dict[str, str]]:
 
 
 def event(row: dict[str, str]) -> dict[str, Any]:
-    at, *cells = (text for name, text in row.items() if name != "comes out")
-    if cells[0] in MARKS:
-        return {"at": float(at), "punct": MARKS[cells[0]]}
-    if cells[0].startswith("w "):
-        return {"at": float(at), "watermark": float(cells[0][2:])}
-    names = [name for name in row if name not in ("at", "comes out")]
-    content = {"tuple": dict(zip(names, map(yaml.safe_load, cells), strict=True))} if cells[0] else {}
-    return {"at": float(at)} | content
+    of = {"topic_partition": int(row["of"])} if "of" in row else {}
+    cells = {name: text for name, text in row.items() if name not in ("at", "of", "comes out")}
+    first = next(iter(cells.values()))
+    if first in MARKS:
+        content: dict[str, Any] = {"punct": MARKS[first]}
+    elif first.startswith("w "):
+        content = {"watermark": float(first[2:])}
+    else:
+        content = {"tuple": {name: yaml.safe_load(text) for name, text in cells.items()}} if first else {}
+    return {"at": float(row["at"])} | of | content
 
 
 def shown(record: dict[str, Any]) -> str:
@@ -52,7 +54,7 @@ def shown(record: dict[str, Any]) -> str:
 
 def test_the_page_has_an_example_of_each_policy():
     windows = " ".join(str(example.id) for example in examples("windows.md"))
-    assert len(examples("windows.md")) == 24
+    assert len(examples("windows.md")) == 26
     assert all(
         word in windows
         for word in (

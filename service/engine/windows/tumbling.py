@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.items import LONE
+from service.engine.items import ALL, LONE
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
 from service.engine.policies import COUNT, DELTA, exceeds, size_of
@@ -53,8 +53,8 @@ def flush_all(w: Window, at: int, event: int) -> None:
 
 @inlined
 def mark(w: Window, source: int, at: int, event: int) -> None:
-    """A window mark: every partition that holds a tuple of its topic partition is flushed (T18), or one mark comes
-    (T19). Whether there is one is asked before those over age leave (T20, V17).
+    """A window mark: every partition that holds a tuple of its topic partition is flushed, by an aligned one every
+    partition (T18), or one mark comes (T19). Whether there is one is asked before those over age leave (T20, V17).
     """
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
@@ -75,4 +75,4 @@ def mark(w: Window, source: int, at: int, event: int) -> None:
 
 @inlined
 def _holds(w: Window, p: int, source: int) -> bool:
-    return (w.sources[p, source >> 6] >> (source & np.int64(63))) & 1 == 1  # type: ignore[no-any-return]
+    return source == ALL or (w.sources[p, source >> 6] >> (source & np.int64(63))) & 1 == 1  # type: ignore[no-any-return]
