@@ -29,10 +29,10 @@ Record = dict[str, Any]
 #: parameters of a case's operator that the pipeline file has under the same name
 PARAMETERS = {
     "aggregate": (
-        "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "emit",
-        "window_set",
+        "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
+        "emit", "window_set",
     ),
-    "sort": ("window", "partition_by"),
+    "sort": ("window", "partition_by", "align"),
     "join": (
         "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
         "default_left", "default_right",

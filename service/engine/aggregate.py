@@ -19,6 +19,7 @@ from service.engine.rejects import joined, without_nulls
 from service.engine.results import RESULT, Results, more
 from service.engine.state import NEVER, AggregateState
 from service.engine.store import Data, grown
+from service.engine.timers import WallClock, timer
 from service.engine.words import to_words
 from service.pipeline.expressions import Expression
 from service.pipeline.spec import Aggregate
@@ -37,6 +38,7 @@ class AggregateOperator:
         self._program = Program.of(spec, schema)
         self._widths = widths(self._program, sources)
         self._needed = windows.needed(self._program.clause)
+        self._timer = timer(spec.window)
 
     @property
     def holding(self) -> bool:
@@ -53,8 +55,8 @@ class AggregateOperator:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
         program = self._program
         items, last, end = until_final(state, items, clock)
-        if program.clause.period and state.scalars[windows.TICK] == NEVER:
-            state.scalars[windows.TICK] = clock.start + program.clause.period
+        if self._timer is not None and state.scalars[windows.TICK] == NEVER:
+            state.scalars[windows.TICK] = self._timer.after(clock.start)
         items, read, unread = without_nulls(items, computed(program.reads, items.tuples), self.spec.name, program.parts)
         outputs, unmade = self._outputs(state, *self._run(state, self._arrive(state, items, read), end))
         clean(state, program)
@@ -126,13 +128,20 @@ class AggregateOperator:
         """The window events and the firings of these arrivals and of the timers due by `end`."""
         size = EVENTS_PER_ITEM * len(arrivals) + 64
         events, firings, used = np.zeros(size, windows.EVENT), np.zeros(size, windows.FIRING), np.zeros(2, np.int64)
-        first = 0
+        first, instants = 0, self._instants(state, max(end, *arrivals["at"][-1:].tolist()))
         while True:
-            window = windows.window_of(self._program.clause, state, state.sources, events, firings, used)
+            window = windows.window_of(self._program.clause, state, state.sources, events, firings, used, instants)
             first = windows.run(window, arrivals, end, first)
             if first > len(arrivals):
                 return events[: used[0]], firings[: used[1]]
             events, firings = grown(events, 2 * len(events)), grown(firings, 2 * len(firings))
+
+    def _instants(self, state: AggregateState, end: int) -> np.ndarray:
+        """When the timer is due until then, and once more, where it cannot be told by adding up periods."""
+        if not isinstance(self._timer, WallClock):
+            return windows.PERIODIC
+        state.scalars[windows.INSTANT] = 0
+        return self._timer.through(int(state.scalars[windows.TICK]), end)
 
     def _fill(self, state: AggregateState, events: np.ndarray, firings: int) -> Results:
         """What the windows hold at each firing."""

@@ -20,7 +20,7 @@ from service.engine.marking import marked
 from service.engine.rejects import REJECTS
 from service.engine.values import json_values, nanoseconds
 from service.pipeline.errors import SluiceError
-from service.pipeline.spec import Aggregate, Operator, Pipeline, Time, policies
+from service.pipeline.spec import Aggregate, Operator, Pipeline, Sort, Time, policies
 from service.pipeline.types import Schema, Type
 
 Record = dict[str, Any]
@@ -168,7 +168,7 @@ def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
 
 def period(operator: Operator) -> int | None:
     """Nanoseconds from tick to tick of an operator with a periodic timer."""
-    if not isinstance(operator, Aggregate):
+    if not isinstance(operator, Aggregate | Sort):
         return None
     last = policies(operator.window)[-1:]
     return last[0].nanoseconds if last and isinstance(last[0], Time) else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from graphlib import CycleError
 
+from service.pipeline.alignment import align
 from service.pipeline.clause import Clause
 from service.pipeline.codings import Codings
 from service.pipeline.event_time import pane_functions
@@ -80,6 +81,7 @@ class Operators(Typed):
             for key in ("partition_by", "group_by")
         )
         self.check_window(index, shape, clause)
+        found = align(self, index, shape, clause, found)
         outputs = tuple(
             self.output(index, stream, {name: over_group(e) for name, e in given.items()}, sound=sound)
             for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))

@@ -200,6 +200,29 @@ class StreamShape(Shape):
     )
 
 
+class AlignShape(Shape):
+    """Where the ticks of a timer stand on the wall clock."""
+
+    at: str = Field("00:00", description="The local time of one of the ticks: hours and minutes, perhaps seconds.")
+    zone: str = Field(
+        "UTC",
+        description="The time zone, by its name in the time zone database.",
+        examples=["Europe/Berlin"],
+    )
+    on: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
+        None, description="With a period of a week: the day that it begins on."
+    )
+
+
+def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
+    return Field(
+        None,
+        description="For tumbling time(...) and a time(...) trigger: the timer goes by the wall clock of a zone, "
+        "daylight saving included, not by the clock's origin. The seconds divide a day, or are a week.",
+        examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
+    )
+
+
 class AggregateShape(Shape):
     """Aggregation functions over the windows of a stream (SPL's Aggregate)."""
 
@@ -236,6 +259,7 @@ class AggregateShape(Shape):
         description="Whether a tumbling window gives results for a partition that partitionAge, partitionCount or "
         "tupleCount throws away.",
     )
+    align: AlignShape | None = aligned()
     emit: Literal["final", "updates"] = Field(
         "final",
         description="When a slidingTime window comes out: once, as it closes, or whenever it changes.",
@@ -353,6 +377,7 @@ class SortShape(Shape):
         [],
         description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
     )
+    align: AlignShape | None = aligned()
     order_by: dict[str, Literal["asc", "desc"]] = Field(
         description="Expressions, the most significant first, each ascending or descending.",
         min_length=1,

@@ -16,6 +16,7 @@ from service.pipeline.file import (
     SHAPES,
     UNMATCHED,
     AggregateShape,
+    AlignShape,
     EventTimeShape,
     FileShape,
     KeyShape,
@@ -115,7 +116,8 @@ def keys_at(path: Path, details: ErrorDetails) -> list[str]:
         model = inner.get(str(path[2:3] and path[2]), StreamShape)
     elif path[:1] == ("operators",):
         model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
-        model = PortsShape if path[2:] == ("join",) else model
+        inside: dict[str, type[Shape]] = {"join": PortsShape, "align": AlignShape}
+        model = inside.get(str(path[2:3] and path[2]), model)
     return [info.alias or name for name, info in model.model_fields.items()]
 
 

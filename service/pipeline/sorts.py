@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.pipeline.alignment import align
 from service.pipeline.clause import Clause
 from service.pipeline.file import SortShape
 from service.pipeline.spec import Count, Order, Sort
@@ -23,6 +24,7 @@ def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
     if not clause.faults:
         check_window(typed, index, clause)
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
+    found = align(typed, index, shape, clause, found)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
     outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.sort))
     return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by)

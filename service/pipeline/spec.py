@@ -21,10 +21,24 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Aligned:
+    """Where the ticks of a timer stand on the wall clock of a zone.
+
+    at        one of them, nanoseconds from midnight on; the others are whole periods away, on each day
+    weekday   the day that a period of a week begins on, 0 is Monday; None: the period divides a day
+    """
+
+    at: int
+    zone: str
+    weekday: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Time:
-    """`time(seconds)` on the operator's clock."""
+    """`time(seconds)` on the operator's clock; a timer's ticks may be aligned to the wall clock."""
 
     nanoseconds: int
+    aligned: Aligned | None = None
 
 
 @dataclass(frozen=True, slots=True)

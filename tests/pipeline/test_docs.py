@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 
-from service.pipeline.file import SHAPES, EventTimeShape, FileShape, KeyShape, MarkWhenShape, StreamShape
+from service.pipeline.file import SHAPES, AlignShape, EventTimeShape, FileShape, KeyShape, MarkWhenShape, StreamShape
 from service.pipeline.functions import AGGREGATES, FUNCTIONS, OPERATORS, PANES
 from service.pipeline.load import load_text
 
@@ -35,7 +35,9 @@ def function_table(functions):
     return "\n".join(["| name | takes -> gives | value |", "| --- | --- | --- |", *rows]).replace("||", "\\|\\|")
 
 
-@pytest.mark.parametrize("model", [FileShape, StreamShape, KeyShape, EventTimeShape, MarkWhenShape, *SHAPES.values()])
+@pytest.mark.parametrize(
+    "model", [FileShape, StreamShape, KeyShape, EventTimeShape, MarkWhenShape, AlignShape, *SHAPES.values()]
+)
 def test_keys_of_the_file(model):
     assert key_table(model) in FILE_PAGE
 

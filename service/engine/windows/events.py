@@ -12,8 +12,8 @@ from service.engine.policies import Clause
 INSERT, EVICT, FIRE, CLEAR, LOSE = range(5)
 #: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the list of tuples
 #: under time eviction and the number of tuples, when the timer is due next, the number of the last group of firings,
-#: and under delta eviction that of the last tuple
-FIRST, LAST, STORED, OLDEST, NEWEST, LIVE, TICK, GROUP, NUMBER, SCALARS = range(10)
+#: under delta eviction that of the last tuple, and the place of the tick among the instants of an aligned timer
+FIRST, LAST, STORED, OLDEST, NEWEST, LIVE, TICK, GROUP, NUMBER, INSTANT, SCALARS = range(11)
 
 #: the state of each window partition, one record each
 PARTITION = np.dtype([
@@ -83,3 +83,5 @@ class Window(NamedTuple):
     firings: np.ndarray
     #: events and firings in use
     used: np.ndarray
+    #: of an aligned timer the instants at which it is due, from the next tick on; empty for one that is periodic
+    instants: np.ndarray

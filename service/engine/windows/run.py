@@ -8,7 +8,7 @@ from service.engine.items import TIMER, TUPLE, WATERMARK, WINDOW
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.policies import ALL, DELTA, PUNCT
-from service.engine.windows.events import GROUP, LIVE, STORED, TICK, Window
+from service.engine.windows.events import GROUP, INSTANT, LIVE, STORED, TICK, Window
 from service.engine.windows.eviction import expire
 from service.engine.windows.partitions import evict_aged
 from service.engine.windows.sliding import slide, trigger_all
@@ -31,7 +31,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
         while w.clause.period > 0 and w.scalars[TICK] <= until:
             if not _tick(w, w.scalars[TICK]):
                 return i
-            w.scalars[TICK] += w.clause.period
+            _wind(w)
         if i == count:
             break
         if not _handle(w, arrivals, i):
@@ -58,6 +58,16 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
         fire(w, NOBODY, at, event, WATERMARK)  # it goes on behind all before it (E6)
         w.firings[w.used[1] - 1].watermark = arrivals[i].watermark
     return True
+
+
+@inlined
+def _wind(w: Window) -> None:
+    """The timer is set for its next tick."""
+    if len(w.instants):
+        w.scalars[INSTANT] += 1
+        w.scalars[TICK] = w.instants[w.scalars[INSTANT]]
+    else:
+        w.scalars[TICK] += w.clause.period
 
 
 @inlined

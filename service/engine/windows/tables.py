@@ -33,6 +33,10 @@ SLOTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+#: the instants of a timer that needs none
+PERIODIC = np.zeros(0, np.int64)
+
+
 class Windowed(Protocol):
     """A state with the tables of a window, those that it does not need empty."""
 
@@ -71,11 +75,12 @@ def window_of(
     events: np.ndarray,
     firings: np.ndarray,
     used: np.ndarray,
+    instants: np.ndarray = PERIODIC,
 ) -> Window:
     """What the kernel works on. `sources` None: nobody asks where a tuple came from."""
     if sources is None:
         sources = np.zeros((len(state.partitions), 0), np.int64)
     return Window(
         clause, state.scalars, state.partitions, state.ages, state.values, state.chain, state.order, state.queue,
-        state.words, sources, events, firings, used,
+        state.words, sources, events, firings, used, instants,
     )  # fmt: skip
