@@ -20,11 +20,13 @@ def replay(
     *,
     clock_origin: str | float | None = None,
     batch: int = 10_000,
+    trace: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """What comes out of a pipeline for these events, record by record, as `sluice replay` prints it.
 
     `pipeline` is a file or a loaded Pipeline, `events` a file of JSON lines or the events themselves. Timers count from
     `clock_origin`: a number of seconds, or "first" for the time of the first event; None: as the pipeline says, or 0.
+    With `trace` the events of the windows are among the records (docs/window-events.md).
 
     >>> for record in replay("examples/moving_average.yaml", "examples/moving_average.jsonl"):
     ...     print(record)  # doctest: +SKIP
@@ -35,5 +37,12 @@ def replay(
         pipeline = import_module("service.pipeline.load").load(pipeline, environment=None)
     events = Path(events) if isinstance(events, str) else events
     run = import_module("service.engine.replay").replay
-    records: Iterator[dict[str, Any]] = run(pipeline, events, clock_origin=clock_origin, batch=batch)
+    records: Iterator[dict[str, Any]] = run(pipeline, events, clock_origin=clock_origin, batch=batch, trace=trace)
     return records
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
+    """`service.WindowHandler`, which is imported when it is asked for."""
+    if name == "WindowHandler":
+        return import_module("service.pipeline.handler").WindowHandler
+    raise AttributeError(name)

@@ -33,6 +33,7 @@ PARAMETERS = {
         "emit", "window_set",
     ),
     "sort": ("window", "partition_by", "align"),
+    "custom": ("window", "partition_by", "align", "handler"),
     "join": (
         "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
         "default_left", "default_right",
@@ -112,6 +113,8 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
     match kind:
         case "sort":
             return given | {"sort": "input", "order_by": dict(operator["order_by"]), "output": ["output"]}
+        case "custom":
+            return given | {"custom": "input", "output": ["output"]}
         case "join":
             ports = {"join": {"left": "left", "right": "right"}, "output": {"output": operator["output"]}}
             windows = {"window_left": operator["left"], "window_right": operator["right"]}
@@ -122,7 +125,7 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
 
 def about_input(operator: dict[str, Any]) -> dict[str, Any]:
     """The input's marks and its event time. The resolution is that of an int64; seconds are a float64."""
-    marks = {name: operator[name] for name in ("mark_when", "marks_in") if name in operator}
+    marks: dict[str, Any] = {name: operator[name] for name in ("mark_when", "marks_in") if name in operator}
     if "event_time" not in operator:
         return marks
     resolution = operator.get("event_time_resolution")

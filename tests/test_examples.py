@@ -44,3 +44,8 @@ def test_readings_come_out_in_order():
     records = service.replay(project_file("examples/in_order.yaml"), project_file("examples/in_order.jsonl"))
     values = [(r["tuple"]["sensor"], r["tuple"]["value"]) for r in records if "tuple" in r]
     assert values == [("a", 20.5), ("a", 21.0), ("a", 21.5), ("a", 22.0), ("b", 7.0)]
+
+
+def test_a_class_tells_how_long_sensors_were_silent():
+    records = service.replay(project_file("examples/gaps.yaml"), project_file("examples/gaps.jsonl"))
+    assert [tuple(r["tuple"].values()) for r in records if "tuple" in r] == [("a", 5, 5), ("b", 29, 29), ("b", 2, 29)]

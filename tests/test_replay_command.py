@@ -50,6 +50,18 @@ def test_prints_one_json_object_per_line(folder: Path):
     assert (done.returncode, done.stdout, done.stderr) == (0, PRINTED, "")
 
 
+def test_a_trace_stands_in_front_of_the_outputs(folder: Path):
+    done = sluice(folder, "pairs.yaml", "events.jsonl", "--trace")
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    happened = [line for line in lines if '"window_event"' in line]
+    assert lines == [*happened, *PRINTED.splitlines()]
+    assert happened[0] == ('{"after":0,"operator":"pair","window_event":"before_insertion","tuple":{"x":1,"f":1.0}}')
+    assert happened[-1] == (
+        '{"after":1,"operator":"pair","window_event":"trigger","content":[{"x":1,"f":1.0},{"x":2,"f":2.0}]}'
+    )
+
+
 def test_reads_standard_input(folder: Path):
     assert sluice(folder, "pairs.yaml", "-", "--batch", "1", stdin=EVENTS).stdout == PRINTED
 

@@ -24,7 +24,8 @@ from service.pipeline.load import load
 @click.argument("events", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--clock-origin", metavar="SECONDS|first", help="Where timers count from; else the file's origin, or 0.")
 @click.option("--batch", type=click.IntRange(min=1), default=BATCH, help="Events at a time; changes nothing else.")
-def replay(file: Path, events: str, clock_origin: str | None, batch: int) -> None:
+@click.option("--trace", is_flag=True, help="Print what happens to the windows, too.")
+def replay(file: Path, events: str, clock_origin: str | None, batch: int, *, trace: bool) -> None:
     r"""Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print what comes out.
 
     \b
@@ -36,7 +37,7 @@ def replay(file: Path, events: str, clock_origin: str | None, batch: int) -> Non
     spare_pandas()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
-        records = run(pipeline, path, name=name, clock_origin=clock_origin, batch=batch)
+        records = run(pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace)
         sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
 

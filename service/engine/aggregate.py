@@ -128,7 +128,7 @@ class AggregateOperator:
         """The window events and the firings of these arrivals and of the timers due by `end`."""
         size = EVENTS_PER_ITEM * len(arrivals) + 64
         events, firings, used = np.zeros(size, windows.EVENT), np.zeros(size, windows.FIRING), np.zeros(2, np.int64)
-        first, instants = 0, self._instants(state, max(end, *arrivals["at"][-1:].tolist()))
+        first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
         while True:
             window = windows.window_of(self._program.clause, state, state.sources, events, firings, used, instants)
             first = windows.run(window, arrivals, end, first)

@@ -18,13 +18,18 @@ SMALL = 4096
 
 
 def clean(state: AggregateState, program: Program) -> None:
+    forget(state, program)
+    if doubled(state.top, state.top - len(state.free)):
+        _forget_free_slots(state)
+
+
+def forget(state: AggregateState, program: Program) -> None:
+    """Keys and texts alone: slots keep their numbers."""
     names = max(state.keys.count, state.pairs.count)
     if doubled(names, state.kept_keys):
         _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
     if doubled(state.strings.count, state.kept_strings):
         _forget_strings(state, program.text_columns, program.text_words)
-    if doubled(state.top, state.top - len(state.free)):
-        _forget_free_slots(state)
 
 
 def doubled(count: int, kept: int) -> bool:

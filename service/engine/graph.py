@@ -6,7 +6,7 @@ No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -23,13 +23,27 @@ from service.engine.eventtime.watermarks import SOURCE, Progress, Watermarks
 from service.engine.items import FINAL, Items
 from service.engine.join import JoinOperator
 from service.engine.join_state import JoinState
+from service.engine.library.clock import ClockState
+from service.engine.library.handled import CustomOperator
+from service.engine.library.panes import PaneState
 from service.engine.map import MapOperator
 from service.engine.progressive import ProgressiveOperator, SortState
 from service.engine.rejects import REJECTS, joined
 from service.engine.sort import EventSortOperator, SortOperator
 from service.engine.state import AggregateState
 from service.engine.store import Data, Saved, StateError, column, load, save
-from service.pipeline.spec import Aggregate, Join, Map, Operator, Pipeline, Sliding, SlidingTime, Sort, TimeInterval
+from service.pipeline.spec import (
+    Aggregate,
+    Custom,
+    Join,
+    Map,
+    Operator,
+    Pipeline,
+    Sliding,
+    SlidingTime,
+    Sort,
+    TimeInterval,
+)
 from service.pipeline.types import Schema
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
@@ -38,8 +52,12 @@ __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 UNSET = -(2**63)
 
 
-AnyOperator = AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator
-State = AggregateState | EventState | JoinState | SortState
+AnyOperator = (
+    AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator | CustomOperator
+)
+#: hears of an operator's name, what its ports are fed, and the clock
+Observer = Callable[[str, list[Items], Clock], None]
+State = AggregateState | EventState | JoinState | SortState | ClockState | PaneState
 
 
 @dataclass(slots=True)
@@ -60,12 +78,16 @@ class GraphState:
 class Graph:
     """The operators of a pipeline, upstream before downstream."""
 
-    def __init__(self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, spread: bool = True) -> None:
+    def __init__(
+        self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, spread: bool = True,
+        observer: Observer | None = None,
+    ) -> None:  # fmt: skip
         """`topic_partitions` gives the number of each input stream's topic partitions.
 
         `spread`: the tuples may be spread over buckets, so nothing may come in an order that one bucket alone knows.
+        `observer` is told what each operator is fed, before it is.
         """
-        self._spread = spread
+        self._spread, self._observer = spread, observer
         self._origin = pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
         self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
@@ -94,9 +116,11 @@ class Graph:
         made: dict[str, Items] = {}
         streams = {name: self._with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
         for operator, remembered in zip(self.operators, state.operators, strict=True):
-            items = (
+            items = [
                 made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
-            )
+            ]
+            if self._observer is not None:
+                self._observer(operator.spec.name, items, clock)
             found = operator.feed(remembered, *items, clock=clock)  # type: ignore[arg-type,misc]
             made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
             made |= {stream: self._with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
@@ -197,6 +221,10 @@ class Graph:
                 timed = left in self._event_times, right in self._event_times
                 schemas = self._schemas[left], self._schemas[right]
                 return JoinOperator(spec, *schemas, timed, spread=self._spread)
+            case Custom():
+                event_time = self._event_times.get(spec.input)
+                sources = self._partitions.get(spec.input, 1)
+                return CustomOperator(spec, self._schemas[spec.input], event_time, sources)
             case Aggregate() | Sort():
                 return self._windowed(spec)
 

@@ -179,7 +179,8 @@ class JoinOperator:
                 least, before = np.minimum(least, reached), min(before, int(side.state[REACHED]))
                 side.state[REACHED] = reached[-1]
         arrivals["watermark"] = least
-        return arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
+        kept: np.ndarray = arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
+        return kept
 
     def _keys(self, state: JoinState, port: Port, read: pa.RecordBatch) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and their buckets: none for a key with NaN, which equals nothing (J16)."""
@@ -280,7 +281,8 @@ class Made:
         items = [piece.used[matches.ITEMS] for piece in pieces]
         rows = [piece.used[matches.ROWS] for piece in pieces]
         event, at, kind, key = (_joined(pieces, name, items) for name in ("event", "at", "kind", "key"))
-        made = cls(event, at, kind, key, keys, *(_joined(pieces, name, rows) for name in ("left", "right")), watermarks)
+        left, right = (_joined(pieces, name, rows) for name in ("left", "right"))
+        made = cls(event, at, kind, key, keys, left, right, watermarks)
         tied = any(piece.used[matches.TIED] for piece in pieces) or len(pieces) > 1
         return made.in_key_order() if tied and in_key_order else made
 

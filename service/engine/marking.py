@@ -39,6 +39,7 @@ def marked(stream: Stream, items: Items) -> Items:
     around[is_tuple, 0], around[is_tuple, 2] = before, behind
     item, place = np.nonzero(around)
     kind = np.where(place == 1, items.kind[item], WINDOW).astype(items.kind.dtype)
-    columns = (column[item] for column in (items.event, items.at))
-    watermark = items.watermark[item]
-    return Items(*columns, kind, items.source[item], items.key[item], items.keys, items.tuples, watermark)
+    event, at, source, key, watermark = (
+        column[item] for column in (items.event, items.at, items.source, items.key, items.watermark)
+    )
+    return Items(event, at, kind, source, key, items.keys, items.tuples, watermark)

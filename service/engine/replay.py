@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from dataclasses import replace as changed
 from decimal import Decimal
 from itertools import chain, islice, repeat
@@ -16,11 +17,12 @@ import pyarrow as pa
 from service.engine.events import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 from service.engine.graph import Clock, Graph, GraphState
 from service.engine.items import FINAL, LONE, TIMER, TUPLE, WATERMARK, WINDOW, Items
+from service.engine.library.trace import tracers
 from service.engine.marking import marked
 from service.engine.rejects import REJECTS
 from service.engine.values import json_values, nanoseconds
 from service.pipeline.errors import SluiceError
-from service.pipeline.spec import Aggregate, Operator, Pipeline, Sort, Time, policies
+from service.pipeline.spec import Operator, Pipeline, Time, Windowed, policies
 from service.pipeline.types import Schema, Type
 
 Record = dict[str, Any]
@@ -40,12 +42,13 @@ def replay(
     name: str | None = None,
     clock_origin: str | float | None = None,
     batch: int = BATCH,
+    trace: bool = False,
 ) -> Iterator[Record]:
     """What comes out of the pipeline for these events, record by record, as `sluice replay` prints it.
 
     `events` is a file of JSON lines (`name` is what its errors call it) or the events themselves. Periodic timers
     count from `clock_origin`: a number of seconds, or "first" for the time of the first event; None: as the pipeline
-    says, or from 0.
+    says, or from 0. With `trace` the events of all windows are among the records, in front of what they bring about.
     """
     pipeline = with_origin(pipeline, clock_origin)
     kept = events if isinstance(events, Path) else list(events)
@@ -54,17 +57,31 @@ def replay(
         return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
 
     inputs = {stream.name: stream.schema for stream in pipeline.inputs}
-    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), list(inputs)))
+    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), list(inputs)), trace=trace)
     state = player.graph.initial()
     for some in Cutter(inputs).batches(from_origin(placed(), pipeline), batch):
         yield from player.feed(state, some)
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Records in order, each with the event that caused it, its time, and whether no timer did."""
+
+    after: np.ndarray
+    at: np.ndarray
+    by_event: np.ndarray
+    rows: list[Record]
+
+
 class Player:
     """Feeds batches of events to a graph and orders what comes out."""
 
-    def __init__(self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values) -> None:
-        self.graph = Graph(pipeline, partitions, spread=False)
+    def __init__(
+        self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values, *, trace: bool = False
+    ) -> None:
+        self.graph = Graph(pipeline, partitions, spread=False, observer=self._observe if trace else None)
+        self._tracers = tracers(pipeline, partitions) if trace else {}
+        self._happened: list[tuple[int, int, Record]] = []
         self._inputs = {stream.name: stream for stream in pipeline.inputs}
         self._values = values
         self._streams = shown(pipeline)
@@ -76,18 +93,44 @@ class Player:
         origin = int(batch.at[0]) if len(batch.at) else batch.now
         inputs = {name: marked(self._inputs[name], items) for name, items in batch.inputs.items()}
         made = self.graph.feed(state, inputs, Clock(origin, batch.now))
-        return self._merged([(stream, made[stream]) for stream in [*self._streams, REJECTS] if stream in made], batch)
+        streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
+        return self._merged([self._stretch(stream, made[stream], batch) for stream in streams], batch)
 
-    def _merged(self, stretches: list[tuple[str, Items]], batch: Batch) -> Iterator[Record]:
+    def _stretch(self, stream: str, items: Items, batch: Batch) -> Stretch:
+        after = _causes(items.event, items.at, batch)
+        return Stretch(after, items.at, items.event != TIMER, list(self._records(stream, items)))
+
+    def _merged(self, stretches: list[Stretch], batch: Batch) -> Iterator[Record]:
+        stretches = [*self._traced(batch), *stretches]
         if not stretches:
             return iter(())
-        after = np.concatenate([_causes(items, batch) for _, items in stretches])
-        at = np.concatenate([items.at for _, items in stretches])
-        by_event = np.concatenate([items.event != TIMER for _, items in stretches])
+        after, at, by_event = (
+            np.concatenate([getattr(stretch, name) for stretch in stretches]) for name in ("after", "at", "by_event")
+        )
         order = np.lexsort((by_event, at, after))  # stable: then by operator, then as it came
-        rows = list(chain.from_iterable(self._records(stream, items) for stream, items in stretches))
+        rows = list(chain.from_iterable(stretch.rows for stretch in stretches))
         ordered = zip(order.tolist(), after[order].tolist(), strict=True)
         return ({"after": n} | rows[place] for place, n in ordered if rows[place])  # watermarks are no output
+
+    # ---- the trace ---------------------------------------------------------------------------------------------------
+
+    def _observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
+        for tracer, items in zip(self._tracers[operator], ports, strict=True):
+            if tracer is not None:
+                self._happened += tracer.feed(items, self._rows, clock)
+
+    def _rows(self, items: Items, schema: Schema) -> list[Record]:
+        names = [name for name, _ in schema]
+        columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _traced(self, batch: Batch) -> Iterator[Stretch]:
+        """What happened to the windows, upstream first."""
+        happened, self._happened = self._happened, []
+        if happened:
+            events, times, rows = zip(*happened, strict=True)
+            event, at = np.array(events, np.int64), np.array(times, np.int64)
+            yield Stretch(_causes(event, at, batch), at, event != TIMER, list(rows))
 
     def _records(self, stream: str, items: Items) -> Iterator[Record]:
         if stream == REJECTS:
@@ -112,10 +155,10 @@ def _dead_letter(row: Record) -> Record:
     return {"dead_letter": row | {"tuple": orjson.loads(row["tuple"])}}
 
 
-def _causes(items: Items, batch: Batch) -> np.ndarray:
+def _causes(event: np.ndarray, at: np.ndarray, batch: Batch) -> np.ndarray:
     """The event that caused each item; of a timer, the one that moved the clock: the first not before it was due."""
-    moved = batch.first + np.searchsorted(batch.at, items.at)
-    return np.where(items.event == TIMER, moved, items.event)
+    moved = batch.first + np.searchsorted(batch.at, at)
+    return np.where(event == TIMER, moved, event)
 
 
 def shown(pipeline: Pipeline) -> dict[str, Schema]:
@@ -168,7 +211,7 @@ def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
 
 def period(operator: Operator) -> int | None:
     """Nanoseconds from tick to tick of an operator with a periodic timer."""
-    if not isinstance(operator, Aggregate | Sort):
+    if not isinstance(operator, Windowed):
         return None
     last = policies(operator.window)[-1:]
     return last[0].nanoseconds if last and isinstance(last[0], Time) else None

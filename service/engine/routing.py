@@ -9,6 +9,7 @@ from service.pipeline.expressions import AggregateCall, Attribute, Expression, w
 from service.pipeline.spec import (
     Aggregate,
     Count,
+    Custom,
     Join,
     Map,
     Operator,
@@ -22,6 +23,7 @@ from service.pipeline.spec import (
     Time,
     TimeInterval,
     Tumbling,
+    Windowed,
 )
 from service.pipeline.written import expressions
 
@@ -143,7 +145,7 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
     yield from (_through(operator, output, wish) for output, wish in behind)
 
 
-def _own(operator: Aggregate | Sort, *, made: bool) -> Wish:
+def _own(operator: Windowed, *, made: bool) -> Wish:
     """What a window wants of its own input."""
     why = _sees_all(operator) or _of_window(operator, made=made)
     if not (operator.partition_by or why):
@@ -151,7 +153,7 @@ def _own(operator: Aggregate | Sort, *, made: bool) -> Wish:
     return Wish(operator.name, () if why else operator.partition_by, why)
 
 
-def _sees_all(operator: Aggregate | Sort) -> str:
+def _sees_all(operator: Windowed) -> str:
     """Why, if an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
     if isinstance(operator.window, Tumbling):
         return ""
@@ -165,7 +167,7 @@ def _sees_all(operator: Aggregate | Sort) -> str:
     return ""
 
 
-def _of_window(operator: Aggregate | Sort, *, made: bool) -> str:
+def _of_window(operator: Windowed, *, made: bool) -> str:
     """Why, if one bucket must see all tuples, whatever their keys.
 
     A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
@@ -188,7 +190,7 @@ def _of_window(operator: Aggregate | Sort, *, made: bool) -> str:
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------
 
 
-def _through(operator: Aggregate | Map | Sort, output: Output, wish: Wish) -> Wish:
+def _through(operator: Windowed | Map, output: Output, wish: Wish) -> Wish:
     """A wish over the attributes of an output, over those of the operator's input where that can be said."""
     attributes = dict(output.attributes)
     traced = tuple(_source(operator, attributes[e.name]) for e in wish.key if isinstance(e, Attribute))
@@ -203,8 +205,13 @@ def _traced(wish: Wish, key: Keys, output: Output) -> Wish:
     return Wish(wish.operator, (), why)
 
 
-def _source(operator: Aggregate | Map | Sort, expression: Expression) -> Expression | None:
-    """An attribute of an aggregate's output can be traced where it is a partition attribute, which its tuples share."""
+def _source(operator: Windowed | Map, expression: Expression) -> Expression | None:
+    """An attribute of an aggregate's output can be traced where it is a partition attribute, which its tuples share.
+
+    What a class sends comes from nowhere that can be told.
+    """
+    if isinstance(operator, Custom):
+        return None
     if not isinstance(operator, Aggregate):
         return expression
     match expression:

@@ -69,7 +69,7 @@ class WallClock:
             if len(ticks) and ticks[-1] > end:
                 break
         whole = np.concatenate(found)
-        return whole[np.searchsorted(whole, tick) : np.searchsorted(whole, end, "right") + 1]  # type: ignore[no-any-return]
+        return whole[np.searchsorted(whole, tick) : np.searchsorted(whole, end, "right") + 1]
 
     def _from(self, time: int) -> Iterator[np.ndarray]:
         """All ticks in order, each once, from some before this time on."""

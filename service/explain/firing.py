@@ -5,6 +5,7 @@ from __future__ import annotations
 from service.pipeline.spec import (
     Aggregate,
     Count,
+    Custom,
     Delta,
     EventTime,
     Join,
@@ -19,9 +20,10 @@ from service.pipeline.spec import (
     TimeInterval,
     Tumbling,
     Window,
+    Windowed,
 )
+from service.pipeline.written import SECOND, seconds
 from service.pipeline.written import expression as text_of
-from service.pipeline.written import seconds
 
 AT_ONCE = "nothing waits: it comes out with the batch that read the tuple"
 
@@ -35,7 +37,7 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             return "with each tuple that finds partners in the other window", AT_ONCE + _outer(operator)
         case Sort(window=Sliding(eviction=Count(size))):
             return f"with each tuple after the first {size:,}: the least of them leaves", f"{size:,} tuples long"
-        case Aggregate() | Sort():
+        case Aggregate() | Sort() | Custom():
             return _of_window(operator, operator.window, pipeline.streams[operator.input].event_time)
     raise AssertionError(operator)
 
@@ -45,7 +47,7 @@ def _outer(join: Join) -> str:
     return "; a tuple that never meets any, as it leaves its window" if sides else ""
 
 
-def _of_window(operator: Aggregate | Sort, window: Window, event_time: EventTime | None) -> tuple[str, str]:
+def _of_window(operator: Windowed, window: Window, event_time: EventTime | None) -> tuple[str, str]:
     match window:
         case Tumbling():
             return _tumbling(window.eviction)
@@ -62,8 +64,7 @@ def _tumbling(eviction: Count | Time | Delta | Punct) -> tuple[str, str]:
         case Count():
             return f"with each {eviction.size:,} tuples", f"for up to {max(0, eviction.size - 1):,} more tuples"
         case Time():
-            length = seconds(eviction.nanoseconds)
-            return f"every {length} s of the clock", f"up to {length} s"
+            return _every(eviction), f"up to {seconds(eviction.nanoseconds)} s"
         case Delta():
             return f"with the first tuple beyond {_delta(eviction)}", "until a tuple is so far away"
         case Punct():
@@ -77,16 +78,27 @@ def _sliding(trigger: Count | Time | Delta | Punct) -> str:
         case Count():
             return f"with every {trigger.size:,}th tuple"
         case Time():
-            return f"every {seconds(trigger.nanoseconds)} s of the clock"
+            return _every(trigger)
         case Delta():
             return f"with each tuple beyond {_delta(trigger)} since the last firing"
     raise AssertionError(trigger)
 
 
-def _until_full(operator: Aggregate | Sort, window: Sliding) -> str:
+def _every(timer: Time) -> str:
+    length = seconds(timer.nanoseconds)
+    if timer.aligned is None:
+        return f"every {length} s of the clock"
+    hours, rest = divmod(timer.aligned.at // SECOND, 3600)
+    return (
+        f"every {length} s by the wall clock of {timer.aligned.zone}, as at {hours:02}:{rest // 60:02}:{rest % 60:02}"
+    )
+
+
+def _until_full(operator: Windowed, window: Sliding) -> str:
     wait = {Count: "for the next firing", Time: f"up to {_period(window)} s", Delta: "for the next firing"}
     words = AT_ONCE if window.trigger == Count(1) else wait[type(window.trigger)]
-    waits = not isinstance(window.eviction, Time) and not getattr(operator, "aggregate_incomplete_windows", False)
+    speaks = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
+    waits = not isinstance(window.eviction, Time) and not speaks
     return words + ("; nothing comes before the window was full once" if waits else "")
 
 

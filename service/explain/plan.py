@@ -8,7 +8,19 @@ from service.engine.footprint import Footprint, footprints
 from service.engine.routing import layout
 from service.explain.firing import firing
 from service.pipeline.expressions import Expression
-from service.pipeline.spec import Aggregate, Count, Join, Map, Operator, Pipeline, Sort, Stream, Tumbling, policies
+from service.pipeline.spec import (
+    Aggregate,
+    Count,
+    Custom,
+    Join,
+    Map,
+    Operator,
+    Pipeline,
+    Sort,
+    Stream,
+    Tumbling,
+    policies,
+)
 from service.pipeline.stages import stages
 from service.pipeline.written import clause, expressions
 
@@ -76,7 +88,7 @@ def _windows(operator: Operator) -> tuple[str, ...]:
         case Join():
             sides = (operator.left, operator.right)
             return tuple(f"{side.stream}: {clause(side.window)}{_by(side.partition_by)}" for side in sides)
-        case Aggregate() | Sort():
+        case Aggregate() | Sort() | Custom():
             return (clause(operator.window) + _by(operator.partition_by),)
         case Map():
             return ()
@@ -88,6 +100,8 @@ def _by(keys: tuple[Expression, ...]) -> str:
 
 def _state(operator: Operator, needs: Footprint | None) -> str | None:
     """Bytes for each window partition as far as they can be known, and for each tuple where they cannot."""
+    if isinstance(operator, Custom):
+        return "what its window holds, and what the class remembers of it, as JSON"
     if needs is None:
         return None
     each = f"{needs.partition:,} bytes for each window partition"

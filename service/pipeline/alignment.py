@@ -8,18 +8,20 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from service.pipeline.clause import Clause
 from service.pipeline.errors import nearest
-from service.pipeline.file import AggregateShape, AlignShape, SortShape
-from service.pipeline.parts import NANOSECONDS
+from service.pipeline.file import AggregateShape, AlignShape, CustomShape, SortShape
 from service.pipeline.spec import Aligned, Sliding, Time, Tumbling, Window
 from service.pipeline.typed import Typed
+from service.times import SECOND
 
-DAY = 86_400 * NANOSECONDS
+DAY = 86_400 * SECOND
 WEEK = 7 * DAY
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 
 
-def align(typed: Typed, index: int, shape: AggregateShape | SortShape, clause: Clause, window: Window) -> Window:
+def align(
+    typed: Typed, index: int, shape: AggregateShape | SortShape | CustomShape, clause: Clause, window: Window
+) -> Window:
     """The window, with its timer aligned if the file says so."""
     if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):
         return window
@@ -46,7 +48,7 @@ def read(typed: Typed, index: int, shape: AlignShape) -> Aligned:
         what = "a time zone by its name in the time zone database, such as Europe/Berlin"
         typed.report.problem((*path, "zone"), what, shape.zone, nearest(shape.zone, sorted(zones)))
     hours, minutes, seconds = (int(part or 0) for part in time.groups()) if time else (0, 0, 0)
-    at = ((hours * 60 + minutes) * 60 + seconds) * NANOSECONDS
+    at = ((hours * 60 + minutes) * 60 + seconds) * SECOND
     return Aligned(at, shape.zone, None if shape.on is None else DAYS.index(shape.on))
 
 
@@ -59,7 +61,7 @@ def known(zone: str) -> bool:
 
 
 def check_period(typed: Typed, index: int, shape: AlignShape, period: int) -> None:
-    if period != WEEK and (DAY % period or period < NANOSECONDS):
+    if period != WEEK and (DAY % period or period < SECOND):
         what = "a time(seconds) from 1 on that divides a day, or is a week (604800), as the timer is aligned"
         typed.report.problem(typed.path(index, "window"), what)
     elif period == WEEK and shape.on is None:

@@ -9,8 +9,9 @@ from graphlib import CycleError
 from service.pipeline.alignment import align
 from service.pipeline.clause import Clause
 from service.pipeline.codings import Codings
+from service.pipeline.customs import custom
 from service.pipeline.event_time import pane_functions
-from service.pipeline.file import AggregateShape, JoinShape, MapShape, SortShape
+from service.pipeline.file import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
 from service.pipeline.grammar import over_group
 from service.pipeline.joins import join
 from service.pipeline.marks import marks
@@ -69,6 +70,8 @@ class Operators(Typed):
                 return join(self, index, shape)
             case SortShape() as shape:
                 return sort(self, index, shape)
+            case CustomShape() as shape:
+                return custom(self, index, shape)
 
     def aggregate(self, index: int, shape: AggregateShape) -> Aggregate:
         scope = self.scope(shape.aggregate)

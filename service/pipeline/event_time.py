@@ -8,7 +8,7 @@ from decimal import Decimal
 from service.pipeline.clause import Clause
 from service.pipeline.errors import Path, nearest
 from service.pipeline.event_clause import Sizes
-from service.pipeline.file import AggregateShape, EventTimeShape, SortShape
+from service.pipeline.file import AggregateShape, CustomShape, EventTimeShape, SortShape
 from service.pipeline.report import Report
 from service.pipeline.spec import EventTime, EventWindow, SlidingTime, TimeInterval
 from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema, Type
@@ -67,16 +67,17 @@ def pane_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Ty
 
 
 def event_window(
-    clause: Clause, shape: AggregateShape | SortShape, of: EventTime, path: Path, report: Report
+    clause: Clause, shape: AggregateShape | SortShape | CustomShape, of: EventTime, path: Path, report: Report
 ) -> EventWindow:
-    """The window of a clause without faults. Without `grace` there is none (KIP T10). A sort has no slidingTime."""
+    """The window of a clause without faults. Without `grace` there is none (KIP T10)."""
     sizes = clause.sizes
     assert sizes is not None  # noqa: S101 - who calls has looked
     tick = MILLISECOND if sizes.kind == "slidingTime" else of.tick  # whatever the attribute (KIP W4)
     check_ticks(sizes, tick, (*path, "window"), report)
     size = sizes.nanoseconds
-    if isinstance(shape, AggregateShape) and sizes.kind == "slidingTime":
-        return SlidingTime(size["timeDifference"], size.get("grace", 0), shape.window_set, shape.emit)
+    if sizes.kind == "slidingTime":
+        sets = (shape.window_set, shape.emit) if isinstance(shape, AggregateShape) else ()
+        return SlidingTime(size["timeDifference"], size.get("grace", 0), *sets)
     duration = size["intervalDuration"]
     period = size.get("creationPeriod", duration)  # W2
     offset = size.get("intervalOffset", 0) % period  # E10

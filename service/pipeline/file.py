@@ -37,7 +37,7 @@ Attributes = dict[str, ExpressionText]
 
 # A union tells which of its members is meant by a tag, which pydantic puts into the place of an error.
 MAPPING, LIST, AGGREGATE, MAP, JOIN, SORT = "<mapping>", "<list>", "<aggregate>", "<map>", "<join>", "<sort>"
-NAMED = "<named>"
+NAMED, CUSTOM = "<named>", "<custom>"
 Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
@@ -386,11 +386,35 @@ class SortShape(Shape):
     output: list[str] = Field(description="The streams that the tuples are written to, as they are.", min_length=1)
 
 
+class CustomShape(Shape):
+    """What a Python class makes of the events of a window."""
+
+    name: Name = Field(description="The operator's name, which its state is kept under.")
+    custom: str = Field(description="The input stream.")
+    handler: str = Field(
+        description="The Python class, a WindowHandler, as `package.module:Class`. It runs row by row.",
+        examples=["trading.gaps:Gaps"],
+    )
+    window: str = Field(
+        description="The window clause; any that an aggregate may have.",
+        examples=["sliding, count(2), partitioned"],
+        json_schema_extra={"pattern": WINDOW},
+    )
+    partition_by: list[ExpressionText] = Field(
+        [],
+        description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
+    )
+    align: AlignShape | None = aligned()
+    output: list[str] = Field(description="The streams that what the class sends is written to.", min_length=1)
+
+
 #: the key that says what an operator does -> tag
-KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT}
+KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "custom": CUSTOM}
 #: tag -> its shape
-SHAPES: dict[str, type[Shape]] = {AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape}
-OperatorShape = AggregateShape | MapShape | JoinShape | SortShape
+SHAPES: dict[str, type[Shape]] = {
+    AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, CUSTOM: CustomShape,
+}  # fmt: skip
+OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | CustomShape
 #: keys that name a stream which is written, besides `output`
 UNMATCHED = ("unmatched_left", "unmatched_right")
 
@@ -404,6 +428,8 @@ def inputs_of(operator: OperatorShape) -> list[tuple[tuple[str, ...], str]]:
             return [(("map",), operator.map)]
         case SortShape():
             return [(("sort",), operator.sort)]
+        case CustomShape():
+            return [(("custom",), operator.custom)]
         case JoinShape(join=ports):
             return [(("join", "left"), ports.left), (("join", "right"), ports.right)]
 
@@ -418,7 +444,8 @@ AnyOperator = Annotated[
     Annotated[AggregateShape, Tag(AGGREGATE)]
     | Annotated[MapShape, Tag(MAP)]
     | Annotated[JoinShape, Tag(JOIN)]
-    | Annotated[SortShape, Tag(SORT)],
+    | Annotated[SortShape, Tag(SORT)]
+    | Annotated[CustomShape, Tag(CUSTOM)],
     Discriminator(kind_of),
 ]
 

@@ -245,7 +245,28 @@ class Order:
     descending: bool = False
 
 
-Operator = Aggregate | Map | Join | Sort
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A windowed operator of a user's own: `handler` names the Python class that hears of the window's events.
+
+    The expressions of the outputs are the attributes of what it sends.
+    """
+
+    name: str
+    input: str
+    handler: str
+    window: Window
+    outputs: tuple[Output, ...]
+    partition_by: tuple[Expression, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+#: those with one window
+Windowed = Aggregate | Sort | Custom
+Operator = Aggregate | Map | Join | Sort | Custom
 
 # ---- event time ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from service.pipeline.clause import Clause
 from service.pipeline.errors import Path
 from service.pipeline.event_time import event_window
 from service.pipeline.expressions import Attribute, Expression
-from service.pipeline.file import AggregateShape, OperatorShape, SortShape, inputs_of
+from service.pipeline.file import AggregateShape, CustomShape, OperatorShape, SortShape, inputs_of
 from service.pipeline.grammar import ExpressionError, Scope, check_syntax, parse
 from service.pipeline.report import Report
 from service.pipeline.shape import Shaped
@@ -76,7 +76,7 @@ class Typed:
             self.report.problem(self.path(index, window), what)
 
     def over_event_time(
-        self, index: int, shape: AggregateShape | SortShape, stream: str, clause: Clause
+        self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: Clause
     ) -> tuple[EventTime | None, Window]:
         """The event time of the input and the window of a clause over it (W16)."""
         assert clause.sizes is not None  # noqa: S101 - who calls has looked
@@ -86,7 +86,8 @@ class Typed:
             return of, found
         if stream in self.streams.schemas and not self.wrong(stream):
             what = f"an input with event_time, as the window is a {clause.sizes.kind} (rule W16)"
-            self.report.problem(self.path(index, "aggregate" if isinstance(shape, AggregateShape) else "sort"), what)
+            ((inner, _),) = inputs_of(shape)
+            self.report.problem(self.path(index, *inner), what)
         return None, UNKNOWN
 
     def wrong(self, stream: str) -> bool:

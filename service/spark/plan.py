@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from service.pipeline.spec import Aggregate, Map, Pipeline, Sort, Stream, Time, Window, policies
+from service.pipeline.spec import Map, Pipeline, Stream, Time, Window, Windowed, policies
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Plan:
     @property
     def pulsing(self) -> bool:
         """Whether windows may fall due while no record comes."""
-        windows = [o.window for o in self.pipeline.operators if isinstance(o, Aggregate | Sort)]
+        windows = [o.window for o in self.pipeline.operators if isinstance(o, Windowed)]
         return self.pipeline.settings.clock == "processing" and any(map(_timed, windows))
 
 

@@ -39,12 +39,12 @@ def sliding_times(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def operators(draw: st.DrawFn) -> dict[str, Any]:
+def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) -> dict[str, Any]:
     sliding = draw(st.booleans())
     partition_by = draw(st.one_of(st.just([]), keys))
     window = draw(sliding_times() if sliding else intervals())
     calls = draw(st.lists(st.sampled_from(CALLS), max_size=4, unique=True))
-    kind = draw(st.sampled_from(sorted(TYPES)))
+    kind = draw(st.sampled_from(types))
     told = PANE_CALLS[: 2 if sliding else 4]
     more: dict[str, Any] = {"event_time_resolution": TYPES[kind]} if TYPES[kind] else {}
     if sliding:
@@ -114,3 +114,4 @@ def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
 
 
 cases, sort_cases = _cases(operators()), _cases(sorts())
+cases_of_int64 = _cases(operators(("int64",)))

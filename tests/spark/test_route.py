@@ -51,9 +51,9 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-def routed(*batches, buckets=1):
+def routed(*batches, buckets=1, text=PIPELINE):
     """Per bucket and Arrow batch the rows (as they are packed) and what is said about them; and the rest."""
-    plan = Plan(load_text(PIPELINE, "p"), "q", "s", "c", buckets, {"in": 2, "out": 1})
+    plan = Plan(load_text(text, "p"), "q", "s", "c", buckets, {"in": 2, "out": 1})
     found = {"rest": []}
     for batch in route(plan, iter([pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in batches])):
         for row in batch.to_pylist():
@@ -75,8 +75,8 @@ def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
 
 def test_rows_are_numbered_through_all_batches():
     found = routed([record(), record()], [record()])
-    assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [0, 2, 4]
-    assert [int(about["number"]) for _, about in found[0]] == [0, 4]
+    assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [1, 5, 9]
+    assert [int(about["number"]) for _, about in found[0]] == [1, 9]
 
 
 def test_every_bucket_knows_the_times_of_the_topic_partition():

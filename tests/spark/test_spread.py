@@ -114,6 +114,14 @@ def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], 
     check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
 
 
+@given(operators(), events(), sizes)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    own = {name: operator[name] for name in ("window", "partition_by", "schema")}
+    case = {"operator": own | {"kind": "custom", "handler": "tests.engine.handler_classes:Contents"}}
+    check(pipeline_of(case | {"input": given_events}), given_events, size)
+
+
 @given(event_strategies.cases, sizes)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_window_over_event_time(case: dict[str, Any], size: int):

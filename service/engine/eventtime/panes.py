@@ -77,14 +77,14 @@ def _next_end(g: Grid, time: int) -> int:
 
 
 @inlined
-def _first_end(g: Grid, time: int) -> int:
+def first_end(g: Grid, time: int) -> int:
     """The end of the first pane that holds the slice from `time` on (E12); none reaches across 0 (not E13)."""
     end = _next_end(g, time)
     return end if time < 0 else max(end, g.offset + g.duration)
 
 
 @inlined
-def _last_end(g: Grid, time: int) -> int:
+def last_end(g: Grid, time: int) -> int:
     """The end of the last pane that holds the slice from `time` on (E11)."""
     end = time - (time - g.offset) % g.period + g.duration
     return end if time >= 0 else min(end, _next_end(g, 0) - g.period)
@@ -104,7 +104,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
         return
     parts, nodes = w.partitions, w.nodes
     start = time - (time - g.offset) % g.slice
-    if _first_end(g, start) > _last_end(g, start):  # E14
+    if first_end(g, start) > last_end(g, start):  # E14
         too_late(w, i, NO_PANE)
         return
     time = start
@@ -113,7 +113,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
         node = add(parts, nodes, w.scalars, FREE, p, node, time)
         nodes[node].epoch = NEVER
     note(w, INSERT, p, arrivals[i].slot, time, time)
-    end = _first_end(g, time)
+    end = first_end(g, time)
     if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
         nodes[node].epoch = w.scalars[EPOCH]
         if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NOBODY or time < nodes[parts[p].fresh].time:
@@ -128,7 +128,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
 @inlined
 def _due(w: Window, g: Grid, p: int) -> int:
     """When the next pane is to fire, or the oldest slice may go: when its last pane is closed."""
-    closed = _last_end(g, w.nodes[w.partitions[p].oldest].time) + g.discard_age
+    closed = last_end(g, w.nodes[w.partitions[p].oldest].time) + g.discard_age
     return min(w.partitions[p].fire, closed)  # type: ignore[no-any-return]
 
 
@@ -192,22 +192,22 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
         node = parts[p].fresh
-        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(g, nodes[node].time) <= end):
+        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or last_end(g, nodes[node].time) <= end):
             node = nodes[node].younger
-            if node != NOBODY and _first_end(g, nodes[node].time) > watermark:
+            if node != NOBODY and first_end(g, nodes[node].time) > watermark:
                 node = NOBODY
         parts[p].fresh = node
         if node != NOBODY:
-            late = max(end + g.period, _first_end(g, nodes[node].time))
+            late = max(end + g.period, first_end(g, nodes[node].time))
             if late <= watermark:
                 found = late
     beyond = end if watermark == NEVER else max(end, watermark)
     node = parts[p].open
-    while node != NOBODY and _last_end(g, nodes[node].time) <= beyond:
+    while node != NOBODY and last_end(g, nodes[node].time) <= beyond:
         node = nodes[node].younger
     parts[p].open = node
     if node != NOBODY:
-        found = min(found, max(_next_end(g, beyond), _first_end(g, nodes[node].time)))
+        found = min(found, max(_next_end(g, beyond), first_end(g, nodes[node].time)))
     return found
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from service.engine.policies import Clause
 
-#: window events. Of a partition that leaves as a whole a sliding window LOSEs each tuple before the CLEAR
-INSERT, EVICT, FIRE, CLEAR, LOSE = range(5)
+#: window events. Of a partition that leaves as a whole a sliding window LOSEs each tuple before the CLEAR; FULL: it is
+#: full for the first time (4.5)
+INSERT, EVICT, FIRE, CLEAR, LOSE, FULL = range(6)
 #: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the list of tuples
 #: under time eviction and the number of tuples, when the timer is due next, the number of the last group of firings,
 #: under delta eviction that of the last tuple, and the place of the tick among the instants of an aligned timer

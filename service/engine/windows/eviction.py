@@ -8,7 +8,7 @@ from service.engine.linked import NOBODY
 from service.engine.policies import DELTA, exceeds, size_of
 from service.engine.windows import queue, values
 from service.engine.windows.events import EVICT, LIVE, Window
-from service.engine.windows.steps import note, room
+from service.engine.windows.steps import fill, note, room
 from service.engine.windows.stored import forget
 
 
@@ -58,7 +58,9 @@ def evict_exceeding(w: Window, p: int, slot: int) -> None:
         least = values.least(w, p)
         if least == NOBODY or not exceeds(eviction, word, w.words[least, eviction.column], size):
             break
-        w.partitions[p].full = 1
+        if not w.partitions[p].full:
+            fill(w, p)
+            before = w.used[0]
         values.remove_least(w, p, least)
         evict(w, p, least)
     values.by_arrival(w, before)

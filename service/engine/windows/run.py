@@ -39,6 +39,12 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     return count + 1
 
 
+@kernel
+def leave(w: Window, now: int) -> bool:
+    """What has been inside for too long by now leaves. False: the room ran out, and some is left."""
+    return expire(w, now)
+
+
 @inlined
 def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
     """One item. False, and nothing but what is repeatable was done: the room ran out."""

@@ -9,7 +9,7 @@ from service.engine.policies import COUNT, DELTA, TIME, exceeds, size_of
 from service.engine.windows.events import FIRST, GROUP, Window
 from service.engine.windows.eviction import admit, evict_exceeding, evict_oldest
 from service.engine.windows.partitions import evict_aged, evict_surplus
-from service.engine.windows.steps import fire, insert
+from service.engine.windows.steps import fill, fire, insert
 
 
 @inlined
@@ -25,7 +25,8 @@ def slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> Non
     if eviction.kind == DELTA:
         evict_exceeding(w, p, slot)
     elif eviction.kind == TIME:
-        w.partitions[p].full = 1
+        if not w.partitions[p].full:
+            fill(w, p)
     elif eviction.size > 0 and w.partitions[p].size == eviction.size:
         evict_oldest(w, p)
     if eviction.kind != COUNT or eviction.size > 0:  # S9
@@ -34,8 +35,9 @@ def slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> Non
         evict_surplus(w, at, event)
         if not w.partitions[p].size:  # V15
             return
-    if eviction.kind == COUNT and eviction.size > 0 and w.partitions[p].size == eviction.size:
-        w.partitions[p].full = 1
+    filled = eviction.kind == COUNT and eviction.size > 0 and w.partitions[p].size == eviction.size
+    if filled and not w.partitions[p].full:
+        fill(w, p)
     if trigger.kind == COUNT:
         _trigger_count(w, p, at, event)
 

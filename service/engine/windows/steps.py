@@ -8,7 +8,7 @@ from service.engine.items import WINDOW
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
 from service.engine.policies import ALL, PARTITION_AGE, PUNCT
-from service.engine.windows.events import CLEAR, FIRE, GROUP, INSERT, LIVE, Window
+from service.engine.windows.events import CLEAR, FIRE, FULL, GROUP, INSERT, LIVE, Window
 from service.engine.windows.stored import forget, refresh, remember
 from service.times import SECOND
 
@@ -59,6 +59,13 @@ def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
     w.partitions[p].size += 1
     w.scalars[LIVE] += 1
     note(w, INSERT, p, slot)
+
+
+@inlined
+def fill(w: Window, p: int) -> None:
+    """The window counts as full from now on (S16)."""
+    w.partitions[p].full = 1
+    note(w, FULL, p, NOBODY)
 
 
 @inlined

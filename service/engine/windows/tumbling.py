@@ -75,4 +75,4 @@ def mark(w: Window, source: int, at: int, event: int) -> None:
 
 @inlined
 def _holds(w: Window, p: int, source: int) -> bool:
-    return source == ALL or (w.sources[p, source >> 6] >> (source & np.int64(63))) & 1 == 1  # type: ignore[no-any-return]
+    return source == ALL or (w.sources[p, source >> 6] >> (source & np.int64(63))) & 1 == 1

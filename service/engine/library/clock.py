@@ -1,0 +1,214 @@
+"""The events of tumbling and sliding windows, item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from service.engine import windows
+from service.engine.aggregate import AggregateOperator
+from service.engine.clean import forget
+from service.engine.items import LONE, TIMER, TUPLE, WATERMARK, Items
+from service.engine.library.told import (
+    AFTER_EVICTION,
+    AFTER_INSERTION,
+    BEFORE_EVICTION,
+    BEFORE_INSERTION,
+    INITIAL_FULL,
+    PARTITION_EVICTION,
+    TRIGGER,
+    Content,
+    Row,
+    Told,
+    packed,
+    restored,
+    saved,
+    unpacked,
+    values_of,
+)
+from service.engine.linked import NOBODY
+from service.engine.state import NEVER, AggregateState
+from service.engine.store import Data, Saved
+from service.engine.windows import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, OLDEST, TICK
+from service.pipeline.expressions import AggregateCall, Expression
+from service.pipeline.spec import Aggregate, Output, Sliding, Tumbling, Windowed
+from service.pipeline.types import INT64, Schema
+
+#: behind every time
+FAR = 2**63 - 1
+
+
+class ClockState:
+    """What is known of the windows: how they work, and what they hold."""
+
+    def __init__(self, windows: AggregateState, contents: dict[bytes, Content]) -> None:
+        self.windows, self.contents = windows, contents
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.contents), sum(len(content.held) for content in self.contents.values())
+
+    @property
+    def finished(self) -> bool:
+        return self.windows.finished
+
+    @finished.setter
+    def finished(self, whether: bool) -> None:
+        self.windows.finished = whether
+
+    def save(self) -> Saved:
+        return packed(self.windows.save(), saved((None, content) for content in self.contents.values()))
+
+
+class ClockLibrary(AggregateOperator):
+    """Tells of the windows of an operator, whatever that does with them."""
+
+    def __init__(self, spec: Windowed, schema: Schema, sources: int) -> None:
+        """`schema` is that of the input, `sources` the number of its topic partitions."""
+        super().__init__(_counting(spec), schema, sources)
+
+    def started(self) -> ClockState:
+        return ClockState(super().initial(), {})
+
+    def resumed(self, data: Data) -> ClockState:
+        windows, contents = unpacked(data)
+        return ClockState(super().load(windows), {c.name: c for _, c in restored(contents)})
+
+    @property
+    def reads(self) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+        """The expressions that `tell` wants, and what each of them is, for a message."""
+        return self._program.reads, self._program.parts
+
+    def tell(
+        self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
+    ) -> Iterator[Told]:
+        """The events of these items, which have no final mark, and of the time that passes until `end`.
+
+        `rows` are the tuples, `start` is where the clock's timers count from.
+        """
+        window = state.windows
+        if self._timer is not None and window.scalars[TICK] == NEVER:
+            window.scalars[TICK] = self._timer.after(start)
+        arrivals = self._arrive(window, items, read)
+        keys = [values_of(read.column(i)) for i in self._program.partition_by]
+        freed: list[int] = []
+        row = 0
+        for i, (kind, event, at) in enumerate(
+            zip(items.kind.tolist(), items.event.tolist(), items.at.tolist(), strict=True)
+        ):
+            yield from self._passing(state, at, freed)
+            if kind == WATERMARK:
+                yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
+                continue
+            new = ([column[row] for column in keys], rows[row]) if kind == TUPLE else None
+            yield from self._told(state, self._window_events(window, arrivals[i : i + 1], at), event, at, freed, new)
+            row += kind == TUPLE
+        yield from self._passing(state, end, freed)
+        window.free.give(np.array(freed, np.int64))
+        forget(window, self._program)
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def _passing(self, state: ClockState, until: int, freed: list[int]) -> Iterator[Told]:
+        """What falls due by then: tuples that have been inside for too long, and ticks; at one moment in this order."""
+        window, clause = state.windows, self._program.clause
+        nothing = np.zeros(0, windows.ARRIVAL)
+        while True:
+            oldest = window.scalars[OLDEST] if clause.expiring else NOBODY
+            leaves = FAR if oldest == NOBODY else int(window.queue["at"][oldest]) + clause.eviction.size + 1
+            tick = int(window.scalars[TICK]) if self._timer is not None else FAR
+            now = min(leaves, tick)
+            if now > until:
+                return
+            found = (self._leaving(window, now), np.zeros(0, windows.FIRING)) if leaves <= tick else None
+            yield from self._told(state, found or self._window_events(window, nothing, now), TIMER, now, freed, None)
+
+    def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
+        """The evictions of this moment (S5)."""
+        found = []
+        while True:
+            events, used = np.zeros(64, EVENT), np.zeros(2, np.int64)
+            kernel = windows.window_of(
+                self._program.clause, window, window.sources, events, np.zeros(64, windows.FIRING), used
+            )
+            done = windows.leave(kernel, now)
+            found.append(events[: used[0]])
+            if done:
+                return np.concatenate(found)
+
+    # ---- events -----------------------------------------------------------------------------------------------------
+
+    def _told(
+        self, state: ClockState, found: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
+        new: tuple[list[object], Row] | None,
+    ) -> Iterator[Told]:  # fmt: skip
+        """What the kernel wrote down about one item or one moment. `new` is the tuple, with the values of its key."""
+        events, firings = found
+        names = state.windows.keys.take(events["partition"].astype(np.int64)).to_pylist() if self._keyed else None
+        order = range(len(events)) if new is not None else _by_key(events, names)
+        fired = NOBODY
+        for k in order:
+            slot, partition, code = events[k].item()
+            name = names[k] if names is not None else b""
+            content = state.contents.get(name)
+            if content is None:
+                content = state.contents[name] = Content(name, new[0] if new else [])
+            if code == INSERT:
+                assert new is not None  # noqa: S101 - only a tuple is inserted
+                yield Told(BEFORE_INSERTION, event, at, content, new[1])
+                content.held[slot if self._program.holding else len(content.held)] = new[1]
+                yield Told(AFTER_INSERTION, event, at, content, new[1])
+            elif code == EVICT:
+                row = content.held[slot]
+                yield Told(BEFORE_EVICTION, event, at, content, row)
+                del content.held[slot]
+                freed.append(slot)
+                yield Told(AFTER_EVICTION, event, at, content, row)
+            elif code == FULL:
+                content.full = True
+                yield Told(INITIAL_FULL, event, at, content)
+            elif code == FIRE:
+                yield Told(TRIGGER, event, at, content)
+            elif code == CLEAR:
+                yield from self._cleared(content, event, at, freed, flushed=fired == partition)
+            fired = partition if code == FIRE else NOBODY
+            if not content.needed:
+                del state.contents[name]
+        yield from (Told(LONE, event, at) for kind in firings["kind"].tolist() if kind == LONE)
+
+    @property
+    def _keyed(self) -> bool:
+        return bool(self._program.partition_by)
+
+    def _cleared(self, content: Content, event: int, at: int, freed: list[int], *, flushed: bool) -> Iterator[Told]:
+        """A tumbling window is empty after it fired; else the partition leaves with all that is known of it (V3)."""
+        if not (flushed and isinstance(self.spec.window, Tumbling)):
+            yield Told(PARTITION_EVICTION, event, at, content)
+            content.full = False
+            content.memory.clear()
+        if self._program.holding:
+            freed.extend(content.held)
+        content.held.clear()
+
+
+def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:
+    """The events that a mark or a moment brought about, each partition's together, by their keys; first those of
+    partitions that left, in the order in which they did.
+    """
+    places = list(range(len(events)))
+    fires = np.flatnonzero(np.isin(events["code"], (FIRE, EVICT)))
+    if names is None or not len(fires):
+        return places
+    first = int(fires[0])
+    return places[:first] + sorted(places[first:], key=lambda place: names[place])
+
+
+def _counting(spec: Windowed) -> Aggregate:
+    """An aggregate with this window, which fires from the start: who hears of it knows whether it was full."""
+    outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
+    return Aggregate(
+        spec.name, spec.input, spec.window, outputs, spec.partition_by,
+        aggregate_incomplete_windows=isinstance(spec.window, Sliding),
+    )  # fmt: skip
