@@ -147,13 +147,13 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
 
 def _own(operator: Windowed, *, made: bool) -> Wish:
     """What a window wants of its own input."""
-    why = _sees_all(operator) or _of_window(operator, made=made)
+    why = sees_all(operator) or _of_window(operator, made=made)
     if not (operator.partition_by or why):
         why = "its window has no partitions"
     return Wish(operator.name, () if why else operator.partition_by, why)
 
 
-def _sees_all(operator: Windowed) -> str:
+def sees_all(operator: Windowed) -> str:
     """Why, if an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
     if isinstance(operator.window, Tumbling):
         return ""

@@ -183,7 +183,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
 #: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Count", "tuples", "-> int64"),
-    row("CountAll", "tuples of the whole partition; of a sliding window of all partitions (A18)", "-> int64"),
+    row("CountAll", "tuples of the whole partition; of a sliding window or a pane of all partitions (A18)", "-> int64"),
     row("CountGroups", "groups that this firing gives", "-> int64"),
     row("CountByGroup", "tuples of each of these groups, in their order; without `group_by` the CountAll alone",
         "-> list<int64>"),

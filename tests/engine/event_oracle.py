@@ -87,7 +87,8 @@ class TimeInterval:
         for key in sorted(pane.new, key=key_bytes):
             if key in self.full or not self.only_full:  # E34, O15
                 content = [t for k, t in pane.content if k == key]  # E24: the whole content
-                yield Told(key, content, start=start, end=start + self.duration, index=pane.fired)
+                stored = len(pane.content)  # A18
+                yield Told(key, content, stored=stored, start=start, end=start + self.duration, index=pane.fired)
         pane.fired += bool(pane.new)
         pane.new = set()
 

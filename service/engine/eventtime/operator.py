@@ -13,15 +13,17 @@ from service.engine.aggregate import computed, results_of, until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, slices, sliding_time
 from service.engine.eventtime.clean import clean
-from service.engine.eventtime.records import ARRIVAL, EVENT, FIRING, INSERT, LATE, Window
+from service.engine.eventtime.records import ARRIVAL, EVENT, FIRING, INSERT, LATE, NEVER, Window
 from service.engine.eventtime.state import EventState
 from service.engine.eventtime.ticks import Ticks
+from service.engine.eventtime.totals import totals
 from service.engine.found import Found, Told
 from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program
 from service.engine.rejects import joined, rejected, without_nulls
 from service.engine.results import RESULT, Results, more
+from service.engine.routing import sees_all
 from service.engine.store import Data, grown
 from service.engine.strings import Strings
 from service.engine.words import to_words
@@ -46,6 +48,9 @@ class EventAggregateOperator:
         self._program = Program.of(spec, schema)
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
+        #: whether the tuples of all partitions are asked for, and for how long those of a slice may be
+        self._counting = isinstance(window, TimeInterval) and sees_all(spec)
+        self._longest = sum(self._ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
         #: stream time is for each topic partition apart
         self._apart = sources if isinstance(window, SlidingTime) else 1
         summary = self._program.summary
@@ -203,7 +208,7 @@ class EventAggregateOperator:
         size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
         words = _by_arrival(state.words[results.tuples[:listed]], size)
         return Found(
-            size, firing, self._everything(firings, size, firing), bool(program.group_by),
+            size, firing, self._everything(state, events, firings, size, firing), bool(program.group_by),
             results.summary[:rows], words, state.strings, self._bounds(firings[firing]),
         )  # fmt: skip
 
@@ -237,11 +242,18 @@ class EventAggregateOperator:
         late = f"late: {name} is {self._ticks.seconds(behind)} s before stream time less grace"
         return f"{late}, and no open window holds it"
 
-    def _everything(self, firings: np.ndarray, size: np.ndarray, firing: np.ndarray) -> np.ndarray:
-        """What CountAll sees: the tuples of the partition's window."""
-        totals = np.zeros(len(firings), np.int64)
-        np.add.at(totals, firing, size)
-        everything: np.ndarray = totals[firing]
+    def _everything(
+        self, state: EventState, events: np.ndarray, firings: np.ndarray, size: np.ndarray, firing: np.ndarray
+    ) -> np.ndarray:
+        """What CountAll sees: all tuples in the pane (A18); in slidingTime those of the partition."""
+        if self._counting:
+            found, known = totals(state.totals.reshape(2, -1), events, len(firings))
+            needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
+            state.totals = known[:, needed].ravel()
+        else:
+            found = np.zeros(len(firings), np.int64)
+            np.add.at(found, firing, size)
+        everything: np.ndarray = found[firing]
         return everything
 
     def _bounds(self, firings: np.ndarray) -> Told:

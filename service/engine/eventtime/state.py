@@ -21,7 +21,7 @@ RECORDS = {
 }  # fmt: skip
 #: tables of words, as many in each row as `widths` says
 WORDS = ("back", "sums", "stack", "words")
-NUMBERS = ("scalars", "slice_scalars", "clocks", "roots")
+NUMBERS = ("scalars", "slice_scalars", "clocks", "roots", "totals")
 STRINGS = ("keys", "places", "groups", "pairs", "strings")
 
 
@@ -56,6 +56,8 @@ class EventState:
         self.roots = np.full(widths["clocks"], NOBODY, np.int64)
         #: slots below `top` that hold no tuple
         self.free = Free(np.int64)
+        #: of all partitions together: the times of slices, then how many tuples each of them has (totals.py)
+        self.totals = np.zeros(0, np.int64)
         self.top = 0
         #: tuples that came in so far: the next one's number
         self.arrived = 0
