@@ -28,7 +28,7 @@ def running(number: int) -> bool:
     """Not a zombie either, where nobody collects orphans."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end while its file is read
         return False
 
 
