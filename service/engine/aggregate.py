@@ -7,11 +7,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from service.engine import contents, emit, windows
+from service.engine import contents, emit, multisets, windows
 from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
-from service.engine.found import Found
+from service.engine.found import Counted, Found
 from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
@@ -46,10 +46,10 @@ class AggregateOperator:
         return self._program.holding
 
     def initial(self) -> AggregateState:
-        return AggregateState(self._widths, self._needed)
+        return AggregateState(self._widths, self._needed, self._program.series)
 
     def load(self, data: Data) -> AggregateState:
-        return AggregateState.load(data, self._widths, self._needed)
+        return AggregateState.load(data, self._widths, self._needed, self._program.series)
 
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
@@ -112,8 +112,9 @@ class AggregateOperator:
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
         """What the windows that fired hold, and the firings."""
         events, firings = self._window_events(state, arrivals, end)
+        state.counted.reserve(len(state.cells), len(arrivals))
         results = self._fill(state, events, len(firings))
-        rows, listed, freed = results.used
+        rows, listed, freed, pairs = results.used
         if self._program.holding:
             state.free.give(results.freed[:freed])
         words = state.words[results.tuples[:listed]]
@@ -121,6 +122,7 @@ class AggregateOperator:
         found = Found(
             size, firing, firings["stored"][firing], bool(self._program.group_by),
             results.summary[:rows], words, state.strings,
+            counted=Counted(results.counts[:rows], results.pairs[:pairs], self._program.series["rounded"]),
         )  # fmt: skip
         return found, firings
 
@@ -149,12 +151,14 @@ class AggregateOperator:
         results = Results(
             np.zeros(firings, RESULT), np.zeros((firings, width), np.int64),
             np.zeros(len(events) if self._program.listing else 0, np.int64),
-            np.empty(len(events) + state.top, np.int32), np.zeros(3, np.int64),
+            np.empty(len(events) + state.top, np.int32), np.zeros(4, np.int64),
+            np.zeros((firings, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
         kernel = contents.Contents(
             self._program.layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack,
             state.ends,
             self._program.clause.sliding, self._program.listing, np.zeros((1, width), np.int64),
+            state.counted.kernel,
         )  # fmt: skip
         start = 0
         while (start := contents.run(kernel, events, results, start)) < len(events):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from service.engine import custom, listed, summaries
+from service.engine import custom, listed, multisets, summaries
 from service.engine.found import Found, Told
 from service.engine.kernel import kernel
 from service.engine.words import from_units, from_words
@@ -35,17 +35,26 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Counting:
+    """What is counted: how often each value is there (multisets.py); rounded, or as it is."""
+
+    value: Expression
+    rounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
-    """How a call is computed: from summaries, or from lists of values, or from neither."""
+    """How a call is computed: from summaries, from lists of values, from counts, or from none of them."""
 
     finish: Finish
     kept: tuple[Kept, ...] = ()
     lists: tuple[Expression, ...] = ()
+    counted: tuple[Counting, ...] = ()
 
 
-def function(call: AggregateCall) -> Function:
-    """The function of a typed call."""
-    return FUNCTIONS[call.function](call)
+def function(call: AggregateCall, *, counting: bool = False) -> Function:
+    """The function of a typed call. `counting`: where tuples come and leave one by one, values can be counted."""
+    return (FUNCTIONS | COUNTED if counting else FUNCTIONS)[call.function](call)
 
 
 # ---- how many -------------------------------------------------------------------------------------------------------
@@ -261,6 +270,14 @@ def _count_distinct(call: AggregateCall) -> Function:
     return Function(lambda found, at: pa.array(listed.distinct(found, at[0], type_).size), lists=call.arguments)
 
 
+def _counted_distinct(call: AggregateCall) -> Function:
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        assert found.counted is not None  # noqa: S101 - asked of windows that count
+        return pa.array(found.counted.distinct(at[0]))
+
+    return Function(finish, counted=(Counting(call.arguments[0]),))
+
+
 def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
     """CollectArgMin and CollectArgMax: the distinct companions of all tuples that have the extreme value."""
 
@@ -291,6 +308,48 @@ def _percentile(call: AggregateCall) -> Function:
     share = call.arguments[1] if len(call.arguments) > 1 else None
     quantile = float(share.value) if isinstance(share, Literal) else 0.5
     return Function(lambda found, at: pa.array(listed.percentile(found, at[0], quantile)), lists=_values(call))
+
+
+def _approximate(call: AggregateCall) -> Function:
+    """From lists, where values cannot be counted."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        words = found.listed[:, at[0]]
+        sound = ~np.isnan(np.ascontiguousarray(words).view(np.float64))
+        size = np.bincount(found.row()[sound], minlength=len(found.size))
+        return _between(_share(call), size, multisets.rounded(words[sound]), None, found.size > size)
+
+    return Function(finish, lists=_values(call))
+
+
+def _counted_approximate(call: AggregateCall) -> Function:
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        assert found.counted is not None  # noqa: S101 - asked of windows that count
+        nans = found.counted.counts[:, 2 * at[0] + 1]
+        return _between(_share(call), *found.counted.values(at[0]), nans > 0)
+
+    return Function(finish, counted=(Counting(call.arguments[0], rounded=True),))
+
+
+def _share(call: AggregateCall) -> float:
+    share = call.arguments[1]
+    assert isinstance(share, Literal)  # noqa: S101 - the signature asks for a constant
+    return float(share.value)
+
+
+def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarray | None, nans: np.ndarray) -> pa.Array:
+    """The number at place floor(share * (n - 1)) of each row in order. `size` are the words of each row, `times` says
+    how often each of them is there (None: once), `nans` which rows have a NaN: these have no other result.
+    """
+    row = np.repeat(np.arange(len(size)), size)
+    order = np.lexsort((words, row))
+    until = np.cumsum(np.ones(len(words), np.int64) if times is None else times[order])
+    ends = np.append(0, until)[np.cumsum(size)]
+    starts = np.append(0, ends[:-1])
+    place = starts + np.floor(share * np.maximum(ends - starts - 1, 0)).astype(np.int64)
+    which = np.minimum(np.searchsorted(until, place, "right"), max(0, len(words) - 1))
+    found = multisets.middles(words[order])[which] if len(words) else np.zeros(len(size))
+    return pa.array(np.where(nans, np.nan, found))
 
 
 def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[AggregateCall], Function]:
@@ -357,10 +416,17 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "CountByDistinct": _count_by_distinct,
     "CountDistinct": _count_distinct,
     "Percentile": _percentile,
+    "ApproxPercentile": _approximate,
     "Median": _percentile,
     "Custom": _custom,
     "intervalStart": _telling(lambda told, type_: from_units(told.start, type_)),
     "intervalEnd": _telling(lambda told, type_: from_units(told.end, type_)),
     "paneIndex": _telling(lambda told, _: pa.array(told.index)),
     "paneTiming": _telling(lambda told, _: pa.array(TIMINGS.take(np.minimum(told.index, 1)))),
+}
+
+#: where tuples come and leave one by one
+COUNTED: dict[str, Callable[[AggregateCall], Function]] = {
+    "CountDistinct": _counted_distinct,
+    "ApproxPercentile": _counted_approximate,
 }

@@ -29,7 +29,7 @@ def forget(state: AggregateState, program: Program) -> None:
     if doubled(names, state.kept_keys):
         _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
     if doubled(state.strings.count, state.kept_strings):
-        _forget_strings(state, program.text_columns, program.text_words)
+        _forget_strings(state, program)
 
 
 def doubled(count: int, kept: int) -> bool:
@@ -70,6 +70,7 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
         for link in links:
             records[link] = rename(records[link], renamed)
     state.links["cell"][: state.top] = rename(state.links["cell"][: state.top], renamed)
+    state.counted.rename_cells(kept, renamed)
     state.kept_keys = max(state.keys.count, state.pairs.count)
 
 
@@ -91,13 +92,21 @@ def rename_pairs(state: Paired, kept: np.ndarray, partitions: np.ndarray) -> np.
     return renamed
 
 
-def _forget_strings(state: AggregateState, columns: np.ndarray, words: np.ndarray) -> None:
-    """Keeps the texts of stored tuples and of summaries, and for a while those of free slots and empty cells."""
-    tables = ((state.words[: state.top], columns), (state.stack[: state.top], words), (state.back, words))
+def _forget_strings(state: AggregateState, program: Program) -> None:
+    """Keeps the texts of stored tuples, of summaries and of counted values, and for a while those of free slots and
+    empty cells.
+    """
+    words = program.text_words
+    counted = state.counted.words(program.text_columns)
+    tables = (
+        (state.words[: state.top], program.text_columns), (state.stack[: state.top], words), (state.back, words),
+        (counted, np.array([0])),
+    )  # fmt: skip
     codes = np.concatenate([table[:, which].reshape(-1) for table, which in tables])
     renamed = state.strings.keep(codes[(codes >= 0) & (codes < state.strings.count)])
     for table, which in tables:
         table[:, which] = rename(np.minimum(table[:, which], len(renamed) - 1), renamed)
+    state.counted.reword(counted, program.text_columns)
     state.kept_strings = state.strings.count
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine import linked
+from service.engine import linked, multisets
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
@@ -61,6 +61,7 @@ class Contents(NamedTuple):
     sliding: bool
     listing: bool
     scratch: np.ndarray
+    counted: multisets.Multisets
 
 
 @kernel
@@ -107,6 +108,7 @@ def _insert(c: Contents, p: int, slot: int) -> None:
     cell = c.links[slot].cell
     if not cells[cell].size:
         _remember(c, p, cell)
+    multisets.count(c.counted, c.rows, slot, cell, 1)
     if cells[cell].size == cells[cell].front:  # the back is empty
         lift(c.layout, c.rows, slot, c.back, cell)
     else:
@@ -121,6 +123,7 @@ def _insert(c: Contents, p: int, slot: int) -> None:
 def _evict(c: Contents, p: int, slot: int) -> None:
     cells, links = c.cells, c.links
     cell = links[slot].cell
+    multisets.count(c.counted, c.rows, slot, cell, -1)
     if links[slot].older != NOBODY:
         cells[cell].stale = 1
     elif not cells[cell].front and not cells[cell].stale:
@@ -159,6 +162,7 @@ def _clear(c: Contents, p: int, results: Results) -> None:
             _free(results, slot)
             slot = c.links[slot].younger
         c.cells[cell].size = 0
+        multisets.clear(c.counted, cell)
         cell = following
     linked.start(c.ends, p)
 
@@ -171,14 +175,17 @@ def _free(results: Results, slot: int) -> None:
 
 @inlined
 def _room(c: Contents, p: int, results: Results) -> bool:
-    rows, tuples = 0, 0
+    rows, tuples, pairs = 0, 0, 0
     cell = c.ends[p].oldest
     while cell != NOBODY:
         rows += 1
         tuples += c.cells[cell].size if c.listing else 0
+        pairs += multisets.listed(c.counted, cell)
         cell = c.cells[cell].younger
     return (  # type: ignore[no-any-return]
-        results.used[0] + rows <= len(results.rows) and results.used[1] + tuples <= len(results.tuples)
+        results.used[0] + rows <= len(results.rows)
+        and results.used[1] + tuples <= len(results.tuples)
+        and results.used[3] + pairs <= len(results.pairs)
     )
 
 
@@ -194,6 +201,7 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
         results.rows[row].firing = firing
         results.rows[row].size = c.cells[cell].size
         _summarise(c, cell, results.summary, row)
+        results.used[3] = multisets.tell(c.counted, cell, row, results.counts, results.pairs, results.used[3])
         if c.listing:
             _list(c, cell, results)
         cell = c.cells[cell].younger

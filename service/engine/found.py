@@ -19,6 +19,32 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What multisets.py tells: of each row, series by series, how many values and how many NaN; and the values of the
+    series that are rounded, row by row and then series by series.
+    """
+
+    counts: np.ndarray
+    pairs: np.ndarray
+    rounded: np.ndarray
+
+    def distinct(self, series: int) -> np.ndarray:
+        """How many distinct values each row has; each NaN is one of its own (A17)."""
+        found: np.ndarray = self.counts[:, 2 * series] + self.counts[:, 2 * series + 1]
+        return found
+
+    def values(self, series: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each row how many values a rounded series has, these values, and how often each is there."""
+        lengths = self.counts[:, 0::2][:, self.rounded]
+        starts = (np.cumsum(lengths) - lengths.ravel()).reshape(lengths.shape)
+        place = int(np.count_nonzero(self.rounded[:series]))
+        size, start = lengths[:, place], starts[:, place]
+        before = np.cumsum(size) - size
+        pairs = self.pairs[np.repeat(start - before, size) + np.arange(int(size.sum()))]
+        return size, pairs["word"], pairs["times"]
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """One row per tuple to emit, which is one cell of one firing.
 
@@ -30,6 +56,7 @@ class Found:
     listed      the words of the tuples of every cell, cell after cell, in order of arrival; empty where no function
                 lists them
     told        of a window over event time, what can be told of it
+    counted     of other windows, what is counted
     """
 
     size: np.ndarray
@@ -40,6 +67,7 @@ class Found:
     listed: np.ndarray
     strings: Strings
     told: Told | None = None
+    counted: Counted | None = None
 
     def real(self, word: int) -> np.ndarray:
         """A word of the summaries that holds a float64."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from service.engine import policies, summaries
+from service.engine import multisets, policies, summaries
 from service.engine.aggregates import Function, Kept, function
 from service.engine.arrow import arrow_schema
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, walk
 from service.pipeline.spec import Aggregate, Count, EventWindow
 from service.pipeline.spec import policies as policies_of
-from service.pipeline.types import Kind, Schema, Type
+from service.pipeline.types import FLOAT64, Kind, Schema, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Program:
     functions     the functions, each with the first words of its summaries and the columns that it lists
     outputs       of each stream its name, its schema, and its expressions over the functions' results
     listing       whether a function lists the tuples
+    series        what is counted (multisets.py)
     holding       whether tuples are held beyond their batch
     text_columns, text_words   the words of a tuple and of a summary that are codes of texts or lists
     """
@@ -46,6 +47,7 @@ class Program:
     functions: tuple[tuple[Function, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
     listing: bool
+    series: np.ndarray
     holding: bool
     text_columns: np.ndarray
     text_words: np.ndarray
@@ -54,7 +56,7 @@ class Program:
     def of(cls, spec: Aggregate, schema: Schema) -> Program:
         """`schema` is that of the input."""
         calls = _calls(spec)
-        functions = [function(call) for call in calls]
+        functions = [function(call, counting=not isinstance(spec.window, EventWindow)) for call in calls]
         columns = _columns(spec, schema, functions)
         reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
@@ -67,6 +69,7 @@ class Program:
         layout, width = summaries.layout([_summary(k, where) for k in kept], arrival)
         words = dict(zip(kept, layout["word"].tolist(), strict=True))
         listing = any(f.lists for f in functions)
+        counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
             parts=tuple(_part(i, len(columns), spec) for i in range(len(reads))),
@@ -76,9 +79,13 @@ class Program:
             clause=clause,
             layout=layout,
             summary=width,
-            functions=tuple((f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists))) for f in functions),
+            functions=tuple(
+                (f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists), *map(counted.index, f.counted)))
+                for f in functions
+            ),
             outputs=_outputs(spec, calls),
             listing=listing,
+            series=np.array([(where[c.value], c.value.type == FLOAT64, c.rounded) for c in counted], multisets.SERIES),
             holding=(clause.sliding or listing) and not _keeps_nothing(spec),
             text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
             text_words=_text_words(layout, columns),
@@ -102,7 +109,7 @@ def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list
     """What is kept of a tuple: the arguments of the functions, and the attributes and sizes of deltas."""
     types = dict(schema)
     arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
-    arguments += [e for f in functions for e in f.lists]
+    arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
     deltas = [Attribute(name, types[name]) for name in policies.deltas(spec.window)]
     return list(dict.fromkeys([*arguments, *deltas, *policies.sizes(spec.window)]))
 

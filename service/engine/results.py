@@ -19,13 +19,17 @@ class Results(NamedTuple):
     summary: np.ndarray
     tuples: np.ndarray
     freed: np.ndarray
-    #: rows, listed tuples and freed slots in use
+    #: rows, listed tuples, freed slots and pairs in use
     used: np.ndarray
+    #: what is counted for each row, and the values behind it (multisets.py)
+    counts: np.ndarray
+    pairs: np.ndarray
 
 
 def more(results: Results) -> Results:
-    """With at least twice the room for rows and for listed tuples."""
-    rows, tuples = 2 * len(results.rows) + 64, 2 * len(results.tuples) + 1024
+    """With at least twice the room for rows, for listed tuples and for counted values."""
+    rows, tuples, pairs = (2 * len(table) + 1024 for table in (results.rows, results.tuples, results.pairs))
     return results._replace(
-        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples)
-    )
+        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples),
+        counts=grown(results.counts, rows), pairs=grown(results.pairs, pairs),
+    )  # fmt: skip

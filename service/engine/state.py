@@ -10,6 +10,7 @@ from service.engine import windows
 from service.engine.contents import CELL, ENDS, LINK
 from service.engine.free import Free
 from service.engine.linked import NOBODY
+from service.engine.multisets import TABLE, Table
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 from service.engine.windows import TICK
@@ -28,8 +29,8 @@ STRINGS = ("keys", "groups", "pairs", "strings")
 class AggregateState:
     """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
 
-    `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per summary) and `sources` (one
-    for 64 topic partitions), `needed` the tables of the window that are not always empty.
+    `series` says what is counted. `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per
+    summary) and `sources` (one for 64 topic partitions), `needed` the tables of the window that are not always empty.
     """
 
     partitions: np.ndarray
@@ -42,7 +43,7 @@ class AggregateState:
     queue: np.ndarray
     links: np.ndarray
 
-    def __init__(self, widths: Mapping[str, int], needed: Collection[str]) -> None:
+    def __init__(self, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray) -> None:
         self.scalars = windows.scalars()
         self.scalars[TICK] = NEVER
         for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT).items():
@@ -60,6 +61,8 @@ class AggregateState:
         self.strings = Strings()
         #: entries of `keys` and `strings` after the last clean-up
         self.kept_keys = self.kept_strings = 0
+        #: how often each value is in each cell
+        self.counted = Table(series)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -89,14 +92,15 @@ class AggregateState:
         tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
+        tables |= {f"counted.{name}": values for name, values in self.counted.save().items()}
         rest = np.array([self.top, self.finished, self.kept_keys, self.kept_strings], np.int64)
         widths = np.array([getattr(self, name).shape[1] for name in WORDS], np.int64)
         return save(tables | {"free": self.free.slots, "scalars": self.scalars, "rest": rest, "widths": widths})
 
     @classmethod
-    def load(cls, data: Data, widths: Mapping[str, int], needed: Collection[str]) -> AggregateState:
+    def load(cls, data: Data, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray) -> AggregateState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(widths, needed), load(data)
+        state, saved = cls(widths, needed, series), load(data)
         for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | {"scalars": np.int64}).items():
             setattr(state, name, column(saved[name], dtype))
         state.free.give(column(saved["free"], np.int32))
@@ -109,6 +113,7 @@ class AggregateState:
                 raise StateError(msg)
             setattr(state, name, column(saved[name], np.int64).reshape(rows[name], width))
         state.sources = _widened(state.sources, widths["sources"])
+        state.counted.restore(*(column(saved[f"counted.{name}"], kind) for name, kind in TABLE.items()))
         for name in STRINGS:
             setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
         return state

@@ -219,6 +219,8 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Median", "Percentile(v, 0.5)", "float64 -> float64"),
     row("Percentile", "below which lies that share of the values, between two neighbours linearly; NaN if one is in it",
         "float64, share -> float64"),
+    row("ApproxPercentile", "at place floor(share * (n - 1)) in order, but for 0.4 % (2^-8) of it; NaN if one is in it",
+        "float64, share -> float64"),
 )}  # fmt: skip
 
 #: of the window that fires, where it is one over event time; `event time` is the type of the input's (E29)

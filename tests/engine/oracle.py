@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -445,6 +446,18 @@ def deviation(values: list[Value], fewer: int) -> float:
         return math.inf
 
 
+def approximate(values: list[float], share: float) -> float:
+    """At place floor(share * (n - 1)), in the middle of the numbers with its first 19 bits."""
+    if any(math.isnan(v) for v in values):
+        return math.nan
+    value = sorted(values)[math.floor(share * (len(values) - 1))]
+    (bits,) = struct.unpack(">Q", struct.pack(">d", abs(value)))
+    if math.isinf(value) or bits < 1 << 45:
+        return value if math.isinf(value) else 0.0
+    (middle,) = struct.unpack(">d", struct.pack(">Q", bits >> 45 << 45 | 1 << 44))
+    return math.copysign(middle, value)
+
+
 def percentile(values: list[Value], share: float) -> float:
     """Linear between the neighbours of place share * (n - 1)."""
     if any(map(math.isnan, values)):
@@ -485,6 +498,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "SampleStdDev": lambda v: deviation(v, 1),
     "Median": lambda v: percentile(v, 0.5),
     "Percentile": percentile,
+    "ApproxPercentile": approximate,
 }
 
 

@@ -42,7 +42,8 @@ CALLS = [
     *(f"{function}({v})" for function in ("CountDistinct", "CollectDistinct", "CountByDistinct") for v in "ifstb"),
     *(f"{function}(s, 2)" for function in ("CollectDistinct", "CountByDistinct")),
     *(f"{function}({v})" for function in ("PopulationStdDev", "SampleStdDev", "Median") for v in "f"),
-    *(f"Percentile(f, {share})" for share in ("0.0", "0.25", "0.95", "1.0")),
+    *(f"{function}(f, {share})" for function in ("Percentile", "ApproxPercentile")
+      for share in ("0.0", "0.25", "0.95", "1.0")),
     "CountAll()", "CountGroups()", "CountByGroup()",
 ]  # fmt: skip
 

@@ -20,6 +20,7 @@ from service.engine.eventtime.totals import totals
 from service.engine.found import Found, Told
 from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
+from service.engine.multisets import PAIR
 from service.engine.program import Program
 from service.engine.rejects import joined, rejected, without_nulls
 from service.engine.results import RESULT, Results, more
@@ -193,7 +194,8 @@ class EventAggregateOperator:
         results = Results(
             np.zeros(len(firings), RESULT), np.zeros((len(firings), width), np.int64),
             np.zeros(len(events) if program.listing else 0, np.int64),
-            np.empty(state.top + 1, np.int64), np.zeros(3, np.int64),
+            np.empty(state.top + 1, np.int64), np.zeros(4, np.int64),
+            np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
         kernel = slices.Slices(
             program.layout, state.strings.text, state.words, state.cells, state.back, state.slices, state.sums,
@@ -202,7 +204,7 @@ class EventAggregateOperator:
         start = 0
         while (start := slices.run(kernel, events, results, start)) < len(events):
             results = more(results)
-        rows, listed, freed = results.used
+        rows, listed, freed, _ = results.used
         if program.listing:
             state.free.give(results.freed[:freed])
         size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
