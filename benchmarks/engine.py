@@ -221,8 +221,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the cases whose title has this")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
+    here = machine()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    said = [f"{machine()}, one core used, on {datetime.now(UTC):%Y-%m-%d}.", "", HEAD]
+    said = [f"{here}, one core used, on {datetime.now(UTC):%Y-%m-%d}.", "", HEAD]
     print("\n".join(said), flush=True)
     for line in lines(options.only):
         print(line, flush=True)
