@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -103,16 +102,3 @@ def test_loads_nothing_that_takes_long(folder: Path):
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "service.engine.replay" in loaded
     assert not loaded & {"pyspark", "pandas.core", "polars", "confluent_kafka", "rich", "hypothesis"}
-
-
-def test_takes_little_of_the_processor(folder: Path):
-    """From the second time on: the first one may compile the kernels. The bound leaves room for a busy machine."""
-    sluice(folder, "pairs.yaml", "events.jsonl")
-    assert min(processor_time(folder) for _ in range(3)) < 1.5
-
-
-def processor_time(folder: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    sluice(folder, "pairs.yaml", "events.jsonl")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
