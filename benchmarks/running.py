@@ -49,7 +49,7 @@ class Service:
 @contextmanager
 def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
     """Runs the pipeline until the block ends."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(pipeline)
     command = [sys.executable, "-m", "service", "run", str(file), "--no-http"]

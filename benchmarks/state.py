@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -90,10 +91,11 @@ class Keys:
 
 
 def planted(graph: Graph, keys: Keys, tuples: int) -> GraphState:
-    """A state that holds so many tuples of each key, in random order."""
+    """A state that was given so many tuples of each key, and up to as many again, in random order."""
     chance, state, first = np.random.default_rng(7), graph.initial(), 0
-    for _ in range(tuples):
-        order = chance.permutation(keys.own)
+    more = chance.integers(0, tuples, len(keys.own))
+    for number in range(2 * tuples):
+        order = chance.permutation(keys.own[more > number - tuples])
         for chunk in np.array_split(order, max(1, len(order) // CHUNK)):
             graph.feed(state, {"records": _items(keys, chunk, first)}, Clock(START * MILLISECOND, START * MILLISECOND))
             first += len(chunk)
@@ -115,7 +117,7 @@ def plant(pipeline: Pipeline, checkpoint: Path, buckets: int, keys: int, tuples:
     for bucket in range(buckets):
         folder = checkpoint / "buckets" / str(bucket)
         snapshots = Snapshots(folder)
-        version = max(Log(folder).last(), snapshots.newest(1 << 62))
+        version = max(Log(folder).last(), snapshots.newest(sys.maxsize))
         for old in folder.iterdir():
             old.unlink()
         snapshots.write(version, partial(graph.write, planted(graph, Keys.of(keys, buckets, bucket), tuples)))

@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": Lazy("service.commands.explain", "explain", "Say how the service would run a pipeline file."),
     "play": Lazy("service.commands.play", "play", "Play the flights of 2013 into a topic of any Kafka."),
     "replay": Lazy("service.commands.replay", "replay", "Run a pipeline over events in a file: no Spark, no Kafka."),
+    "windows": Lazy("service.commands.windows", "windows", "Show what the windows of a service hold."),
     "run": Lazy("service.commands.run", "run", "Run the service that a pipeline file describes."),
 }
 

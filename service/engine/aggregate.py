@@ -7,11 +7,12 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from service.engine import contents, emit, multisets, windows
+from service.engine import contents, emit, inside, multisets, windows
 from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.found import Counted, Found
+from service.engine.inside import Inside
 from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
@@ -24,6 +25,7 @@ from service.engine.words import to_words
 from service.pipeline.expressions import Expression
 from service.pipeline.spec import Aggregate
 from service.pipeline.types import Schema
+from service.pipeline.written import expression
 
 #: room for window events per item, to begin with
 EVENTS_PER_ITEM = 4
@@ -64,6 +66,24 @@ class AggregateOperator:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
         return outputs | joined([unread, *unmade])
+
+    def inside(self, state: AggregateState, key: str | None) -> list[Inside]:
+        """The window of this key, or where there are no partitions the only one, if it holds anything."""
+        program = self._program
+        p = inside.place_of(state.keys, key) if program.partition_by else 0
+        if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
+            return []
+        one = state.partitions[p]
+        events, firings = np.zeros(1, windows.EVENT), np.zeros(1, windows.FIRING)
+        events["code"], events["partition"] = windows.FIRE, p
+        firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
+        found = self._found(state, events, firings)
+        words = state.words[inside.chained(one["oldest"], state.chain)] if program.clause.sliding else found.listed
+        names = [expression(e) for e in program.reads[: len(program.columns)]]
+        made = {stream: items.tuples for stream, items in self._outputs(state, found, firings)[0].items()}
+        policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
+        held = inside.tuples(names, program.columns, words, state.strings)
+        return [Inside(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
@@ -113,18 +133,20 @@ class AggregateOperator:
         """What the windows that fired hold, and the firings."""
         events, firings = self._window_events(state, arrivals, end)
         state.counted.reserve(len(state.cells), len(arrivals))
+        return self._found(state, events, firings), firings
+
+    def _found(self, state: AggregateState, events: np.ndarray, firings: np.ndarray) -> Found:
         results = self._fill(state, events, len(firings))
         rows, listed, freed, pairs = results.used
         if self._program.holding:
             state.free.give(results.freed[:freed])
         words = state.words[results.tuples[:listed]]
         size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
-        found = Found(
+        return Found(
             size, firing, firings["stored"][firing], bool(self._program.group_by),
             results.summary[:rows], words, state.strings,
             counted=Counted(results.counts[:rows], results.pairs[:pairs], self._program.series["rounded"]),
         )  # fmt: skip
-        return found, firings
 
     def _window_events(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
         """The window events and the firings of these arrivals and of the timers due by `end`."""

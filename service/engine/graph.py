@@ -20,6 +20,7 @@ from service.engine.clock import Clock
 from service.engine.eventtime.operator import EventAggregateOperator
 from service.engine.eventtime.state import EventState
 from service.engine.eventtime.watermarks import SOURCE, Progress, Watermarks
+from service.engine.inside import Inside
 from service.engine.items import FINAL, Items
 from service.engine.join import JoinOperator
 from service.engine.join_state import JoinState
@@ -131,6 +132,11 @@ class Graph:
         """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
         pairs = zip(self.operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
+
+    def inside(self, state: GraphState, key: str | None) -> list[Inside]:
+        """What the windows of this key hold, and those without keys, operator by operator."""
+        pairs = zip(self.operators, state.operators, strict=True)
+        return [found for operator, one in pairs for found in operator.inside(one, key)]  # type: ignore[arg-type]
 
     def _with_watermarks(
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]

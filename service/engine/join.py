@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.engine import emit, matches, policies, windows
+from service.engine import emit, inside, matches, policies, windows
 from service.engine.arrow import arrow_schema, arrow_type
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
+from service.engine.inside import Inside
 from service.engine.items import FINAL, MADE, MAXIMUM, TUPLE, WATERMARK, Items
 from service.engine.join_state import SIDES, JoinState, SideState
 from service.engine.keys import key_codes
@@ -140,6 +141,17 @@ class JoinOperator:
                 stream: emit.final(items, int(last["event"]), int(last["at"])) for stream, items in outputs.items()
             }
         return outputs | together([left_unread, right_unread, *unmade])
+
+    def inside(self, state: JoinState, key: str | None) -> list[Inside]:
+        """The tuples of each side with this key, or without `equality` all of them."""
+        p = inside.place_of(state.keys, key) if self._ports[LEFT].equality else 0
+        found = []
+        for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
+            if 0 <= p < len(side.buckets) and side.buckets["count"][p]:
+                slots = inside.chained(side.buckets["oldest"][p], side.held)
+                held = inside.tuples(port.names, port.types, side.words[slots], state.strings)
+                found.append(Inside(self.spec.name, len(slots), held, name))
+        return found
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
+from service.engine.inside import Inside
 from service.engine.items import TUPLE, Items
 from service.engine.rejects import joined, without_nulls
 from service.engine.store import Data
@@ -33,6 +34,9 @@ class MapOperator:
 
     def load(self, data: Data) -> None:
         return None
+
+    def inside(self, state: None, key: str | None) -> list[Inside]:
+        return []
 
     def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream."""

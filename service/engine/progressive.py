@@ -7,11 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from service.engine import clean, emit, piles, policies, windows
+from service.engine import clean, emit, inside, piles, policies, windows
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.held import Held
+from service.engine.inside import Inside
 from service.engine.items import FINAL, MADE, TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
@@ -109,6 +110,15 @@ class ProgressiveOperator:
             state.more[1] = 1
             made = emit.final(made, int(items.event[-1]), int(items.at[-1]))
         return {output.stream: made for output in self.spec.outputs} | joined([unread])
+
+    def inside(self, state: SortState, key: str | None) -> list[Inside]:
+        """The tuples of this key, or where there are no partitions all of them."""
+        p = inside.place_of(state.keys, key) if self._partition_by else 0
+        if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
+            return []
+        slots = inside.chained(state.partitions["oldest"][p], state.chain)
+        held = inside.tuples(self._schema.names, self._types, state.words[slots], state.strings)
+        return [Inside(self.spec.name, len(slots), held)]
 
     def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
         arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE

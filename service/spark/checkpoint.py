@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from service.pipeline.errors import SluiceError
+from service.pipeline.fingerprint import fingerprint as digest
+from service.pipeline.spec import Pipeline
 
 FILE = "sluice.json"
 #: raised with every change of what a checkpoint holds
@@ -38,14 +40,29 @@ def claim(folder: Path, pipeline: str, fingerprint: str, buckets: int | None, de
     file = folder / FILE
     if not file.exists():
         return _made(file, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
-    found = _read(file)
+    found = known(folder, pipeline, fingerprint)
+    if buckets not in (None, found.buckets):
+        raise CheckpointError(_refused(folder, f"it has {found.buckets} buckets, not {buckets}"))
+    return found
+
+
+def known(folder: Path, pipeline: str, fingerprint: str) -> Identity:
+    """The identity of the checkpoint in `folder`, which is there."""
+    found = _read(folder / FILE)
     if found.pipeline != pipeline:
         raise CheckpointError(_refused(folder, f"it belongs to the pipeline {found.pipeline}"))
     if found.fingerprint != fingerprint:
         raise CheckpointError(_refused(folder, "the pipeline file has changed since it was made"))
-    if buckets not in (None, found.buckets):
-        raise CheckpointError(_refused(folder, f"it has {found.buckets} buckets, not {buckets}"))
     return found
+
+
+def folder_of(pipeline: Pipeline) -> Path:
+    return Path(pipeline.settings.checkpoint or Path("checkpoints", pipeline.name)).absolute()
+
+
+def fingerprint_of(pipeline: Pipeline) -> str:
+    """The checkpoint knows the number of buckets itself, wherever it comes from."""
+    return digest(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
 
 
 def batches(folder: Path) -> tuple[int | None, int | None]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from service.engine.routing import spread_by
 from service.kafka import ledger, topics
-from service.pipeline.fingerprint import fingerprint
 from service.pipeline.spec import Pipeline
 from service.spark import checkpoint
 from service.spark.packed import OUTGOING, ROUTED
@@ -32,9 +29,11 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     for stream in pipeline.outputs:
         Records.of(stream, settings.registry).check()
     found = topics.check(pipeline)
-    folder = Path(settings.checkpoint or Path("checkpoints", pipeline.name)).absolute()
+    folder = checkpoint.folder_of(pipeline)
     buckets = 1 if spread_by(pipeline) is None else settings.buckets
-    identity = checkpoint.claim(folder, pipeline.name, _fingerprint(pipeline), buckets, os.cpu_count() or 1)
+    identity = checkpoint.claim(
+        folder, pipeline.name, checkpoint.fingerprint_of(pipeline), buckets, os.cpu_count() or 1
+    )
     committed, planned = checkpoint.batches(folder)
     if reset_ledger:
         ledger.reset(settings.kafka, pipeline.name, identity.query, committed)
@@ -45,11 +44,6 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
         topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
         limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
     )  # fmt: skip
-
-
-def _fingerprint(pipeline: Pipeline) -> str:
-    """The checkpoint knows the number of buckets itself, wherever it comes from."""
-    return fingerprint(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
 
 
 def start(spark: SparkSession, plan: Plan) -> StreamingQuery:

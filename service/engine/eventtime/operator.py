@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from service.engine import emit
+from service.engine import emit, inside
 from service.engine.aggregate import computed, results_of, until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, slices, sliding_time
@@ -18,6 +18,7 @@ from service.engine.eventtime.state import EventState
 from service.engine.eventtime.ticks import Ticks
 from service.engine.eventtime.totals import totals
 from service.engine.found import Found, Told
+from service.engine.inside import Inside
 from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
@@ -85,6 +86,28 @@ class EventAggregateOperator:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
         return outputs | joined([unread, untimed, self._dropped(items, times, late), *unmade])
+
+    def inside(self, state: EventState, key: str | None) -> list[Inside]:
+        """What is held of this key, or where there are no partitions at all; of each topic partition apart."""
+        code = inside.place_of(state.keys, key) if self._program.partition_by else 0
+        own = state.partitions[: state.used["partitions"]]["key"] == code
+        found = []
+        for p in np.flatnonzero(own).tolist():
+            times = self._times(state, p)
+            if times:
+                at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
+                found.append(Inside(self.spec.name, sum(times.values()), policy={"at": at}))
+        return found
+
+    def _times(self, state: EventState, p: int) -> dict[float, int]:
+        """How many tuples a partition holds at each time, in seconds."""
+        times: dict[float, int] = {}
+        for cell in inside.chained(state.ends["oldest"][p], state.cells).tolist():
+            nodes = inside.chained(state.cells["oldest"][cell], state.slices)
+            for time, count in state.slices[["time", "count"]][nodes].tolist():
+                seconds = float(self._ticks.seconds(time))
+                times[seconds] = times.get(seconds, 0) + count
+        return times
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 

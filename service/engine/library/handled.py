@@ -20,6 +20,7 @@ from service.engine.aggregate import computed, until_final
 from service.engine.arrow import arrow_schema, arrow_type
 from service.engine.clock import Clock
 from service.engine.custom import counted
+from service.engine.inside import Inside
 from service.engine.items import FINAL, MADE, TUPLE, WINDOW, Items
 from service.engine.library.clock import ClockLibrary, ClockState
 from service.engine.library.panes import PaneLibrary, PaneState
@@ -83,6 +84,10 @@ class CustomOperator:
 
     def load(self, data: Data) -> State:
         return self._library.resumed(data)
+
+    def inside(self, state: State, key: str | None) -> list[Inside]:
+        """Nothing: what its windows mean is the handler's to say."""
+        return []
 
     def feed(self, state: State, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the time that passes until `clock.end`, per output stream."""

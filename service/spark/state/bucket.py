@@ -85,6 +85,10 @@ class Bucket:
         """By operator, as of the state at hand."""
         return self.graph.sizes(self._state)
 
+    def newest(self) -> int:
+        """The newest version that is in the checkpoint."""
+        return max(self._log.last(), self._snapshots.newest(sys.maxsize))
+
     def at(self, version: int) -> GraphState:
         """The state of this version."""
         self._go_to(version)
