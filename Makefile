@@ -9,8 +9,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
 MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry fuzz \
-	fuzz-formats bench bench-engine bench-state bench-formats lock clean
+.PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry \
+	conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test-image: setup ## what the Dockerfile says, done with plain processes, withou
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
 	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
 
+conformance: setup ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
+	@$(BIN)/python -m pytest tests/spark/test_conformance.py $(ARGS)
+
 fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10
 	@PYTHONPATH=. $(BIN)/python -m tests.fuzz $(MINUTES)
 
@@ -66,6 +69,9 @@ bench-state: setup ## measure what a batch costs over a large state, and a resta
 
 bench-formats: setup ## measure how fast records of each format are read and written
 	@$(BIN)/python -m benchmarks.formats
+
+bench-idle: setup ## measure what the service costs while nothing comes; ARGS hands options on
+	@$(BIN)/python -m benchmarks.idle $(ARGS)
 
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

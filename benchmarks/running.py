@@ -43,7 +43,10 @@ class Service:
 
     def watch(self) -> None:
         while not self.over.wait(0.5):
-            self.peak = max(self.peak, sum(map(_memory, _tree(self.process.pid))))
+            self.peak = max(self.peak, self.memory())
+
+    def memory(self) -> int:
+        return sum(map(_memory, tree(self.process.pid)))
 
 
 @contextmanager
@@ -133,7 +136,7 @@ def _consumer(bootstrap: str, more: dict[str, object] | None = None) -> Consumer
     })  # fmt: skip
 
 
-def _tree(root: int) -> list[int]:
+def tree(root: int) -> list[int]:
     """The process and all that it has started."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     children: dict[int, list[int]] = {}

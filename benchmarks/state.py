@@ -216,7 +216,7 @@ def _packed(keys: Keys, chosen: np.ndarray) -> list[Packed]:
         "@kind": np.full(count, TUPLE, np.int8), "k": columns["k"].cast(pa.string()), "v": columns["v"],
     })  # fmt: skip
     times = {"start": START * MILLISECOND, "end": START * MILLISECOND}
-    return [(RECORDS, pack(batch, {"stream": "records", "first": 0, "number": 0, **times}))]
+    return [(RECORDS, pack(batch, {"stream": "records", "first": 0, "number": 0, "offset": 0, **times}))]
 
 
 def _ms(took: list[float]) -> tuple[float, float]:

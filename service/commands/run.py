@@ -23,9 +23,10 @@ from service.pipeline.spec import Pipeline
 @click.option("--no-http", is_flag=True, help="Serve neither.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option("--reset-ledger", is_flag=True, help="Forget what an earlier checkpoint has written, once.")
+@click.option("--until-final", is_flag=True, help="End once every topic partition has sent its final mark.")
 def run(  # noqa: PLR0917 - click passes them by name
     file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
-    no_http: bool, master: str, reset_ledger: bool,  # noqa: FBT001 - flags are what they are
+    no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - flags are what they are
 ) -> None:  # fmt: skip
     """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
 
@@ -42,7 +43,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     from service.spark.service import serve  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
 
     click.echo(summary(pipeline))
-    serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger)
+    serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger, until_final=until_final)
 
 
 def summary(pipeline: Pipeline) -> str:

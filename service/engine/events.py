@@ -16,10 +16,11 @@ import orjson
 import pyarrow as pa
 
 from service.engine.arrow import arrow_schema
-from service.engine.items import FINAL, MAXIMUM, TUPLE, WATERMARK, WINDOW, Items
+from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
 from service.engine.values import column, fits, nanoseconds
+from service.engine.watermark import watermark
 from service.pipeline.errors import SluiceError
-from service.pipeline.types import TIMESTAMP, Schema, Type
+from service.pipeline.types import Schema, Type
 
 Event = Mapping[str, Any]
 #: an event and where it stands, for people
@@ -30,8 +31,6 @@ CONTENTS = ("tuple", "punct", "watermark")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this many seconds a float64 tells nanoseconds apart
 EXACT_BELOW = 4_000_000
-#: the year 2262, beyond which watermarks are all one
-LAST_SECOND = MAXIMUM // 10**9
 
 
 class EventError(SluiceError):
@@ -228,15 +227,11 @@ def _mark(place: str, word: object) -> int:
 
 
 def _watermark(place: str, value: object) -> int:
-    """Nanoseconds; one beyond what int64 holds is the maximum (E9)."""
     try:
-        found = column([value], TIMESTAMP)[0].value
-    except (ValueError, ArithmeticError):
-        if not isinstance(value, int | float) or not abs(value) >= LAST_SECOND:
-            problem = f"`watermark` must be seconds since 1970 or an ISO 8601 time, got {_quoted(value)}"
-            raise EventError(place, problem) from None
-        return MAXIMUM if value > 0 else -MAXIMUM
-    return int(found)
+        return watermark(value)
+    except ValueError:
+        problem = f"`watermark` must be seconds since 1970 or an ISO 8601 time, got {_quoted(value)}"
+        raise EventError(place, problem) from None
 
 
 # ---- words for people ------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from service.engine.aggregate import AggregateOperator
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.eventtime.operator import EventAggregateOperator
+from service.engine.eventtime.records import NEVER
 from service.engine.eventtime.state import EventState
 from service.engine.eventtime.watermarks import SOURCE, Progress, Watermarks
 from service.engine.inside import Inside
@@ -137,6 +138,14 @@ class Graph:
         """What the windows of this key hold, and those without keys, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
         return [found for operator, one in pairs for found in operator.inside(one, key)]  # type: ignore[arg-type]
+
+    def ended(self, state: GraphState) -> bool:
+        """Whether every topic partition of every input has sent its final mark."""
+        return all(len(state.finals.get(name, ())) == self._partitions[name] for name in self._inputs)
+
+    def watermarks(self, state: GraphState) -> dict[str, int]:
+        """The watermark of each stream that has had one, nanoseconds since 1970."""
+        return {name: of.watermark for name, of in state.progress.items() if of.watermark != NEVER}
 
     def _with_watermarks(
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]

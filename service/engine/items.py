@@ -34,8 +34,8 @@ class Items:
     key     index into `keys`, -1 where there is none
     keys    key bytes: of the Kafka record, or of the window partition (`keys.py`); not null
     tuples  the attributes of the TUPLE items
-    watermark   event time of the WATERMARK items, nanoseconds since 1970; of others it means nothing. May be left out
-                where there are none
+    watermark   event time of the WATERMARK items, nanoseconds since 1970; of what a window over event time made, where
+                that window starts, in ticks: it tells those apart that one event fired. May be left out where it is 0
     """
 
     event: np.ndarray

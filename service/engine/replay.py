@@ -21,6 +21,7 @@ from service.engine.library.trace import tracers
 from service.engine.marking import marked
 from service.engine.rejects import REJECTS
 from service.engine.values import json_values, nanoseconds
+from service.engine.watermark import to_text
 from service.pipeline.errors import SluiceError
 from service.pipeline.spec import Operator, Pipeline, Time, Windowed, policies
 from service.pipeline.types import Schema, Type
@@ -85,6 +86,7 @@ class Player:
         self._inputs = {stream.name: stream for stream in pipeline.inputs}
         self._values = values
         self._streams = shown(pipeline)
+        self._watermarks = {stream.name for stream in pipeline.outputs if stream.watermarks}
 
     def feed(self, state: GraphState, batch: Batch) -> Iterator[Record]:
         """The records of a batch, in order of cause: event, then time, timers first, then operator."""
@@ -110,7 +112,7 @@ class Player:
         order = np.lexsort((by_event, at, after))  # stable: then by operator, then as it came
         rows = list(chain.from_iterable(stretch.rows for stretch in stretches))
         ordered = zip(order.tolist(), after[order].tolist(), strict=True)
-        return ({"after": n} | rows[place] for place, n in ordered if rows[place])  # watermarks are no output
+        return ({"after": n} | rows[place] for place, n in ordered if rows[place])
 
     # ---- the trace ---------------------------------------------------------------------------------------------------
 
@@ -141,9 +143,9 @@ class Player:
         columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
         names = [name for name, _ in schema]
         tuples = iter(zip(*columns, strict=True)) if columns else repeat(())
-        for kind in items.kind.tolist():
+        for kind, time in zip(items.kind.tolist(), items.watermark.tolist(), strict=True):
             if kind == WATERMARK:
-                yield {}
+                yield {"stream": stream, "watermark": to_text(time)} if stream in self._watermarks else {}
             elif kind == TUPLE:
                 yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
             else:

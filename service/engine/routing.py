@@ -141,16 +141,35 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
         yield from _of_join(operator, port, behind)
         return
     if not isinstance(operator, Map):
-        yield _own(operator, made=made)
+        yield _own(pipeline, operator, made=made)
     yield from (_through(operator, output, wish) for output, wish in behind)
 
 
-def _own(operator: Windowed, *, made: bool) -> Wish:
+def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> Wish:
     """What a window wants of its own input."""
-    why = sees_all(operator) or _of_window(operator, made=made)
+    why = sees_all(operator) or _of_window(operator, made=made) or _panes_in_order(pipeline, operator)
     if not (operator.partition_by or why):
         why = "its window has no partitions"
     return Wish(operator.name, () if why else operator.partition_by, why)
+
+
+def _panes_in_order(pipeline: Pipeline, operator: Windowed) -> str:
+    """Why, if a window behind this timeInterval fires in the order in which the panes of one watermark come.
+
+    Behind a windowed operator a tuple no longer tells its pane, by which buckets are put together (merge.py).
+    """
+    panes = isinstance(operator.window, TimeInterval)
+    behind = any(_fires_as_they_come(pipeline, output.stream) for output in operator.outputs)
+    return "a window behind it takes its panes in their order" if panes and behind else ""
+
+
+def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
+    readers = [operator for operator in pipeline.operators if stream in operator.inputs]
+    windows = [reader.window for reader in readers if isinstance(reader, Windowed)]
+    maps = [output.stream for reader in readers if isinstance(reader, Map) for output in reader.outputs]
+    return any(not isinstance(window, TimeInterval) for window in windows) or any(
+        _fires_as_they_come(pipeline, output) for output in maps
+    )
 
 
 def sees_all(operator: Windowed) -> str:

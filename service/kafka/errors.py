@@ -4,6 +4,8 @@ SluiceError
  +- PropertyError      the `kafka:` block of the file
  +- UnavailableError   no broker answers, or none lets us in
  +- TopicError         a topic is missing, or we may not use it
+ |   +- DataLossError  records are gone that were not read yet
+ |   +- GrownError     a topic has more topic partitions than when the query started
  +- LedgerError        checkpoint and ledger do not belong together
  +- FencedError        another instance of the service has taken over
  +- WriteError         a batch could not be written; nothing of it is visible
@@ -24,6 +26,14 @@ class UnavailableError(SluiceError):
 
 class TopicError(SluiceError):
     exit_code = 3
+
+
+class DataLossError(TopicError):
+    pass
+
+
+class GrownError(TopicError):
+    pass
 
 
 class LedgerError(SluiceError):

@@ -152,14 +152,17 @@ def _committed(consumer: Consumer) -> TopicPartition:
 
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
+    entry = last_entry(kafka, query)
+    return None if entry is None else Stand(entry.batch + 1, entry.query_id)
+
+
+def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
+    """What the topic says of the last batch of a query; None for a query that it does not know."""
     last: Message | None = None
     for message in _all_entries(kafka):
         if message.key() == query.encode():
             last = message
-    if last is None or not last.value():
-        return None
-    entry = Entry.from_json(last.value())
-    return Stand(entry.batch + 1, entry.query_id)
+    return Entry.from_json(last.value()) if last is not None and last.value() else None
 
 
 def _all_entries(kafka: Mapping[str, str]) -> Iterator[Message]:

@@ -18,7 +18,9 @@ class Report:
     dead_letters    by stream and the word of the reason
     operators       by operator: tuples "in" and "out", "windows" that fired, "partitions" and "tuples" held
     state           bytes "read", "written" and "held"
+    watermarks      by stream that has one, nanoseconds since 1970; of several the least
     clock           of the operators, nanoseconds since 1970; of several the least, None where nothing moved one
+    final           whether every topic partition of every input has sent its final mark
     """
 
     read: Counts = field(default_factory=dict)
@@ -26,7 +28,9 @@ class Report:
     dead_letters: Counts = field(default_factory=dict)
     operators: Counts = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
+    watermarks: dict[str, int] = field(default_factory=dict)
     clock: int | None = None
+    final: bool = False
 
     def add(self, other: Report) -> None:
         for mine, theirs in (
@@ -35,7 +39,11 @@ class Report:
         ):  # fmt: skip
             _add(mine, theirs)
         _sum(self.state, other.state)
+        for stream, watermark in other.watermarks.items():
+            self.watermarks[stream] = min(watermark, self.watermarks.get(stream, watermark))
         self.clock = min((clock for clock in (self.clock, other.clock) if clock is not None), default=None)
+
+        self.final |= other.final
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()

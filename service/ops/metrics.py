@@ -52,6 +52,7 @@ TABLE = (
     Metric("sluice_window_partitions", Gauge, ("operator",), "Window partitions known; empty ones go in turns."),
     Metric("sluice_window_tuples", Gauge, ("operator",), "Tuples stored; where a summary will do, there are none."),
     Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "The operator clock, in Unix time."),
+    Metric("sluice_watermark_timestamp_seconds", Gauge, ("stream",), "The watermark of a stream, in Unix time."),
     Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state."),
     Metric("sluice_state_read_bytes_total", Counter, (), "State read from the checkpoint."),
     Metric("sluice_state_written_bytes_total", Counter, (), "State written to the checkpoint."),
@@ -88,6 +89,8 @@ class Report(Protocol):
     def operators(self) -> Counts: ...
     @property
     def state(self) -> Mapping[str, int]: ...
+    @property
+    def watermarks(self) -> Mapping[str, int]: ...
     @property
     def clock(self) -> int | None: ...
 
@@ -132,6 +135,8 @@ class Metrics:
         if report.state:
             self._metrics["sluice_state_read_bytes_total"].inc(report.state.get("read", 0))
             self._metrics["sluice_state_written_bytes_total"].inc(report.state.get("written", 0))
+        for stream, watermark in report.watermarks.items():
+            self._metrics["sluice_watermark_timestamp_seconds"].labels(stream).set(watermark / SECOND)
 
     def batch_written(self, entry: Entry) -> None:
         """A batch has become visible."""

@@ -19,7 +19,7 @@ from service.pipeline.report import Report
 from service.pipeline.settings import settings
 from service.pipeline.shape import Shaped
 from service.pipeline.sorts import sort
-from service.pipeline.spec import Aggregate, Map, Operator, Pipeline
+from service.pipeline.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
 from service.pipeline.stages import stages
 from service.pipeline.streams import Streams
 from service.pipeline.typed import Typed
@@ -39,13 +39,19 @@ def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report)
         for name, shape in file.streams.items()
     }
     declared = {
-        name: replace(of, event_time=streams.event_times.get(name), **marks(typed, name))
-        for name, of in declared.items()
+        name: replace(timed(of, streams.event_times.get(name)), **marks(typed, name)) for name, of in declared.items()
     }
+    streams.check_watermarks()
     pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
     if not report.problems:
         check_stages(pipeline, report)
     return pipeline
+
+
+def timed(stream: Stream, event_time: EventTime | None) -> Stream:
+    """With its event time. Watermarks go through an exchange as they go on inside a stage."""
+    watermarks = stream.watermarks or (stream.exchange and event_time is not None)
+    return replace(stream, event_time=event_time, watermarks=watermarks)
 
 
 def check_stages(pipeline: Pipeline, report: Report) -> None:

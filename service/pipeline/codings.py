@@ -92,7 +92,7 @@ class Codings:
             Key(tuple(shape.key.attributes), self.coding((*path, "key"), shape.key)) if shape.key else None,
             tuple(shape.headers.items()),
             tuple(self.defaults(name, shape, dict(schema or ()))),
-            shape.marks, shape.partitions, exchange=shape.exchange,
+            shape.marks, shape.watermarks, shape.partitions, exchange=shape.exchange,
         )  # fmt: skip
         if schema is not None and shape.topic is not None:
             self.check(stream, written=written)

@@ -188,6 +188,11 @@ class StreamShape(Shape):
         "(aligned) the whole stream, once every topic partition has sent one; what a quicker one sent behind its mark "
         "waits.",
     )
+    watermarks: bool = Field(
+        default=False,
+        description="Whether watermarks are written, as records of their own in every topic partition, for whoever "
+        "reads the topic. Needs an event time.",
+    )
     partitions: int | None = Field(
         1,
         ge=1,
@@ -482,6 +487,18 @@ class FileShape(Shape):
         "timestamp of the first record.",
         examples=["2013-01-01T00:00:00Z", 0],
     )
+    merge: Literal["arrival", "timestamp"] = Field(
+        "arrival",
+        description="In which order records of several topic partitions are handled: as they come, those of a batch by "
+        "their timestamps, or all by their timestamps, for which they wait for each other.",
+    )
+    merge_wait: float = Field(
+        5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="With merge: timestamp, seconds that a silent topic partition is waited for; what comes later "
+        "counts as arriving now. With clock: records it is waited for without end.",
+    )
     max_future: float = Field(
         3600.0,
         ge=0,
@@ -495,7 +512,7 @@ class FileShape(Shape):
         allow_inf_nan=False,
         description="Seconds from the start of one batch to the next; 0: as soon as the last is done.",
     )
-    max_records_per_batch: int = Field(500_000, ge=1, description="The most records that one batch reads.")
+    max_records_per_batch: int = Field(500_000, ge=1, le=2**29, description="The most records that one batch reads.")
     buckets: int | None = Field(
         None,
         ge=1,
@@ -504,6 +521,11 @@ class FileShape(Shape):
     )
     checkpoint: str | None = Field(None, description="Folder or URL that the progress is kept in.")
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="What is promised.")
+    on_data_loss: Literal["fail", "continue"] = Field(
+        "fail",
+        description="What to do when records are gone that were not read yet, by retention or with their topic: end "
+        "with an error, or go on with what is there.",
+    )
     start: Literal["earliest", "latest"] = Field(
         "earliest",
         description="Where an input topic is read from that was never read before.",

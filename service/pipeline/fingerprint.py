@@ -13,7 +13,17 @@ from service.pipeline.types import Type
 
 #: what may change while a checkpoint lives: where and how the service runs
 IGNORED = {
-    "Settings": {"kafka", "registry", "trigger_interval", "max_records_per_batch", "checkpoint", "delivery", "start"},
+    "Settings": {
+        "kafka",
+        "registry",
+        "merge_wait",
+        "trigger_interval",
+        "max_records_per_batch",
+        "checkpoint",
+        "delivery",
+        "on_data_loss",
+        "start",
+    },
     "Stream": {"partitions"},
     "Coding": {"avro_schema", "avro_writer_schema"},
 }

@@ -24,12 +24,15 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         registry=properties("registry", file.registry, environment, report),
         clock=file.clock,
         clock_origin=None if file.clock_origin is None else origin(file.clock_origin, report),
+        merge=file.merge,
+        merge_wait=duration("merge_wait", file.merge_wait, report),
         max_future=duration("max_future", file.max_future, report),
         trigger_interval=duration("trigger_interval", file.trigger_interval, report),
         max_records_per_batch=file.max_records_per_batch,
         buckets=file.buckets,
         checkpoint=file.checkpoint,
         delivery=file.delivery,
+        on_data_loss=file.on_data_loss,
         start=file.start,
     )
 

@@ -327,6 +327,8 @@ class Stream:
     defaults: tuple[tuple[str, Any], ...] = ()
     #: how window marks leave: "record", "header" (on the last tuple of the run) or "none"
     marks: str = "record"
+    #: whether its watermarks leave, too
+    watermarks: bool = False
     #: topic partitions to create an output topic with, when it is missing; None: it must exist
     partitions: int | None = 1
     event_time: EventTime | None = None
@@ -372,6 +374,10 @@ class Settings:
     clock: str = "processing"
     #: nanoseconds since 1970 from which periodic timers count; None: the first record's timestamp
     clock_origin: int | None = None
+    #: the order of records of several topic partitions: "arrival": that of their batch; "timestamp": they wait
+    merge: str = "arrival"
+    #: under "timestamp" and the processing clock: how long a topic partition is waited for; nanoseconds
+    merge_wait: int = 5_000_000_000
     #: a record whose timestamp is further ahead of its batch's time is a dead letter; nanoseconds
     max_future: int = 3_600_000_000_000
     #: nanoseconds from the start of one batch to the next; 0: as soon as the last is done
@@ -382,6 +388,8 @@ class Settings:
     checkpoint: str | None = None
     #: "exactly_once" or "at_least_once"
     delivery: str = "exactly_once"
+    #: where records are gone that were not read yet: "fail" or "continue"
+    on_data_loss: str = "fail"
     #: where an input topic that this service has not read yet is read from: "earliest" or "latest"
     start: str = "earliest"
 

@@ -241,6 +241,17 @@ class Streams:
             self.event_times[stream] = found
         return True
 
+    def check_watermarks(self) -> None:
+        """Who writes watermarks has some."""
+        for name, shape in self.file.streams.items():
+            path = ("streams", name, "watermarks")
+            if not shape.watermarks or self.shaped.partly(("streams", name)):
+                continue
+            if name not in self.writers and self.outputs_known():
+                self.report.problem(path, "false, as no operator writes this stream")
+            elif name in self.schemas and name not in self.event_times and shape.event_time is None:
+                self.report.problem(path, "false, as this stream has no event time")
+
     # ---- what operators write ----
 
     def derive(self, stream: str, writer: str, sources: Sequence[str], derived: Schema) -> None:

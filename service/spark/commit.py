@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from service.engine.items import FINAL, LONE, TUPLE, WINDOW
+from service.engine.items import FINAL, LONE, TUPLE, WATERMARK, WINDOW
 from service.kafka.records import SCHEMA, Records, records
 from service.kafka.report import Counts, Report
 from service.kafka.sessions import DEFAULT_LIMIT
@@ -23,9 +23,11 @@ from service.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from service.wire.marks import header
 
 #: kind of a record -> its word in the report
-WORDS = {TUPLE: "tuple", MARKED: "tuple", WINDOW: "window", LONE: "window", FINAL: "final"}
+WORDS = {
+    TUPLE: "tuple", MARKED: "tuple", WINDOW: "window", LONE: "window", FINAL: "final", WATERMARK: "watermark",
+}  # fmt: skip
 #: kind of a record -> the mark in its headers
-MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL}
+MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
 HEADERS = SCHEMA.field("headers").type
 MILLISECOND = 1_000_000
 

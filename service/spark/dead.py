@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from service.pipeline.spec import Stream
 from service.spark.packed import pack
-from service.spark.places import ITSELF, NUMBERS, topic_partition_of
+from service.spark.places import topic_partition_of
 from service.wire.dead_letters import DeadLetter
 
 
@@ -31,15 +31,15 @@ class Setting:
     def __bool__(self) -> bool:
         return bool(self._reasons)
 
-    def packed(self, stream: Stream, first: int) -> bytes:
-        """The dead letters; `first` is the place of the batch's first record, every second place is a record's."""
+    def packed(self, stream: Stream, places: np.ndarray) -> bytes:
+        """The dead letters; `places` has that of each record of the batch."""
         rows = sorted(self._reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
-            "place": pa.array([first + NUMBERS * row + ITSELF for row in rows], pa.int64()),
+            "place": pa.array(places[rows]),
             "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
-            "partition": pa.array([topic_partition_of(first)] * len(rows), pa.int32()),
+            "partition": pa.array(topic_partition_of(places[rows]).astype(np.int32)),
             **{name: taken.column(name) for name in ("offset", "key", "value", "headers")},
         }
         return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})

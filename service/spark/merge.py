@@ -1,4 +1,4 @@
-"""The records of all buckets in one order: by the place of what made them; equal places by key."""
+"""The records of all buckets in one order: by the place of what made them; equal places by window, then by key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.engine.items import FINAL, LONE
+from service.engine.items import FINAL, LONE, WATERMARK
 
 
 def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
@@ -23,15 +23,18 @@ def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
     order = np.lexsort((place, at))
     same = (np.diff(at[order]) == 0) & (np.diff(place[order]) == 0)
     if same.any():
-        order = _by_key(batch, order, same, np.repeat(np.arange(len(parts)), [part.num_rows for part in parts]))
+        order = _in_groups(batch, order, same, np.repeat(np.arange(len(parts)), [part.num_rows for part in parts]))
     kept = _lone_marks_of_all(at, place, kind, order, buckets)
     if kept is not None:
         order = order[kept]
     return batch if np.array_equal(order, np.arange(batch.num_rows)) else batch.take(pa.array(order))
 
 
-def _by_key(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """The order with records of equal places that come from several buckets sorted by key; a final mark comes last."""
+def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The order with records of equal places that come from several buckets sorted by event-time window, then by key.
+
+    A watermark comes behind them, and a final mark last.
+    """
     group = np.concatenate([[0], np.cumsum(~same)])
     several = np.zeros(group[-1] + 1, np.bool_)
     several[group[1:][same & (np.diff(part[order]) != 0)]] = True
@@ -41,9 +44,13 @@ def _by_key(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np
     chosen = order[rows]
     picked = batch.take(pa.array(chosen))
     rank = pc.rank(pc.fill_null(picked.column("key"), b""), tiebreaker="dense").to_numpy()
-    final = picked.column("kind").to_numpy() == FINAL
+    kind = picked.column("kind").to_numpy()
+    last = np.select([kind == WATERMARK, kind == FINAL], [1, 2], 0)
+    by = [rank, last, group[rows]]
+    if "window" in picked.schema.names:
+        by.insert(1, np.where(last, 0, picked.column("window").to_numpy()))
     sorted_ = order.copy()
-    sorted_[rows] = chosen[np.lexsort((rank, final, group[rows]))]
+    sorted_[rows] = chosen[np.lexsort(by)]
     return sorted_
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-#: what a packed row holds: Arrow rows, a time, Arrow rows, a part of the batch's report
-RECORDS, PULSE, DEAD_LETTERS, COUNTS = 0, 1, 2, 3
+#: what a packed row holds: Arrow rows, a time, Arrow rows, a part of the batch's report, how many topic partitions the
+#: streams have
+RECORDS, PULSE, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
 #: what goes to the sink as it is
 THROUGH = (DEAD_LETTERS, COUNTS)
 

@@ -9,7 +9,8 @@ import numpy as np
 #: a place, or many
 P = TypeVar("P", int, np.ndarray)
 
-#: the number counts from the first record of the topic partition in the batch, four to a record: 32 bits are plenty
+#: the number is NUMBERS times the distance of the offset from that of the topic partition's first record in the batch:
+#: 32 bits are plenty, as Spark bounds what it reads by offsets (`max_records_per_batch`)
 PORT, TOPIC_PARTITION = 56, 32
 
 #: a record has so many numbers: for the window mark before it, for itself, for a window mark and for the final mark
@@ -24,6 +25,11 @@ NO_PLACE = -1
 def place(port: int, topic_partition: int) -> int:
     """The place of the first record of a topic partition; those of the next ones follow."""
     return port << PORT | topic_partition << TOPIC_PARTITION
+
+
+def first_of(place: P) -> P:
+    """The place of the first record of its topic partition."""
+    return place >> TOPIC_PARTITION << TOPIC_PARTITION
 
 
 def port_of(place: P) -> P:

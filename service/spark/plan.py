@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from service.pipeline.spec import Map, Pipeline, Stream, Time, Window, Windowed, policies
+from service.pipeline.spec import Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,32 @@ class Plan:
                 keyed.add(operator.input)
         return frozenset(keyed)
 
+    @cached_property
+    def panes(self) -> bool:
+        """Whether one watermark may bring out several panes, which then come in the order of their starts."""
+        return any(isinstance(o, Windowed) and isinstance(o.window, TimeInterval) for o in self.pipeline.operators)
+
     @property
     def pulsing(self) -> bool:
-        """Whether windows may fall due while no record comes."""
-        windows = [o.window for o in self.pipeline.operators if isinstance(o, Windowed)]
-        return self.pipeline.settings.clock == "processing" and any(map(_timed, windows))
+        """Whether something may fall due while no record comes: in an operator, or a topic partition becomes idle."""
+        event_times = [s.event_time for s in self.pipeline.streams.values() if s.event_time is not None]
+        due = any(map(_falls_due, self.pipeline.operators)) or any(of.idle_after is not None for of in event_times)
+        return self.pipeline.settings.clock == "processing" and (due or self.merging)
+
+    @property
+    def merging(self) -> bool:
+        """Whether records wait for those of other topic partitions."""
+        return self.pipeline.settings.merge == "timestamp"
 
 
-def _timed(window: Window) -> bool:
-    return any(isinstance(policy, Time) for policy in policies(window))
+def _falls_due(operator: Operator) -> bool:
+    """Whether the clock alone may bring something out: windows fire, or tuples leave a join that have met nobody."""
+    match operator:
+        case Map():
+            return False
+        case Join():
+            return any(
+                side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
+            )
+        case _:
+            return any(isinstance(policy, Time) for policy in policies(operator.window)[-1:])

@@ -121,7 +121,7 @@ class PulseReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = labels(self._plan.buckets)
-        time_ = partition.value.to_bytes(8, "big")
+        time_ = partition.value.to_bytes(8, "big", signed=True)
         columns = [
             pa.array(marks, pa.int32()),
             pa.array([PULSE] * len(marks), pa.int32()),

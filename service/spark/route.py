@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.engine.expressions import evaluate
-from service.engine.items import FINAL, TUPLE, WINDOW
+from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW
 from service.engine.keys import key_bytes
 from service.engine.marking import standing
 from service.engine.routing import spread_by
+from service.kafka.errors import GrownError
 from service.kafka.murmur2 import partition_for
 from service.kafka.report import Report
+from service.pipeline.spec import Stream
 from service.spark.buckets import labels
 from service.spark.dead import Setting
 from service.spark.headers import with_lists
@@ -24,11 +26,9 @@ from service.spark.places import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, 
 from service.spark.plan import Plan
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import Records
-from service.wire.marks import CLOCK, NAMES, UNKNOWN, WATERMARK, kinds
+from service.wire.marks import CLOCK, NAMES, UNKNOWN, kinds, watermarks
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
-#: kinds of marks that move a clock and go no further
-CLOCKS = (CLOCK, WATERMARK)
 #: kinds of marks that may ride on a tuple: a record with such a header and a value is the tuple, then the mark
 RIDING = (WINDOW, FINAL)
 #: kind of a record -> its word in the report
@@ -51,19 +51,26 @@ def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 class Rows:
     """Usable records of a topic partition, in order.
 
-    number   that of the record among those of the topic partition in the batch (places.NUMBERS to each); of a mark
-             around a tuple its own
-    stamp    the newest record timestamp up to here, nanoseconds
-    kind     TUPLE, WINDOW, FINAL, or one of CLOCKS
-    row      which row of the Arrow batch it was
-    tuples   the attributes of the TUPLE rows
+    number      that of the record in the batch (places.py); of a mark around a tuple its own
+    stamp       the newest record timestamp up to here, nanoseconds
+    kind        TUPLE, WINDOW, FINAL, WATERMARK or CLOCK
+    watermark   event time of the WATERMARK rows, nanoseconds
+    row         which row of the Arrow batch it was
+    tuples      the attributes of the TUPLE rows
     """
 
     number: np.ndarray
     stamp: np.ndarray
     kind: np.ndarray
+    watermark: np.ndarray
     row: np.ndarray
     tuples: pa.RecordBatch
+
+    def only(self, rows: np.ndarray) -> Rows:
+        """These rows, all TUPLE rows among them."""
+        return Rows(
+            self.number[rows], self.stamp[rows], self.kind[rows], self.watermark[rows], self.row[rows], self.tuples
+        )  # fmt: skip
 
 
 class Lane:
@@ -73,26 +80,30 @@ class Lane:
         """`first` is the place of the topic partition's first record."""
         self._plan = plan
         self._stream = plan.inputs[port_of(first)]
+        _require_known(plan, self._stream, topic_partition_of(first))
         self._records = Records.of(self._stream, plan.pipeline.settings.registry)
         self._first = first
         self._bucket = topic_partition_of(first) % plan.buckets
         self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
         self._labels = labels(plan.buckets)
-        self._number = 0
+        self._offset: int | None = None
         self._newest = np.iinfo(np.int64).min
 
     def packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One packed row per bucket, and one for the dead letters if there are any."""
+        offsets = batch.column("offset").to_numpy()
+        if self._offset is None:
+            self._offset = int(offsets[0])
+        numbers = NUMBERS * (offsets - self._offset) + ITSELF
         setting = Setting(batch)
-        rows = self._usable(batch, setting)
+        rows = self._usable(batch, numbers, setting)
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, Report(read={self._stream.name: _counts(rows)}).to_json()))
         if setting:
-            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + NUMBERS * self._number)))
-        self._number += batch.num_rows
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + numbers)))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
             schema=SCHEMA,
@@ -100,12 +111,13 @@ class Lane:
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
-    def _usable(self, batch: pa.RecordBatch, setting: Setting) -> Rows:
+    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, setting: Setting) -> Rows:
         kind = kinds(batch.column("headers"))
         times = _nanoseconds(batch.column("timestamp"))
         ahead = batch.column("ahead").to_numpy(zero_copy_only=False)
         setting.aside(np.flatnonzero(ahead), reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"))
         setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
+        watermark = _watermarks(batch, kind, setting)
         riding = np.isin(kind, RIDING)
         if riding.any():
             riding &= _filled(batch.column("value")) & setting.alive
@@ -114,7 +126,7 @@ class Lane:
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
             self._newest = stamp[-1]
-        rows = Rows(NUMBERS * (self._number + row) + ITSELF, stamp, kind[row], row, tuples)
+        rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
         return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
 
     def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
@@ -139,9 +151,9 @@ class Lane:
             return
         about: dict[str, str | int] = {
             "stream": self._stream.name, "first": self._first, "number": int(rows.number[0]),
-            "start": int(rows.stamp[0]), "end": int(rows.stamp[-1]),
+            "offset": int(self._offset or 0), "start": int(rows.stamp[0]), "end": int(rows.stamp[-1]),
         }  # fmt: skip
-        rows = _without_clocks(rows)
+        rows = self._without_clocks(rows)
         whole = self._columns(rows, batch)
         if self._plan.buckets == 1:
             yield pack(whole, about)
@@ -164,6 +176,13 @@ class Lane:
         buckets[whole] = partition_for(keys, self._plan.buckets)
         return buckets
 
+    def _without_clocks(self, rows: Rows) -> Rows:
+        """The rows but for the marks that only move the clock, as watermarks do where there is no event time."""
+        kept = rows.kind != CLOCK
+        if self._stream.event_time is None:
+            kept &= rows.kind != WATERMARK
+        return rows if kept.all() else rows.only(kept)
+
     def _columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One row per record; a mark has nulls as attributes."""
         tuples = rows.tuples
@@ -175,7 +194,17 @@ class Lane:
         if self._stream.name in self._plan.keyed:
             columns.append(batch.column("key").take(pa.array(rows.row)))
             names.append("@key")
+        if self._stream.event_time is not None:
+            columns.append(pa.array(rows.watermark))
+            names.append("@watermark")
         return pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
+
+
+def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
+    """The engine counts on the topic partitions that there were at the start; service.py starts again with all."""
+    known = plan.topic_partitions[stream.name]
+    if topic_partition >= known:
+        raise GrownError(f"topic {stream.topic} has more than the {known} topic partitions that it started with")
 
 
 def _filled(values: pa.Array) -> np.ndarray:
@@ -198,15 +227,18 @@ def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.n
     around[:, END] = riding & (rows.kind == FINAL)
     row, place = np.nonzero(around)
     kind = np.where(place == ITSELF, own[row], np.where(place == END, FINAL, WINDOW)).astype(own.dtype)
-    return Rows(rows.number[row] + place - ITSELF, rows.stamp[row], kind, rows.row[row], rows.tuples)
+    return replace(rows.only(row), number=rows.number[row] + place - ITSELF, kind=kind)
 
 
-def _without_clocks(rows: Rows) -> Rows:
-    """The rows but for the marks that only move clocks."""
-    kept = ~np.isin(rows.kind, CLOCKS)
-    if kept.all():
-        return rows
-    return Rows(rows.number[kept], rows.stamp[kept], rows.kind[kept], rows.row[kept], rows.tuples)
+def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: Setting) -> np.ndarray:
+    """The event time of each watermark mark, 0 for other records; marks that say none are set aside."""
+    watermark = np.zeros(len(kind), np.int64)
+    rows = np.flatnonzero((kind == WATERMARK) & setting.alive)
+    if len(rows):
+        watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
+        what = "its value is neither seconds since 1970 nor a time in ISO 8601"
+        setting.aside(rows[~sound], reason(Reason.BAD_WATERMARK, what))
+    return watermark
 
 
 def _counts(rows: Rows) -> dict[str, int]:

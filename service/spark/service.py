@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
 from service import __version__
+from service.kafka import ledger
+from service.kafka.errors import GrownError
 from service.kafka.follower import Follower
 from service.kafka.groups import InputOffsets
-from service.kafka.report import Report
+from service.kafka.report import Entry, Report
 from service.ops.http import OpsServer
 from service.ops.life import Life
 from service.ops.metrics import Metrics
@@ -29,8 +35,15 @@ LOGGER = logging.getLogger("sluice")
 Offsets = Mapping[tuple[str, int], int]
 
 
-def serve(pipeline: Pipeline, master: str, http_port: int | None, *, reset_ledger: bool = False) -> None:
-    """Runs the pipeline until SIGTERM or SIGINT. Raises what makes it fail."""
+def serve(
+    pipeline: Pipeline,
+    master: str,
+    http_port: int | None,
+    *,
+    reset_ledger: bool = False,
+    until_final: bool = False,
+) -> None:
+    """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail."""
     metrics, life = Metrics(pipeline.name, __version__), Life()
     for stage in stages(pipeline):
         metrics.count(zeros(stage))
@@ -39,22 +52,64 @@ def serve(pipeline: Pipeline, master: str, http_port: int | None, *, reset_ledge
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in stages(pipeline)]
-        seen = [stack.enter_context(_following(plan, metrics)) for plan in plans]
+        ends = Ends(plans if until_final else [], told)
+        if told.is_set():
+            LOGGER.info("all inputs were final before", extra={"pipeline": pipeline.name})
+            return
+        seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
         spark = session(pipeline.name, master)
         stack.callback(spark.stop)
-        queries = [Watched(start(spark, plan), one) for plan, one in zip(plans, seen, strict=True)]
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
-        watch(queries, told, life)
+        run(spark, pipeline, plans, lambda queries: watch(list(map(Watched, queries, seen)), told, life))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 
 
+def run(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    plans: Sequence[Plan],
+    watching: Callable[[Sequence[StreamingQuery]], None],
+) -> None:
+    """Runs the queries of these plans. Where a topic has more topic partitions, they start again and know them all."""
+    while True:
+        try:
+            return watching([start(spark, plan) for plan in plans])
+        except GrownError as grown:
+            LOGGER.info("starting again: %s", grown)
+            plans = [prepare(stage) for stage in stages(pipeline)]
+
+
+class Ends:
+    """Sets `over` when the inputs of all these plans are final; of none: never."""
+
+    def __init__(self, plans: Sequence[Plan], over: threading.Event) -> None:
+        self._going_on = {plan.pipeline.name for plan in plans}
+        self._over = over
+        for plan in plans:
+            entry = ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name)
+            if entry is not None:
+                self.heard(entry)
+
+    def heard(self, entry: Entry) -> None:
+        """A batch has become visible."""
+        if entry.report.final and entry.query in self._going_on:
+            self._going_on.remove(entry.query)
+            if not self._going_on:
+                self._over.set()
+
+
 @contextmanager
-def _following(plan: Plan, metrics: Metrics) -> Iterator[Seen]:
+def _following(plan: Plan, metrics: Metrics, ends: Ends) -> Iterator[Seen]:
     """Tells the metrics of each batch that becomes visible; what is yielded tells them and lag monitors of the rest."""
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
-    with Follower(kafka, name, metrics.batch_written), InputOffsets(kafka, name) as offsets:
+
+    def heard(entry: Entry) -> None:
+        metrics.batch_written(entry)
+        ends.heard(entry)
+
+    with Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
         yield Seen(metrics, offsets)
 
 
@@ -63,7 +118,9 @@ def zeros(pipeline: Pipeline) -> Report:
     kinds, reasons = dict.fromkeys(["tuple", *WORDS], 0), dict.fromkeys(map(str, Reason), 0)
     return Report(
         read={stream.name: {**kinds} for stream in pipeline.inputs},
-        written={stream.name: dict.fromkeys(["tuple", "window", "final"], 0) for stream in pipeline.outputs},
+        written={
+            stream.name: dict.fromkeys(["tuple", "window", "final", "watermark"], 0) for stream in pipeline.outputs
+        },
         dead_letters={stream.name: {**reasons} for stream in pipeline.inputs},
         operators={operator.name: {} for operator in pipeline.operators},
     )

@@ -28,7 +28,7 @@ def read(spark: SparkSession, plan: Plan) -> DataFrame:
         "subscribe": ",".join(str(stream.topic) for stream in plan.inputs),
         "includeHeaders": "true",
         "startingOffsets": settings.start,
-        "failOnDataLoss": "true",
+        "failOnDataLoss": str(settings.on_data_loss == "fail").lower(),
         "maxOffsetsPerTrigger": str(settings.max_records_per_batch),
         "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in client.items()},

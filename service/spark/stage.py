@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from service.spark.batch import UNSET
 from service.spark.buckets import labels
-from service.spark.packed import THROUGH
+from service.spark.holding import Holding
+from service.spark.packed import THROUGH, TOPICS, Packed
 from service.spark.plan import Plan
 from service.spark.state.keeper import ask
 
@@ -27,12 +29,18 @@ class Stage(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._bucket_of = {label: bucket for bucket, label in enumerate(labels(self._plan.buckets))}
         self._head = handle.getValueState("head", "version long, clock long")
+        self._topics = orjson.dumps(dict(self._plan.topic_partitions))
+        if self._plan.merging:
+            self._held = handle.getValueState("held", "held binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: ANN401, N802, N803
         arrived = [(row.holds, bytes(row.packed)) for row in rows]
         yield from (Row(holds=holds, packed=packed) for holds, packed in arrived if holds in THROUGH)
         version, clock = self._head.get() or (0, UNSET)
         rest = [(holds, packed) for holds, packed in arrived if holds not in THROUGH]
+        if self._plan.merging:
+            rest = self._in_order(rest)
+        rest.append((TOPICS, self._topics))
         answer = ask(self._plan, self._bucket_of[key[0]], version, clock, rest)
         if answer is not None:
             version, clock, made = answer
@@ -41,3 +49,11 @@ class Stage(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+    def _in_order(self, rows: list[Packed]) -> list[Packed]:
+        """What need not wait for other topic partitions any more."""
+        saved = self._held.get()
+        holding = Holding() if saved is None else Holding.load(bytes(saved[0]))
+        released = holding.through(self._plan, rows)
+        self._held.update((holding.save(),))
+        return released

@@ -23,6 +23,8 @@ INTERVAL = 0.25
 #: Spark's words for a query that has found nothing to do
 IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
+GO_ON = "to go on with what is there, start with on_data_loss: continue"
+
 #: one of Spark's progress reports
 Progress = Mapping[str, Any]
 
@@ -87,4 +89,8 @@ def explained(failure: str) -> SluiceError:
     if found:
         kind = getattr(errors, found[1], QueryError)
         return kind(found[2])
+    lost = re.search(r"\[KAFKA_DATA_LOSS\.\w+\] (.*)", failure, re.DOTALL)
+    if lost:
+        what = " ".join(lost[1].split())
+        return errors.DataLossError(f"records that were not read yet are gone ({what}); {GO_ON}")
     return QueryError(f"a batch failed, and nothing of it is visible; Spark says: {failure}")

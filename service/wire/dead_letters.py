@@ -28,6 +28,8 @@ class Reason(StrEnum):
     WRONG_TYPE = "wrong type"
     NO_VALUE = "no value"
     UNKNOWN_MARK = "unknown mark"
+    BAD_WATERMARK = "bad watermark"
+    LATE = "late"
     TOO_FAR_AHEAD = "too far ahead"
     TOO_LARGE = "too large"
 
@@ -39,6 +41,16 @@ def reason(word: Reason, detail: str) -> str:
 def word_of(reason: str) -> str:
     """The word that a reason begins with."""
     return reason.partition(":")[0]
+
+
+def of_operator(operator: str, what: str) -> str:
+    """The reason of a tuple that an operator could not use: for `what`, which has no value or begins with a word."""
+    word, _, detail = what.partition(": ")
+    return (
+        f"{word}: operator {operator}: {detail}"
+        if word in list(Reason)
+        else reason(Reason.NO_VALUE, f"operator {operator}: {what}")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.engine.items import FINAL, TUPLE, WINDOW
+from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW
+from service.engine.watermark import from_text
 
 HEADER = "sluice-mark"
 
-#: kinds of a record beside those of an item: marks that move a clock and go no further
-WATERMARK, CLOCK = 4, 5
+#: a kind of a record beside those of an item: a mark that moves the clock and goes no further
+CLOCK = 5
 #: the kind of a record whose mark header has no known word
 UNKNOWN = -1
 
@@ -37,6 +38,22 @@ def kinds(headers: pa.Array) -> np.ndarray:
         words = pairs.field("value").take(pa.array(marked)).to_pylist()
         found[records[marked]] = [_kind(word) for word in words]
     return found
+
+
+def watermarks(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The event times that the values of these watermark marks say, nanoseconds since 1970; and whether each says one.
+
+    A value is seconds since 1970 or a time in ISO 8601, as text without quotes.
+    """
+    found = [_watermark(value) for value in values.to_pylist()]
+    return np.array([time or 0 for time in found], np.int64), np.array([time is not None for time in found], np.bool_)
+
+
+def _watermark(value: bytes | None) -> int | None:
+    try:
+        return from_text((value or b"").decode())
+    except ValueError:
+        return None
 
 
 def _kind(word: bytes | None) -> int:

@@ -61,6 +61,14 @@ def test_the_state_and_the_clock(metrics):
     assert found["sluice_clock_timestamp_seconds", ("stage", "flights")] == 2.0
 
 
+def test_the_watermark_of_each_stream(metrics):
+    metrics.batch_written(entry(0, watermarks={"in": 1_500_000_000, "out": 0}))
+    metrics.batch_written(entry(1, watermarks={"in": 2_500_000_000}))
+    found = samples(metrics)
+    assert found["sluice_watermark_timestamp_seconds", ("stream", "in")] == 2.5
+    assert found["sluice_watermark_timestamp_seconds", ("stream", "out")] == 0
+
+
 def test_a_transaction_is_timed_by_the_entry_after_it(metrics):
     metrics.batch_written(entry(0))
     metrics.batch_written(entry(1, took=250))

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +13,23 @@ import pytest
 import yaml
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from service.pipeline.load import load_text
 from service.pipeline.spec import Pipeline
 from service.pipeline.stages import stages
-from service.spark.query import prepare, start
+from service.spark.query import prepare
+from service.spark.service import run
 from service.spark.session import session
+from service.spark.watch import explained
 from service.wire.marks import HEADER
 from tests.kafka.tools import visible
 
 NUMBERS = itertools.count()
+#: seconds that anything may take
+PATIENCE = 40
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +42,12 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def service(spark: SparkSession, broker: str, tmp_path: Path) -> Service:
     return Service(spark, broker, tmp_path, f"spark-test-{next(NUMBERS)}")
+
+
+@pytest.fixture
+def downstream(service: Service) -> Service:
+    """Another service beside it."""
+    return replace(service, folder=service.folder / "downstream", name=f"{service.name}-downstream", partitions={})
 
 
 @dataclass
@@ -58,10 +71,10 @@ class Service:
         return f"{self.name}.{stream}"
 
     def pipeline(self, text: str, kafka: dict[str, str] | None = None) -> Pipeline:
-        """The pipeline of a file that names no topics: each stream with one gets its own. `kafka`: its block."""
+        """The pipeline of a file; each stream that names no topic gets its own. `kafka`: its block."""
         file: dict[str, Any] = yaml.safe_load(text)
         for name, stream in file["streams"].items():
-            file["streams"][name] = {**(stream or {}), "topic": self.topic(name)}
+            file["streams"][name] = {"topic": self.topic(name), **(stream or {})}
         file |= {"pipeline": self.name, "kafka": kafka or {"bootstrap.servers": self.broker}}
         file.setdefault("checkpoint", str(self.folder / "checkpoint"))
         return load_text(yaml.safe_dump(file, sort_keys=False), self.name)
@@ -74,14 +87,21 @@ class Service:
         assert producer.flush(30) == 0
 
     def run(self, pipeline: Pipeline, until: Callable[[], bool] = lambda: True) -> None:
-        """Runs until all that is there has been read and `until` holds."""
-        queries: list[StreamingQuery] = []
+        """Runs until all that is there has been read and `until` holds. Raises what makes a query fail."""
+        plans = [prepare(stage) for stage in stages(pipeline)]
+        run(self.spark, pipeline, plans, partial(self._until, holds=until))
+
+    @staticmethod
+    def _until(queries: Sequence[StreamingQuery], holds: Callable[[], bool]) -> None:
         try:
-            queries.extend(start(self.spark, prepare(stage)) for stage in stages(pipeline))
             for query in queries:
                 query.processAllAvailable()
-            while not until():
+            deadline = time.monotonic() + PATIENCE
+            while not holds():
+                assert time.monotonic() < deadline, "it never came to that"
                 assert all(query.isActive for query in queries), [query.exception() for query in queries]
+        except StreamingQueryException as error:
+            raise explained(str(error)) from error
         finally:
             for query in queries:
                 query.stop()
@@ -97,10 +117,12 @@ class Service:
         return [message for partition in partitions for message in visible(kafka, topic, partition)]
 
     def outputs(self, stream: str) -> list[dict[str, Any]]:
-        """As `sluice replay` shows them: {"tuple": ...} or {"punct": ...}."""
+        """As `sluice replay` shows them: {"tuple": ...}, {"punct": ...} or {"watermark": ...}."""
         return [self.shown(message) for message in self.read(stream)]
 
     @staticmethod
     def shown(message: Message) -> dict[str, Any]:
         marks = [value.decode() for name, value in message.headers() or () if name == HEADER]
+        if marks == ["watermark"]:
+            return {"watermark": message.value().decode()}
         return {"punct": marks[0]} if marks else {"tuple": json.loads(message.value())}

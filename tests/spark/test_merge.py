@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from service.engine.items import FINAL, LONE, TUPLE, WINDOW
+from service.engine.items import FINAL, LONE, MAXIMUM, TUPLE, WATERMARK, WINDOW
 from service.spark.merge import merged
 from service.spark.places import NO_PLACE, place
 
@@ -52,6 +52,26 @@ def test_a_final_mark_comes_last():
     first = part((1, 7, FINAL, None))
     second = part((1, 7, TUPLE, b"a"), (1, 7, WINDOW, b"a"))
     assert keys(merged([first, second], 2)) == ["a", "a", ""]
+
+
+def panes(*rows):
+    """Rows of (start of the window, kind, key), all made by one watermark."""
+    windows, kind, key = zip(*rows, strict=True)
+    return part(*((1, 7, *row) for row in zip(kind, key, strict=True))).append_column(
+        "window", pa.array(windows, pa.int64())
+    )
+
+
+def test_panes_of_one_watermark_come_by_their_starts_then_by_key_and_the_watermark_behind_them():
+    first = panes((0, TUPLE, b"b"), (0, WINDOW, b"b"), (10, TUPLE, b"a"), (10, WINDOW, b"a"), (20, WATERMARK, None))
+    second = panes((0, TUPLE, b"c"), (0, WINDOW, b"c"), (10, TUPLE, b"d"), (10, WINDOW, b"d"))
+    assert keys(merged([first, second], 2)) == ["b", "b", "c", "c", "a", "a", "d", "d", ""]
+
+
+def test_of_several_last_marks_the_final_one_is_the_last():
+    first = panes((MAXIMUM, WATERMARK, None), (0, FINAL, None))
+    second = panes((0, TUPLE, b"a"), (0, WINDOW, b"a"))
+    assert merged([first, second], 2).column("kind").to_pylist() == [TUPLE, WINDOW, WATERMARK, FINAL]
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ operators:
 SECOND = 1_000_000_000
 
 
-def record(key="a", number=1, *, at=0, mark=None, value=b"", ahead=False):
+def record(key="a", number=1, *, at=0, mark=None, value=b"", ahead=False, offset=7):
     """A record at so many seconds: a tuple, or a mark with a value."""
     return {
         "key": None,
         "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
         "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
-        "place": place(0, 1), "offset": 7, "timestamp": at * 1_000_000, "ahead": ahead,
+        "place": place(0, 1), "offset": offset, "timestamp": at * 1_000_000, "ahead": ahead,
     }  # fmt: skip
 
 
@@ -73,10 +73,10 @@ def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
     assert stamps(found[0]) == [1, 5, 5, 5, 6]
 
 
-def test_rows_are_numbered_through_all_batches():
-    found = routed([record(), record()], [record()])
-    assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [1, 5, 9]
-    assert [int(about["number"]) for _, about in found[0]] == [1, 9]
+def test_rows_are_numbered_by_offset_through_all_batches():
+    found = routed([record(offset=7), record(offset=8)], [record(offset=10)])
+    assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [1, 5, 13]
+    assert [(int(about["number"]), int(about["offset"])) for _, about in found[0]] == [(1, 7), (13, 7)]
 
 
 def test_every_bucket_knows_the_times_of_the_topic_partition():
@@ -96,9 +96,10 @@ def test_a_key_is_always_in_the_same_bucket_and_marks_in_all():
 
 
 @pytest.mark.parametrize("buckets", [1, 2])
-@pytest.mark.parametrize("word", ["clock", "watermark"])
-def test_a_clock_mark_moves_the_clock_and_goes_no_further(word, buckets):
-    found = routed([record(at=1), record(mark=word, at=8)], buckets=buckets)
+@pytest.mark.parametrize("mark", [{"mark": "clock"}, {"mark": "watermark", "value": b"5"}])
+def test_a_clock_mark_moves_the_clock_and_goes_no_further(mark, buckets):
+    """Nor does a watermark where there is no event time."""
+    found = routed([record(at=1), record(**mark, at=8)], buckets=buckets)
     for bucket in range(buckets):
         ((rows, about),) = found[bucket]
         assert int(about["end"]) == 8 * SECOND
@@ -109,6 +110,25 @@ def test_a_clock_mark_alone_moves_the_clock():
     ((rows, about),) = routed([record(mark="clock", at=8)])[0]
     assert rows.num_rows == 0
     assert (int(about["start"]), int(about["end"])) == (8 * SECOND, 8 * SECOND)
+
+
+TIMED = PIPELINE.replace("number: int64}}", "number: int64}, event_time: number}")
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_watermark_comes_to_every_bucket(buckets):
+    found = routed([record(), record(mark="watermark", value=b"5.5")], buckets=buckets, text=TIMED)
+    for bucket in range(buckets):
+        rows = found[bucket][0][0].to_pylist()
+        assert [row["@watermark"] for row in rows if row["@kind"]] == [5_500_000_000]
+
+
+def test_a_watermark_without_a_time_is_a_dead_letter_and_moves_nothing():
+    found = routed([record(at=1), record(mark="watermark", value=b"noon", at=8)], text=TIMED)
+    assert stamps(found[0]) == [1]
+    ((_, letters),) = [row for row in found["rest"] if row[0] == DEAD_LETTERS]
+    expected = "bad watermark: its value is neither seconds since 1970 nor a time in ISO 8601"
+    assert unpack(letters)[0].column("reason").to_pylist() == [expected]
 
 
 def test_a_record_from_beyond_the_future_moves_nothing():

@@ -102,6 +102,33 @@ def one_operator(operator: dict[str, Any]) -> Pipeline:
     return load_text(orjson.dumps(file).decode(), "p", environment=None)
 
 
+@pytest.mark.parametrize("second", ["timeInterval, intervalDuration(20)", "tumbling, count(3)", "sliding, count(2)"])
+def test_a_window_behind_panes(second: str):
+    """Each watermark brings out several, in the order of their starts."""
+    pipeline = load_text(behind_panes(second), "p", environment=None)
+    rows = [{"k": "abcdefg"[n % 7], "n": n, "ts": (n * 37) % 90} for n in range(60)]
+    given_events: list[dict[str, Any]] = [{"at": float(n), "tuple": row} for n, row in enumerate(rows)]
+    given_events += [{"at": 60.0, "watermark": 70}, {"at": 61.0, "watermark": 100}, {"at": 62.0, "punct": "final"}]
+    check(pipeline, given_events, 25)
+
+
+def behind_panes(second: str) -> str:
+    return f"""
+pipeline: panes
+streams:
+  input: {{topic: input, schema: {{k: string, n: int64, ts: float64}}, event_time: ts}}
+  inner: {{topic: inner, watermarks: true}}
+  large: {{}}
+  output: {{topic: output}}
+operators:
+  - {{name: a, aggregate: input, window: "timeInterval, intervalDuration(10), partitioned", partition_by: [k],
+     output: {{inner: {{k: k, ts: intervalEnd(), n: Sum(n)}}}}}}
+  - {{name: m, map: inner, where: n > 1, output: [large]}}
+  - {{name: b, aggregate: large, window: "{second}, partitioned", partition_by: [k],
+     aggregate_incomplete_windows: {str("sliding" in second).lower()}, output: {{output: {{k: k, all: Collect(n)}}}}}}
+"""
+
+
 @given(joins(), join_events(), sizes)
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):

@@ -48,6 +48,7 @@ def fire(w: Window, p: int, item: Any, start: int, end: int, last: int, index: i
     firing.start = start
     firing.end = end
     firing.index = index
+    firing.watermark = start
     w.used[1] += 1
 
 

@@ -113,7 +113,9 @@ class Watermarks:
             return items, times, None
         kept = ~is_tuple
         kept[is_tuple] = ~ahead
-        reasons = [f"{of.attribute} is more than {of.max_future / 1e9:g} s ahead of the clock"] * int(ahead.sum())
+        reasons = [f"too far ahead: {of.attribute} is more than {of.max_future / 1e9:g} s ahead of the clock"] * int(
+            ahead.sum()
+        )
         return items.only(kept), times[~ahead], rejected(items.only(~kept), self._stream, reasons)
 
 
@@ -131,7 +133,7 @@ def _taken(items: Items, rows: np.ndarray) -> Items:
     event, at = rows["event"].copy(), rows["at"].copy()
     return Items(
         event, at, column(items.kind, WATERMARK), column(items.source, MADE), column(items.key, -1), items.keys,
-        items.tuples, rows["watermark"].copy(),
+        items.tuples, np.where(own, rows["watermark"], column(items.watermark, 0)),
     )  # fmt: skip
 
 

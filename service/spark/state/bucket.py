@@ -53,6 +53,7 @@ class Bucket:
     def __init__(self, plan: Plan, number: int, folder: Path | None = None) -> None:
         self.plan = plan
         self.graph = Graph(plan.pipeline, plan.topic_partitions)
+        self._topics = dict(plan.topic_partitions)
         self._folder = folder or folder_of(plan, number)
         self._log, self._snapshots = Log(self._folder), Snapshots(self._folder)
         #: of the greatest lengths of the log which this bucket takes, so that not all write their states in one batch
@@ -88,6 +89,14 @@ class Bucket:
     def newest(self) -> int:
         """The newest version that is in the checkpoint."""
         return max(self._log.last(), self._snapshots.newest(sys.maxsize))
+
+    def watermarks(self) -> dict[str, int]:
+        """By stream, as of the state at hand."""
+        return self.graph.watermarks(self._state)
+
+    def ended(self) -> bool:
+        """Whether all inputs are final, as of the state at hand."""
+        return self.graph.ended(self._state)
 
     def at(self, version: int) -> GraphState:
         """The state of this version."""
@@ -168,10 +177,18 @@ class Bucket:
     def _fed(self, batch: Batch) -> dict[str, Items]:
         """What the engine makes of a batch. Until its version is set, the state is nobody's."""
         self._version = UNSET
+        if batch.topics and batch.topics != self._topics:
+            self._know(batch.topics)
         begin = time.perf_counter()
         made = self.graph.feed(self._state, batch.inputs, batch.clock)
         self._took += time.perf_counter() - begin
         return made
+
+    def _know(self, topics: dict[str, int]) -> None:
+        """The log tells how many topic partitions there were: to know more of them would have changed what came out."""
+        body = self.graph.save(self._state)
+        self.graph, self._topics = Graph(self.plan.pipeline, topics), topics
+        self._state = self.graph.load(body)
 
     # ---- in the checkpoint ------------------------------------------------------------------------------------------
 

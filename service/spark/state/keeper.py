@@ -104,8 +104,10 @@ def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
 
 def _told(bucket: Bucket, number: int, fed: Fed) -> Message:
     plan, clock = bucket.plan, fed.batch.clock.end
-    rows = list(outgoing(plan, fed.made, fed.batch.places, number))
+    rows = list(outgoing(plan, fed.made, fed.batch, number))
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
     operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())
-    rows.append((COUNTS, Report(operators=operators, state=sizes, clock=clock).to_json()))
+    watermarks, final = bucket.watermarks(), bucket.ended()
+    report = Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, final=final)
+    rows.append((COUNTS, report.to_json()))
     return Message((DONE, fed.version, clock, *(holds for holds, _ in rows)), [body for _, body in rows])

@@ -42,7 +42,14 @@ def rows_of(first: int, count: int, keys: int = 50) -> list[Packed]:
         "@kind": pa.array(np.full(count, TUPLE, np.int8)),
         "k": pa.array([f"key {n * n % keys}" for n in number.tolist()]), "v": pa.array(number),
     })  # fmt: skip
-    about = {"stream": "in", "first": 0, "number": 0, "start": first * SECOND, "end": (first + count - 1) * SECOND}
+    about = {
+        "stream": "in",
+        "first": 0,
+        "number": 0,
+        "offset": 0,
+        "start": first * SECOND,
+        "end": (first + count - 1) * SECOND,
+    }
     return [(RECORDS, pack(batch, about))]
 
 

@@ -1,0 +1,125 @@
+"""Every conformance vector, and random operators, through a real broker and the real Spark job.
+
+The whole of it takes minutes (`make conformance`); a sample is part of every run of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.engine import event_strategies, strategies, strategies_join
+from tests.engine.vectors import all_cases
+from tests.spark.cases import Case, Playing, in_handling_order, spreads
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SEED = int(os.environ.get("SLUICE_SEED", "1"))
+PER_QUERY = 40
+RANDOM = 200
+SAMPLE = 24
+
+
+def chunks(cases: Sequence[Case]) -> list[Any]:
+    parts = [list(cases[start : start + PER_QUERY]) for start in range(0, len(cases), PER_QUERY)]
+    return [pytest.param(part, id=f"{number * PER_QUERY}-") for number, part in enumerate(parts)]
+
+
+def drawn(strategy: st.SearchStrategy[Case], count: int) -> list[Case]:
+    """Random cases, the same ones for a seed."""
+    found: list[Case] = []
+
+    @seed(SEED)
+    @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate])
+    @given(strategy)
+    def collect(case: Case) -> None:
+        found.append(case)
+
+    collect()
+    return [in_handling_order(case) for case in found if case["input"]][:count]
+
+
+@cache
+def randoms() -> list[Case]:
+    return drawn(ANY, RANDOM)
+
+
+ANY = st.one_of(strategies.cases(), event_strategies.cases, strategies_join.join_cases(), strategies_join.sort_cases())
+VECTORS = all_cases()
+SPREADING = [case for case in VECTORS if spreads(case)]
+
+
+def test_a_sample(service):
+    """Every tenth vector, and random ones."""
+    playing = Playing(service, VECTORS[:: len(VECTORS) // SAMPLE])
+    playing.play()
+    assert playing.wrong() == []
+
+
+def test_a_sample_in_several_buckets_and_runs(service):
+    playing = Playing(service, SPREADING[:: len(SPREADING) // SAMPLE], buckets=3)
+    playing.play(rounds=2)
+    assert playing.wrong() == []
+
+
+def test_a_sample_of_random_operators_whose_records_wait_for_each_other(service):
+    """Over several topic partitions and buckets, in small batches."""
+    cases = [case for case in randoms() if spreads(case)][:SAMPLE]
+    playing = Playing(service, cases, buckets=2, merge="timestamp", max_records_per_batch=200)
+    playing.play()
+    assert playing.wrong() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", chunks(VECTORS))
+def test_vectors(service, cases):
+    playing = Playing(service, cases)
+    playing.play()
+    assert playing.wrong() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", chunks(SPREADING))
+def test_vectors_in_several_buckets_and_runs(service, cases):
+    playing = Playing(service, cases, buckets=3)
+    playing.play(rounds=3)
+    assert playing.wrong() == []
+
+
+def chunk(cases: list[Case], number: int) -> list[Case]:
+    return cases[number * PER_QUERY : (number + 1) * PER_QUERY]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(RANDOM // PER_QUERY))
+def test_random_operators(service, number):
+    """In one batch and one bucket."""
+    playing = Playing(service, chunk(randoms(), number))
+    playing.play()
+    assert playing.wrong() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(RANDOM // PER_QUERY))
+def test_random_operators_whose_records_wait_for_each_other(service, number):
+    """In small batches, and several runs."""
+    playing = Playing(service, chunk(randoms(), number), merge="timestamp", max_records_per_batch=200)
+    playing.play(rounds=2)
+    assert playing.wrong() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(RANDOM // PER_QUERY))
+def test_random_operators_in_several_buckets(service, number):
+    playing = Playing(
+        service, [case for case in chunk(randoms(), number) if spreads(case)], buckets=3, merge="timestamp",
+        max_records_per_batch=200,
+    )  # fmt: skip
+    playing.play()
+    assert playing.wrong() == []
