@@ -144,5 +144,6 @@ def test_watermarks_are_made_from_the_tuples(service, buckets):
     assert service.outputs("out") == expected["out"]
     reasons = [dict(letter.headers())["sluice-reason"].decode() for letter in service.read("dead")]
     assert reasons == [
+        "late: operator panes: ts is 3 s before the watermark less discardAge",
         "too far ahead: operator in: ts is more than 60 s ahead of the clock",
     ]

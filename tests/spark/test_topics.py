@@ -46,7 +46,8 @@ def test_topic_partitions_that_are_added_while_it_runs_are_read_from_their_begin
     def grow_once():
         if not grown:
             grown.append(True)
-            (future,) = admin(service).create_partitions([NewPartitions(service.topic("in"), 2)]).values()
+            client = admin(service)
+            (future,) = client.create_partitions([NewPartitions(service.topic("in"), 2)]).values()
             future.result()
             service.send("in", [row("a", 2, 1), row("b", 3, 1), MARK | {"partition": 1}, MARK | {"partition": 0}])
         return len(service.read("out")) == 4
@@ -60,7 +61,8 @@ def test_topic_partitions_that_are_added_while_it_runs_are_read_from_their_begin
 
 def lose(service, before):
     place = TopicPartition(service.topic("in"), 0, before)
-    (future,) = admin(service).delete_records([place]).values()
+    client = admin(service)
+    (future,) = client.delete_records([place]).values()
     future.result()
 
 
@@ -110,7 +112,8 @@ def test_a_topic_that_goes_while_it_is_read_ends_the_service(service):
 
 
 def delete(service):
-    (future,) = admin(service).delete_topics([service.topic("in")], operation_timeout=10).values()
+    client = admin(service)
+    (future,) = client.delete_topics([service.topic("in")], operation_timeout=10).values()
     if future.exception() is None:
-        while service.topic("in") in admin(service).list_topics(timeout=10).topics:
+        while service.topic("in") in client.list_topics(timeout=10).topics:
             time.sleep(0.05)

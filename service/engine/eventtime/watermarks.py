@@ -191,14 +191,16 @@ def _moves(rule: Rule, sources: np.ndarray, s: int, kind: int, value: int) -> bo
 
 @inlined
 def _least(sources: np.ndarray) -> int:
-    """The least watermark of the topic partitions that are not idle (E4); NEVER where all are."""
+    """The least watermark of the topic partitions that are not idle (E4); the greatest of all where all of them are."""
     least = ENDLESS
+    greatest = NEVER
     some = False
     for s in range(len(sources)):
+        greatest = max(greatest, sources[s].watermark)
         if not sources[s].idle:
             some = True
             least = min(least, sources[s].watermark)
-    return least if some else NEVER
+    return least if some else greatest
 
 
 @inlined
