@@ -89,8 +89,11 @@ def explained(failure: str) -> SluiceError:
     if found:
         kind = getattr(errors, found[1], QueryError)
         return kind(found[2])
-    lost = re.search(r"\[KAFKA_DATA_LOSS\.\w+\] (.*)", failure, re.DOTALL)
+    lost = re.search(r"Some data may have been lost.*?Reason: (.*?)(SQLSTATE|===|$)", failure, re.DOTALL)
     if lost:
         what = " ".join(lost[1].split())
         return errors.DataLossError(f"records that were not read yet are gone ({what}); {GO_ON}")
+    if "UnknownTopicOrPartitionException" in failure:
+        topics = re.search(r"Subscribe\[(.*?)\]", failure)
+        return errors.TopicError(f"a topic that is read is gone; those are {topics[1] if topics else 'unknown'}")
     return QueryError(f"a batch failed, and nothing of it is visible; Spark says: {failure}")

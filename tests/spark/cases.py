@@ -188,7 +188,8 @@ class Playing:
             for part in self._parts
             for stream, count in part.topic_partitions.items()
         ]
-        for future in AdminClient({"bootstrap.servers": self._service.broker}).create_topics(topics).values():
+        client = AdminClient({"bootstrap.servers": self._service.broker})
+        for future in client.create_topics(topics).values():
             future.result()
 
     def _read(self) -> dict[str, list[Message]]:

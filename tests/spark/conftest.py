@@ -29,7 +29,7 @@ from tests.kafka.tools import visible
 
 NUMBERS = itertools.count()
 #: seconds that anything may take
-PATIENCE = 40
+PATIENCE = 120
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +99,8 @@ class Service:
             deadline = time.monotonic() + PATIENCE
             while not holds():
                 assert time.monotonic() < deadline, "it never came to that"
-                assert all(query.isActive for query in queries), [query.exception() for query in queries]
+                for failure in filter(None, (query.exception() for query in queries)):
+                    raise explained(str(failure))
         except StreamingQueryException as error:
             raise explained(str(error)) from error
         finally:

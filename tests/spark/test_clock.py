@@ -116,5 +116,5 @@ def test_after_a_stop_come_the_windows_that_would_have_come_without_it(service):
     end = second[-1]["at"] + 1.5
     expected = replayed(pipeline, [*first, *second, {"at": end}], int(begin * 1000))["out"]
     service.run(pipeline, until=lambda: len(service.read("out")) >= len(expected))
-    assert service.outputs("out") == expected
+    assert service.outputs("out")[: len(expected)] == expected, "behind these are marks of windows without tuples"
     assert [json.loads(m.value())["all"] for m in service.read("out") if m.value()] == [[1], [2], [0], [1], [2]]
