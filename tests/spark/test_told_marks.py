@@ -54,14 +54,14 @@ def run(text: str, batches: list[list[list[dict[str, Any]]]], buckets: int) -> l
             if handled is not None:
                 clocks[bucket] = handled.clock.end
                 made = graph.feed(states[bucket], handled.inputs, handled.clock)
-                packed = outgoing(plan, made, handled.places, bucket)
+                packed = outgoing(plan, made, handled, bucket)
                 parts += [unpack(data)[0] for holds, data in packed if holds == RECORDS]
         found.append(written(merged(parts, buckets)) if parts else [])
     return found
 
 
 def routed_rows(plan: Plan, topic_partition: int, records: list[dict[str, Any]]) -> list[tuple[int, Packed]]:
-    placed = [one | {"place": place(0, topic_partition)} for one in records]
+    placed = [one | {"place": place(0, topic_partition), "offset": n} for n, one in enumerate(records)]
     batches = [pa.RecordBatch.from_pylist(placed, SCHEMA)] if placed else []
     return [
         (row["bucket"], (row["holds"], row["packed"]))
@@ -96,7 +96,7 @@ def test_one_bucket_or_several(marks_in: str):
 
 def rows_of(text: str, *records: dict[str, Any]) -> list[tuple[int, int]]:
     """The number and the kind of each row of a bucket."""
-    ((rows, _),) = routed(list(records), text=text)[0]
+    ((rows, _),) = routed([one | {"offset": n} for n, one in enumerate(records)], text=text)[0]
     return list(zip(rows.column("@number").to_pylist(), rows.column("@kind").to_pylist(), strict=True))
 
 
