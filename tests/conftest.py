@@ -5,8 +5,13 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from service.kafka.broker import EmbeddedBroker
+
+# How long an example takes says nothing about whether it is right.
+settings.register_profile("no clock", deadline=None)
+settings.load_profile("no clock")
 
 
 @pytest.fixture(scope="session", autouse=True)

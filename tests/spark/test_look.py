@@ -67,11 +67,12 @@ def packed(stream, port, row, second):
     values = {"k": key, "v": value, "w": value / 2, "t": value * SECOND}
     types = {"t": pa.timestamp("ns", "UTC")}
     columns = {name: pa.array([values[name]], types.get(name)) for name, _ in stream.schema}
-    batch = pa.record_batch(
-        {"@number": np.zeros(1, np.uint32), "@stamp": [second * SECOND], "@kind": np.full(1, TUPLE, np.int8)} | columns
-    )
+    head = {"@number": np.zeros(1, np.uint32), "@stamp": [second * SECOND], "@kind": np.full(1, TUPLE, np.int8)}
+    if stream.event_time is not None:
+        head["@watermark"] = np.zeros(1, np.int64)
+    batch = pa.record_batch(head | columns)
     times = {"start": second * SECOND, "end": second * SECOND}
-    about = {"stream": stream.name, "first": port << 56 | topic_partition << 32, "number": 0}
+    about = {"stream": stream.name, "first": port << 56 | topic_partition << 32, "number": 0, "offset": 0}
     return pack(batch, about | times)
 
 
