@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from service.engine.replay import replay
 from service.engine.routing import spread_by
 from service.testing import about_input, on_stream, operator_of, pipeline_of, schema_of
 from tests.engine.comparing import differences
+from tests.kafka.tools import visible
 from tests.spark.conftest import Service
 from tests.spark.playing import ORIGIN, record
 
@@ -194,22 +195,8 @@ class Playing:
 
     def _read(self) -> dict[str, list[Message]]:
         """All that is committed, by topic."""
-        topics = [str(stream.topic) for stream in self.pipeline.outputs]
-        own = {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True,
-               "isolation.level": "read_committed"}  # fmt: skip
-        consumer = Consumer({"bootstrap.servers": self._service.broker} | own)
-        consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
-        found: dict[str, list[Message]] = {topic: [] for topic in topics}
-        ended: set[str] = set()
-        while len(ended) < len(topics):
-            message = consumer.poll(10)
-            assert message is not None
-            if message.error() is None:
-                found[message.topic()].append(message)
-            else:
-                ended.add(message.topic())
-        consumer.close()
-        return found
+        kafka = {"bootstrap.servers": self._service.broker}
+        return {topic: visible(kafka, topic) for topic in (str(stream.topic) for stream in self.pipeline.outputs)}
 
 
 def named(pattern: str, cases: Sequence[Case]) -> list[Case]:
