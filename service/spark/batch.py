@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from service.engine.graph import Clock
 from service.engine.items import TUPLE, Items
-from service.spark.packed import PULSE, RECORDS, TOPICS, Packed, unpack
+from service.spark.packed import PULSE, RECORDS, TOPICS, Packed, time_of
 from service.spark.places import topic_partition_of
 from service.spark.plan import Plan
+from service.spark.stretch import Stretch
 
 #: the clock of a bucket that has seen nothing yet
 UNSET = -(2**63)
@@ -38,66 +39,35 @@ class Batch:
     @classmethod
     def of(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Batch | None:
         """None where nothing is there that could move the clock, which stands at `clock`."""
-        parts = sorted((Part.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda part: part.order)
-        pulses = [int.from_bytes(packed, "big", signed=True) for holds, packed in rows if holds == PULSE]
+        stretches = sorted(
+            (Stretch.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
+        )
+        pulses = [time_of(packed) for holds, packed in rows if holds == PULSE]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
-            ends = [clock, *pulses, *(part.end for part in parts)]
+            ends = [clock, *pulses, *(stretch.end for stretch in stretches)]
         else:  # a pulse alone starts no clock
-            ends = [part.end for part in parts] and [*pulses, *(part.end for part in parts)]
+            ends = [stretch.end for stretch in stretches] and [*pulses, *(stretch.end for stretch in stretches)]
         if not ends:
             return None
-        start = max(clock, min((part.start for part in parts), default=max(ends)))
-        firsts = {part.first: part.offset for part in parts}
+        start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
+        firsts = {stretch.first: stretch.offset for stretch in stretches}
         topics = [orjson.loads(packed) for holds, packed in rows if holds == TOPICS]
-        return cls(*_handled(plan, parts, clock), firsts, Clock(start, max(ends)), *(topics or [{}]))
+        return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)), *(topics or [{}]))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of one stretch of a topic partition.
-
-    first        the place of the first record of the topic partition in the batch
-    number       of the first row
-    offset       of the first record of the topic partition in the batch
-    start, end   the clock's, as far as this topic partition moves it
-    """
-
-    stream: str
-    first: int
-    number: int
-    offset: int
-    start: int
-    end: int
-    rows: pa.RecordBatch
-
-    @classmethod
-    def of(cls, packed: bytes) -> Part:
-        rows, about = unpack(packed)
-        numbers = {name: int(about[name]) for name in ("first", "number", "offset", "start", "end")}
-        return cls(stream=about["stream"], rows=rows, **numbers)
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return self.first, self.number
-
-    @property
-    def places(self) -> np.ndarray:
-        return self.rows.column(0).to_numpy().astype(np.int64) + self.first  # type: ignore[no-any-return]
-
-
-def _handled(plan: Plan, parts: list[Part], clock: int) -> tuple[dict[str, Items], np.ndarray]:
+def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:
     """The rows of all topic partitions in handling order, by stream, and the places of the events."""
-    if not parts:
+    if not stretches:
         return {}, np.zeros(0, np.int64)
-    at = np.maximum(np.concatenate([part.rows.column(1).to_numpy() for part in parts]), clock)
-    places = np.concatenate([part.places for part in parts])
+    at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
+    places = np.concatenate([stretch.places for stretch in stretches])
     order = np.argsort(at, kind="stable")  # equal times: by place, in which they are
     event = np.empty(len(order), np.int64)
     event[order] = np.arange(len(order))
     inputs, start = {}, 0
     for stream in plan.inputs:
-        own = [part for part in parts if part.stream == stream.name]
-        stop = start + sum(part.rows.num_rows for part in own)
+        own = [stretch for stretch in stretches if stretch.stream == stream.name]
+        stop = start + sum(stretch.rows.num_rows for stretch in own)
         if stop > start:
             rows = np.argsort(event[start:stop])
             columns = event[start:stop][rows], at[start:stop][rows]
@@ -108,15 +78,15 @@ def _handled(plan: Plan, parts: list[Part], clock: int) -> tuple[dict[str, Items
 
 
 def _items(
-    parts: list[Part], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
+    stretches: list[Stretch], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
 ) -> Items:
     """The rows of a stream's topic partitions in this order; they have the keys of records, and watermarks, or not."""
-    table = pa.Table.from_batches([part.rows for part in parts]).combine_chunks()
+    table = pa.Table.from_batches([stretch.rows for stretch in stretches]).combine_chunks()
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))
     (rows,) = table.to_batches()
-    sources = [topic_partition_of(part.first) for part in parts]
-    source = np.repeat(np.array(sources, np.int32), [part.rows.num_rows for part in parts])[order]
+    sources = [topic_partition_of(stretch.first) for stretch in stretches]
+    source = np.repeat(np.array(sources, np.int32), [stretch.rows.num_rows for stretch in stretches])[order]
     kind = rows.column(2).to_numpy()
     key, keys = _keys(rows.column(3)) if keyed else (np.full(len(event), -1, np.int32), pa.array([], pa.binary()))
     watermark = rows.column(3 + keyed).to_numpy() if timed else None

@@ -9,83 +9,19 @@ had so long to send one (`merge_wait`). All buckets know this of all topic parti
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import orjson
-import pyarrow as pa
 
 from service.engine.items import FINAL, MAXIMUM
-from service.spark.packed import PULSE, RECORDS, Packed, pack, unpack
-from service.spark.places import NUMBERS, place
+from service.spark.packed import PULSE, RECORDS, Packed, packed_time, time_of
+from service.spark.places import place
 from service.spark.plan import Plan
+from service.spark.stretch import Limit, Stretch
 
 #: before every time
 NEVER = -(2**63)
-#: what is said about the rows of a stretch
-NAMES = ("first", "number", "offset", "start", "end")
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The rows of a topic partition from one batch, or those of them that still wait (route.py).
-
-    first    the place of the topic partition
-    number   of the first row, whichever bucket has it
-    offset   of the record that numbers count from
-    start    the time of the first record, whichever bucket has it
-    end      the time of the last one
-    """
-
-    stream: str
-    first: int
-    number: int
-    offset: int
-    start: int
-    end: int
-    rows: pa.RecordBatch
-
-    @classmethod
-    def of(cls, packed: bytes) -> Stretch:
-        rows, about = unpack(packed)
-        return cls(stream=about["stream"], rows=rows, **{name: int(about[name]) for name in NAMES})
-
-    def packed(self) -> bytes:
-        return pack(self.rows, {name: getattr(self, name) for name in ("stream", *NAMES)})
-
-    @property
-    def stamps(self) -> np.ndarray:
-        return self.rows.column(1).to_numpy()  # type: ignore[no-any-return]
-
-    def since(self, time: int) -> Stretch:
-        """Stamped no earlier than `time`: it goes on where the topic partition was."""
-        if self.start >= time:
-            return self
-        rows = self.rows.set_column(1, "@stamp", pa.array(np.maximum(self.stamps, time)))
-        return replace(self, start=max(self.start, time), end=max(self.end, time), rows=rows)
-
-    def counted_from(self, offset: int) -> Stretch:
-        """With its numbers counted from another offset."""
-        if offset == self.offset:
-            return self
-        more = NUMBERS * (self.offset - offset)
-        numbers = self.rows.column(0).to_numpy() + np.uint32(more)
-        rows = self.rows.set_column(0, "@number", pa.array(numbers))
-        return replace(self, number=self.number + more, offset=offset, rows=rows)
-
-    def split(self, limit: Limit) -> tuple[Stretch, Stretch]:
-        """What may go, and what waits."""
-        time, first = limit
-        count = int(np.searchsorted(self.stamps, time, "right" if self.first <= first else "left"))
-        return (
-            replace(self, end=min(self.end, time), rows=self.rows.slice(0, count)),
-            replace(self, rows=self.rows.slice(count)),
-        )
-
-
-#: everything up to this time has come, at this time that of topic partitions up to this place
-Limit = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -101,21 +37,21 @@ class Holding:
     def through(self, plan: Plan, rows: Sequence[Packed]) -> list[Packed]:
         """What the engine gets in this batch in place of its rows."""
         self._hold(Stretch.of(packed) for holds, packed in rows if holds == RECORDS)
-        pulses = [int.from_bytes(packed, "big") for holds, packed in rows if holds == PULSE]
+        pulses = [time_of(packed) for holds, packed in rows if holds == PULSE]
         if pulses:
             self._wait_no_longer(plan, max(pulses) - plan.pipeline.settings.merge_wait)
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
         limit = min(((self.frontiers.get(first, NEVER), first) for first in awaited), default=(MAXIMUM, 0))
         released = [(RECORDS, stretch.packed()) for stretch in self._released(limit)]
         if NEVER < limit[0] < MAXIMUM:
-            released.append((PULSE, limit[0].to_bytes(8, "big", signed=True)))
+            released.append((PULSE, packed_time(limit[0])))
         return released
 
     def _hold(self, stretches: Iterable[Stretch]) -> None:
         for stretch in sorted(stretches, key=lambda one: (one.first, one.offset, one.number)):
             held = stretch.since(self.frontiers.get(stretch.first, NEVER))
             self.frontiers[held.first] = held.end
-            if (held.rows.column(2).to_numpy() == FINAL).any():
+            if (held.kinds == FINAL).any():
                 self.finals.add(held.first)
             self.stretches.append(held)
 

@@ -36,3 +36,12 @@ def unpack(data: bytes) -> tuple[pa.RecordBatch, dict[str, str]]:
         batch = reader.read_next_batch()
     about = {name.decode(): value.decode() for name, value in (batch.schema.metadata or {}).items()}
     return batch.replace_schema_metadata(None), about
+
+
+def packed_time(time: int) -> bytes:
+    """What a PULSE row holds."""
+    return time.to_bytes(8, "big", signed=True)
+
+
+def time_of(packed: bytes) -> int:
+    return int.from_bytes(packed, "big", signed=True)

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from service.kafka.client import client_properties
 from service.spark.buckets import labels
 from service.spark.checkpoint import last_batch
-from service.spark.packed import PULSE, ROUTED
+from service.spark.packed import PULSE, ROUTED, packed_time
 from service.spark.plan import Plan
 from service.times import SECOND
 
@@ -121,11 +121,10 @@ class PulseReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = labels(self._plan.buckets)
-        time_ = partition.value.to_bytes(8, "big", signed=True)
         columns = [
             pa.array(marks, pa.int32()),
             pa.array([PULSE] * len(marks), pa.int32()),
-            pa.array([time_] * len(marks)),
+            pa.array([packed_time(partition.value)] * len(marks)),
         ]
         yield pa.RecordBatch.from_arrays(columns, names=["bucket", "holds", "packed"])
 

@@ -21,9 +21,10 @@ from service.pipeline.spec import Stream
 from service.spark.buckets import labels
 from service.spark.dead import Setting
 from service.spark.headers import with_lists
-from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, pack
+from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS
 from service.spark.places import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
 from service.spark.plan import Plan
+from service.spark.stretch import Stretch
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import Records
 from service.wire.marks import CLOCK, NAMES, UNKNOWN, kinds, watermarks
@@ -149,20 +150,21 @@ class Lane:
         """What each bucket gets: its own tuples and all marks."""
         if not len(rows.row):
             return
-        about: dict[str, str | int] = {
-            "stream": self._stream.name, "first": self._first, "number": int(rows.number[0]),
-            "offset": int(self._offset or 0), "start": int(rows.stamp[0]), "end": int(rows.stamp[-1]),
-        }  # fmt: skip
-        rows = self._without_clocks(rows)
-        whole = self._columns(rows, batch)
+        kept = self._without_clocks(rows)
+        start, end = int(rows.stamp[0]), int(rows.stamp[-1])
+        stretch = Stretch(
+            self._stream.name, self._first, int(rows.number[0]), int(self._offset or 0), start, end,
+            self._columns(kept, batch),
+        )  # fmt: skip
         if self._plan.buckets == 1:
-            yield pack(whole, about)
+            yield stretch.packed()
             return
-        marks = rows.kind != TUPLE
+        marks = kept.kind != TUPLE
         bucket = np.zeros(len(marks), np.int32)
-        bucket[~marks] = self._buckets(rows.tuples)
+        bucket[~marks] = self._buckets(kept.tuples)
         for number in range(self._plan.buckets):
-            yield pack(whole.filter(pa.array((bucket == number) | marks)), about)
+            rows_of = stretch.rows.filter(pa.array((bucket == number) | marks))
+            yield replace(stretch, rows=rows_of).packed()
 
     def _buckets(self, tuples: pa.RecordBatch) -> np.ndarray:
         if not self._spread:
