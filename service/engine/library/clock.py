@@ -10,7 +10,7 @@ import pyarrow as pa
 from service.engine import windows
 from service.engine.aggregate import AggregateOperator
 from service.engine.clean import forget
-from service.engine.items import LONE, TIMER, TUPLE, WATERMARK, Items
+from service.engine.items import LONE, MAXIMUM, TIMER, TUPLE, WATERMARK, Items
 from service.engine.library.told import (
     AFTER_EVICTION,
     AFTER_INSERTION,
@@ -20,6 +20,7 @@ from service.engine.library.told import (
     PARTITION_EVICTION,
     TRIGGER,
     Content,
+    LibraryState,
     Row,
     Told,
     packed,
@@ -36,27 +37,15 @@ from service.pipeline.expressions import AggregateCall, Expression
 from service.pipeline.spec import Aggregate, Output, Sliding, Tumbling, Windowed
 from service.pipeline.types import INT64, Schema
 
-#: behind every time
-FAR = 2**63 - 1
 
+class ClockState(LibraryState):
+    """Of each partition, by the bytes of its key."""
 
-class ClockState:
-    """What is known of the windows: how they work, and what they hold."""
+    windows: AggregateState
+    contents: dict[bytes, Content]
 
     def __init__(self, windows: AggregateState, contents: dict[bytes, Content]) -> None:
         self.windows, self.contents = windows, contents
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        return len(self.contents), sum(len(content.held) for content in self.contents.values())
-
-    @property
-    def finished(self) -> bool:
-        return self.windows.finished
-
-    @finished.setter
-    def finished(self, whether: bool) -> None:
-        self.windows.finished = whether
 
     def save(self) -> Saved:
         return packed(self.windows.save(), saved((None, content) for content in self.contents.values()))
@@ -117,8 +106,8 @@ class ClockLibrary(AggregateOperator):
         nothing = np.zeros(0, windows.ARRIVAL)
         while True:
             oldest = window.scalars[OLDEST] if clause.expiring else NOBODY
-            leaves = FAR if oldest == NOBODY else int(window.queue["at"][oldest]) + clause.eviction.size + 1
-            tick = int(window.scalars[TICK]) if self._timer is not None else FAR
+            leaves = MAXIMUM if oldest == NOBODY else int(window.queue["at"][oldest]) + clause.eviction.size + 1
+            tick = int(window.scalars[TICK]) if self._timer is not None else MAXIMUM
             now = min(leaves, tick)
             if now > until:
                 return

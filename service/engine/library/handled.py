@@ -22,18 +22,16 @@ from service.engine.clock import Clock
 from service.engine.custom import counted
 from service.engine.inside import Inside
 from service.engine.items import FINAL, MADE, TUPLE, WINDOW, Items
-from service.engine.library.clock import ClockLibrary, ClockState
-from service.engine.library.panes import PaneLibrary, PaneState
+from service.engine.library.choice import State, library
 from service.engine.library.told import LATE, TRIGGER, Content, Told, rows_of
 from service.engine.rejects import SCHEMA as REJECTED
 from service.engine.rejects import joined, without_nulls
 from service.engine.store import Data
-from service.pipeline.handler import WindowHandler, load
-from service.pipeline.spec import Custom, EventTime, EventWindow
+from service.pipeline.handler import load
+from service.pipeline.spec import Custom, EventTime
 from service.pipeline.types import Schema
 
 LOG = logging.getLogger(__name__)
-State = ClockState | PaneState
 
 
 class View:
@@ -42,8 +40,7 @@ class View:
     def __init__(self, of: Content, now: int) -> None:
         self._of = of
         self.now, self.key, self.full, self.memory = now, of.key, of.full, of.memory
-        self.start, self.end, self.index = of.start, of.end, of.index
-        self.timing = None if of.index is None else "paneLate" if of.index else "paneOnComplete"
+        self.start, self.end, self.index, self.timing = of.start, of.end, of.index, of.timing
 
     @property
     def tuples(self) -> Sequence[Mapping[str, Any]]:
@@ -68,16 +65,12 @@ class CustomOperator:
     def __init__(self, spec: Custom, schema: Schema, event_time: EventTime | None, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         self.spec = spec
-        self._library: ClockLibrary | PaneLibrary
-        if isinstance(spec.window, EventWindow):
-            assert event_time is not None  # noqa: S101 - checked with the file (W16)
-            self._library = PaneLibrary(spec, schema, event_time, sources)
-        else:
-            self._library = ClockLibrary(spec, schema, sources)
-        self._handler: WindowHandler = load(spec.handler)()
+        self._library = library(spec, schema, event_time, sources)
+        handler = load(spec.handler)
+        self._handler = handler()
         self._types = {name: arrow_type(counted(e.type)) for name, e in spec.outputs[0].attributes}
         self._schema = arrow_schema(tuple((name, e.type) for name, e in spec.outputs[0].attributes))
-        self._reads = list(load(spec.handler).input) or [name for name, _ in schema]
+        self._reads = list(handler.input) or [name for name, _ in schema]
 
     def initial(self) -> State:
         return self._library.started()

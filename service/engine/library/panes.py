@@ -25,6 +25,7 @@ from service.engine.library.told import (
     PANE_CLOSE,
     TRIGGER,
     Content,
+    LibraryState,
     Row,
     Told,
     packed,
@@ -42,23 +43,14 @@ from service.pipeline.types import INT64, Schema
 Place = tuple[int, bytes]
 
 
-class PaneState:
-    """What is known of the windows: how they work, and what they hold. `came` counts tuples."""
+class PaneState(LibraryState):
+    """Of each place. `came` counts tuples."""
+
+    windows: EventState
+    contents: dict[Place, Content]
 
     def __init__(self, windows: EventState, contents: dict[Place, Content], came: int) -> None:
         self.windows, self.contents, self.came = windows, contents, came
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        return len(self.contents), sum(len(content.held) for content in self.contents.values())
-
-    @property
-    def finished(self) -> bool:
-        return self.windows.finished
-
-    @finished.setter
-    def finished(self, whether: bool) -> None:
-        self.windows.finished = whether
 
     def save(self) -> Saved:
         return packed(self.windows.save(), saved(((place[0], self.came), c) for place, c in self.contents.items()))

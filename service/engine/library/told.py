@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.engine.eventtime.state import EventState
+from service.engine.state import AggregateState
 from service.engine.store import Data, Saved, StateError, load, save
 
 #: the attributes of a tuple; a timestamp is an int, nanoseconds since 1970
@@ -56,6 +58,32 @@ class Content:
     def needed(self) -> bool:
         """Whether anything is known of it that a new one would not have."""
         return bool(self.held or self.memory or self.full)
+
+    @property
+    def timing(self) -> str | None:
+        """Of a pane, in SPL's words (E29)."""
+        if self.index is None:
+            return None
+        return "paneLate" if self.index else "paneOnComplete"
+
+
+class LibraryState:
+    """What is known of the windows of an operator: how they work, and what each of them holds."""
+
+    windows: AggregateState | EventState
+    contents: Mapping[Any, Content]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.contents), sum(len(content.held) for content in self.contents.values())
+
+    @property
+    def finished(self) -> bool:
+        return self.windows.finished
+
+    @finished.setter
+    def finished(self, whether: bool) -> None:
+        self.windows.finished = whether
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,12 @@ from typing import Any
 from service.engine.aggregate import computed, until_final
 from service.engine.clock import Clock
 from service.engine.items import LONE, Items
-from service.engine.library.clock import ClockLibrary, ClockState
-from service.engine.library.panes import PaneLibrary, PaneState
+from service.engine.library.choice import State, library
 from service.engine.library.told import TRIGGER, Told
 from service.engine.rejects import without_nulls
 from service.pipeline.spec import (
     Aggregate,
     EventTime,
-    EventWindow,
     Join,
     Map,
     Pipeline,
@@ -38,13 +36,8 @@ class Tracer:
         self, spec: Windowed, about: Record, schema: Schema, event_time: EventTime | None, sources: int
     ) -> None:
         self._about, self._schema = about, schema
-        self._library: ClockLibrary | PaneLibrary
-        if isinstance(spec.window, EventWindow):
-            assert event_time is not None  # noqa: S101 - checked with the file (W16)
-            self._library = PaneLibrary(spec, schema, event_time, sources)
-        else:
-            self._library = ClockLibrary(spec, schema, sources)
-        self._state: ClockState | PaneState = self._library.started()
+        self._library = library(spec, schema, event_time, sources)
+        self._state: State = self._library.started()
         self._partitioned = bool(spec.partition_by)
 
     def feed(self, items: Items, rows: Rows, clock: Clock) -> list[tuple[int, int, Record]]:
@@ -68,7 +61,7 @@ class Tracer:
         if content is not None and content.end is not None:
             record |= {"start": content.start, "end": content.end}
         if content is not None and content.index is not None:
-            record |= {"index": content.index, "timing": "paneLate" if content.index else "paneOnComplete"}
+            record |= {"index": content.index, "timing": content.timing}
         if told.what in (TRIGGER, LONE):
             record["content"] = content.tuples if content is not None else []
         return record
