@@ -30,10 +30,10 @@ class Free:
         self._slots[self._count : count] = slots
         self._count = count
 
-    def take(self, most: int, top: int) -> np.ndarray:
-        """`most` slots: the last that were given, and where these do not suffice those from `top` on."""
-        again = min(most, self._count)
+    def take(self, count: int, top: int) -> tuple[np.ndarray, int]:
+        """So many slots: the last that were given, and where these do not suffice those from `top` on; the new top."""
+        again = min(count, self._count)
         self._count -= again
-        return np.concatenate([
-            self._slots[self._count : self._count + again], np.arange(top, top + most - again)
-        ]).astype(np.int64)  # fmt: skip
+        new = top + count - again
+        slots = np.concatenate([self._slots[self._count : self._count + again], np.arange(top, new)])
+        return slots.astype(np.int64), new

@@ -69,9 +69,7 @@ class Held:
 
     def slots(self, count: int) -> np.ndarray:
         """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
-        fresh = max(0, count - len(self.free))
-        slots = self.free.take(count, self.top)
-        self.top += fresh
+        slots, self.top = self.free.take(count, self.top)
         for names, size in ((self.per_slot, self.top), (self.per_partition, max(1, self.keys.count))):
             for name in names:
                 setattr(self, name, grown(getattr(self, name), size))

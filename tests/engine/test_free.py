@@ -13,19 +13,21 @@ def free(*slots):
 
 def test_slots_that_are_free_are_taken_first_the_last_one_before_others():
     one = free(3, 5, 8)
-    assert one.take(2, top=10).tolist() == [5, 8]
+    slots, top = one.take(2, top=10)
+    assert (slots.tolist(), top) == ([5, 8], 10)
     assert one.slots.tolist() == [3]
 
 
 def test_where_these_do_not_suffice_new_ones_are_taken():
     one = free(3, 5)
-    assert one.take(4, top=10).tolist() == [3, 5, 10, 11]
+    slots, top = one.take(4, top=10)
+    assert (slots.tolist(), top) == ([3, 5, 10, 11], 12)
     assert len(one) == 0
 
 
 def test_what_was_taken_does_not_change():
     one = free(3, 5)
-    taken = one.take(2, top=10)
+    taken, _ = one.take(2, top=10)
     one.give(np.array([7, 9]))
     assert taken.tolist() == [3, 5]
     assert one.slots.tolist() == [7, 9]

@@ -172,9 +172,7 @@ class EventAggregateOperator:
         if not self._program.listing:
             state.reserve_rows(count)
             return np.arange(count)
-        fresh = max(0, count - len(state.free))
-        slots = state.free.take(count, state.top)
-        state.top += fresh
+        slots, state.top = state.free.take(count, state.top)
         state.reserve_rows(state.top)
         return slots
 
