@@ -104,7 +104,7 @@ class Operators(Typed):
         if clause.faults or self.shaped.partly(self.path(index)):
             return
         self.check_sliding_time(index, shape, clause)
-        if not is_sliding_time(clause):
+        if not clause.sliding_time:
             self.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
         if shape.aggregate_incomplete_windows and clause.tumbling:
             path = self.path(index, "aggregate_incomplete_windows")
@@ -119,14 +119,10 @@ class Operators(Typed):
 
     def check_sliding_time(self, index: int, shape: AggregateShape, clause: Clause) -> None:
         for key in ("emit", "window_set"):
-            if key in shape.model_fields_set and not is_sliding_time(clause):
+            if key in shape.model_fields_set and not clause.sliding_time:
                 self.report.problem(self.path(index, key), f"{key} only with a slidingTime window", key)
 
     def map(self, index: int, shape: MapShape) -> Map:
         where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))
         outputs = self.outputs(index, shape, self.scope(shape.map, "in a map"), self.unchanged(shape.map))
         return Map(shape.name, shape.map, outputs, where)
-
-
-def is_sliding_time(clause: Clause) -> bool:
-    return clause.sizes is not None and clause.sizes.kind == "slidingTime"

@@ -54,6 +54,10 @@ class Clause:
     faults: list[Fault] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
 
+    @property
+    def sliding_time(self) -> bool:
+        return self.sizes is not None and self.sizes.kind == "slidingTime"
+
 
 def parse_clause(text: str, *, storing: bool = True) -> Clause:
     """`storing`: whether a window that keeps nothing is worth a word."""

@@ -12,11 +12,10 @@ The class is imported where the pipeline file is checked, and again wherever it 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from typing import Any, Protocol
 
-from service.pipeline.errors import nearest
+from service.pipeline.classes import ClassError, resolve
 from service.pipeline.functions import CONSTANTS, VARIABLES, Function, Signature, read_signature
 from service.pipeline.types import parse_type
 
@@ -42,26 +41,9 @@ class Custom(Protocol):
         """After the last tuple. None: there is no value, and the output is a dead letter."""
 
 
-class CustomError(ValueError):
-    """Why a name stands for no such class: what was expected, and the nearest word."""
-
-    def __init__(self, expected: str, hint: str | None = None) -> None:
-        super().__init__(expected)
-        self.expected, self.hint = expected, hint
-
-
 def load(name: str) -> type[Custom]:
-    """The class that `package.module:Class` names. Raises CustomError."""
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute.isidentifier()):
-        raise CustomError('a Python class as "package.module:Class"')
-    try:
-        found = vars(importlib.import_module(module))
-    except Exception as error:
-        raise CustomError(f"a Python module that can be imported ({type(error).__name__}: {error})") from error
-    if not isinstance(found.get(attribute), type):
-        raise CustomError(f"a class of the module {module}", nearest(attribute, _classes(found)))
-    return _checked(found[attribute])
+    """The class that `package.module:Class` names. Raises ClassError."""
+    return _checked(resolve(name, object))
 
 
 def function(made: type[Custom]) -> Function:
@@ -69,26 +51,20 @@ def function(made: type[Custom]) -> Function:
     return Function("Custom", (read_signature(made.signature),), made.__name__)
 
 
-def _classes(found: dict[str, Any]) -> list[str]:
-    return [name for name, value in found.items() if isinstance(value, type)]
-
-
 def _checked(made: type[Any]) -> type[Custom]:
     missing = [name for name in METHODS if not callable(getattr(made, name, None))]
     if missing:
-        raise CustomError(f"a class with the methods {', '.join(METHODS)} ({made.__name__} has no {missing[0]})")
+        raise ClassError(f"a class with the methods {', '.join(METHODS)} ({made.__name__} has no {missing[0]})")
     text = getattr(made, "signature", None)
     signature = read_signature(text) if isinstance(text, str) and text.count("->") == 1 else None
     if signature is None or not _known(signature):
-        raise CustomError(
-            f'a class with a signature such as "float64, int64 -> float64" ({made.__name__} has {text!r})'
-        )
+        raise ClassError(f'a class with a signature such as "float64, int64 -> float64" ({made.__name__} has {text!r})')
     try:
         inspect.signature(made).bind()
         for name, count in (("init", 0), ("add", len(signature.parameters)), ("result", 0)):
             inspect.signature(getattr(made, name)).bind(*range(1 + count))
     except TypeError as error:
-        raise CustomError(f"methods that fit the signature {signature} ({made.__name__}: {error})") from error
+        raise ClassError(f"methods that fit the signature {signature} ({made.__name__}: {error})") from error
     return made
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from service.pipeline.alignment import align
+from service.pipeline.classes import ClassError
 from service.pipeline.clause import Clause
 from service.pipeline.errors import nearest
 from service.pipeline.expressions import Attribute
 from service.pipeline.file import CustomShape
-from service.pipeline.handler import HandlerError, WindowHandler, load, schema
+from service.pipeline.handler import WindowHandler, load, schema
 from service.pipeline.spec import Custom
 from service.pipeline.typed import Typed
 from service.pipeline.windows import window
@@ -31,7 +32,7 @@ def custom(typed: Typed, index: int, shape: CustomShape) -> Custom:
 
 
 def check_partitioned(typed: Typed, index: int, clause: Clause) -> None:
-    if not clause.faults and not (clause.sizes is not None and clause.sizes.kind == "slidingTime"):
+    if not clause.faults and not clause.sliding_time:
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
 
 
@@ -40,7 +41,7 @@ def handler(typed: Typed, index: int, shape: CustomShape) -> type[WindowHandler]
     path = typed.path(index, "handler")
     try:
         made = load(shape.handler)
-    except HandlerError as error:
+    except ClassError as error:
         typed.report.problem(path, error.expected, shape.handler, error.hint)
         return None
     known = dict(typed.streams.schemas.get(shape.custom, ()))

@@ -11,6 +11,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from service.pipeline import custom
+from service.pipeline.classes import ClassError
 from service.pipeline.errors import Fault, nearest, one_of
 from service.pipeline.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
 from service.pipeline.functions import (
@@ -298,7 +299,7 @@ class Typing:
             return self.fault(tree, 'Custom("package.module:Class", ...)')
         try:
             function = custom.function(custom.load(str(name.value)))
-        except custom.CustomError as error:
+        except ClassError as error:
             return self.fault(given[0], error.expected, error.hint)
         call = self.aggregate(tree, function, given[1:])
         return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None

@@ -14,11 +14,11 @@ The class is imported where the pipeline file is checked, and again wherever it 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from service.pipeline.classes import ClassError, resolve
 from service.pipeline.errors import nearest
 from service.pipeline.types import Schema, parse_type
 
@@ -97,28 +97,9 @@ class WindowHandler:
         """No tuple can come to the pane any more; it is about to be forgotten."""
 
 
-class HandlerError(ValueError):
-    """Why a name stands for no such class: what was expected, and the nearest word."""
-
-    def __init__(self, expected: str, hint: str | None = None) -> None:
-        super().__init__(expected)
-        self.expected, self.hint = expected, hint
-
-
 def load(name: str) -> type[WindowHandler]:
-    """The class that `package.module:Class` names. Raises HandlerError."""
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute.isidentifier()):
-        raise HandlerError('a Python class as "package.module:Class"')
-    try:
-        found = vars(importlib.import_module(module))
-    except Exception as error:
-        raise HandlerError(f"a Python module that can be imported ({type(error).__name__}: {error})") from error
-    made = found.get(attribute)
-    handlers = [n for n, value in found.items() if isinstance(value, type) and issubclass(value, WindowHandler)]
-    if not (isinstance(made, type) and issubclass(made, WindowHandler)):
-        raise HandlerError(f"a subclass of WindowHandler in the module {module}", nearest(attribute, handlers))
-    return _checked(made)
+    """The class that `package.module:Class` names. Raises ClassError."""
+    return _checked(resolve(name, WindowHandler))
 
 
 def schema(types: Mapping[str, str]) -> Schema:
@@ -128,21 +109,21 @@ def schema(types: Mapping[str, str]) -> Schema:
 
 def _checked(made: type[WindowHandler]) -> type[WindowHandler]:
     if not made.output:
-        raise HandlerError(f"a class whose `output` has the attributes that it sends ({made.__name__} has none)")
+        raise ClassError(f"a class whose `output` has the attributes that it sends ({made.__name__} has none)")
     for which in (made.input, made.output):
         for name, text in which.items():
             try:
                 parse_type(text)
             except (ValueError, TypeError, AttributeError) as error:
-                raise HandlerError(f"types in `input` and `output` ({made.__name__}: {name} is {text!r})") from error
+                raise ClassError(f"types in `input` and `output` ({made.__name__}: {name} is {text!r})") from error
     for method in _misspelt(made):
-        raise HandlerError(f"methods for {', '.join(EVENTS)} ({made.__name__} has {method})", nearest(method, EVENTS))
+        raise ClassError(f"methods for {', '.join(EVENTS)} ({made.__name__} has {method})", nearest(method, EVENTS))
     try:
         inspect.signature(made).bind()
         for name, count in EVENTS.items():
             inspect.signature(getattr(made, name)).bind(*range(1 + count))
     except TypeError as error:
-        raise HandlerError(f"methods with the arguments of WindowHandler's ({made.__name__}: {error})") from error
+        raise ClassError(f"methods with the arguments of WindowHandler's ({made.__name__}: {error})") from error
     return made
 
 
