@@ -18,10 +18,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from service.pipeline.spec import Aligned, Time, Window, policies
+from service.times import SECOND
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - without zone, as the local times that are measured from it
 ONE_DAY = timedelta(days=1)
-DAY, SECOND = 86_400 * 10**9, 10**9
+DAY = 86_400 * SECOND
 #: local dates that are kept at hand
 DATES = 16
 

@@ -22,8 +22,9 @@ from service.pipeline.spec import (
     Window,
     Windowed,
 )
-from service.pipeline.written import SECOND, seconds
 from service.pipeline.written import expression as text_of
+from service.pipeline.written import seconds
+from service.times import SECOND
 
 AT_ONCE = "nothing waits: it comes out with the batch that read the tuple"
 

@@ -70,8 +70,7 @@ def _stage(stage: Pipeline, needs: dict[str, Footprint]) -> Stage:
     if found.keys is not None:
         spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
     steps = tuple(_step(operator, stage, needs.get(operator.name)) for operator in stage.operators)
-    folder = stage.settings.checkpoint or f"checkpoints/{stage.name}"
-    return Stage(stage.name, folder, stage.inputs, stage.outputs, spread, found.why, steps)
+    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, steps)
 
 
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:

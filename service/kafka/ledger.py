@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from service.kafka.client import client_properties
 from service.kafka.errors import LedgerError, UnavailableError
 from service.kafka.report import Entry, Report
+from service.times import MILLISECOND
 
 TOPIC = "sluice.ledger"
 PARTITION = 0
@@ -120,7 +121,7 @@ def reset(kafka: Mapping[str, str], query: str, query_id: str, committed: int | 
 
 def _reset_entry(query: str, query_id: str, committed: int | None) -> bytes | None:
     """Nothing, which takes the query out of the topic, where the checkpoint is new."""
-    now = time.time_ns() // 1_000_000
+    now = time.time_ns() // MILLISECOND
     return None if committed is None else Entry(query, query_id, committed, now, 0, Report()).to_json()
 
 

@@ -22,6 +22,7 @@ from service.kafka.errors import FencedError, LedgerError, UnavailableError, Wri
 from service.kafka.records import Records
 from service.kafka.report import Entry, Report
 from service.kafka.sessions import DEFAULT_LIMIT, SECONDS, SESSIONS, Session
+from service.times import MILLISECOND
 
 #: what to do with a row that is larger than its topic's limit: records to write instead, or nothing
 TooLarge = Callable[[Records, int, int], Records | None]
@@ -130,7 +131,7 @@ class TransactionalWriter:
                     produce(producer, instead)
 
     def _produce_entry(self, producer: Producer, batch: int, report: Report) -> None:
-        settings, now = self._settings, time.time_ns() // 1_000_000
+        settings, now = self._settings, time.time_ns() // MILLISECOND
         entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, self._took)
         _produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
 

@@ -21,6 +21,8 @@ from prometheus_client import (
 )
 from prometheus_client.metrics import MetricWrapperBase
 
+from service.times import SECOND
+
 # When each series began would be as many series again.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -29,7 +31,6 @@ Counts = Mapping[str, Mapping[str, int]]
 Places = Mapping[tuple[str, int], int]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
-SECOND = 1_000_000_000
 
 
 class Metric(NamedTuple):

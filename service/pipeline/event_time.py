@@ -15,7 +15,7 @@ from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema, Ty
 from service.times import MILLISECOND, SECOND
 
 #: resolution of an int64 -> nanoseconds
-TICKS = {"milliseconds": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
+TICKS = {"milliseconds": MILLISECOND, "microseconds": 1000, "nanoseconds": 1}
 #: sizes of a window in ticks, all together, stay below: so that no sum of times and sizes leaves int64
 MOST_TICKS = 2**60
 

@@ -405,6 +405,11 @@ class Pipeline:
     dead_letters: str | None = None
 
     @property
+    def checkpoint(self) -> str:
+        """The folder of the checkpoint, also where the file names none."""
+        return self.settings.checkpoint or f"checkpoints/{self.name}"
+
+    @property
     def inputs(self) -> tuple[Stream, ...]:
         """The streams that are read from Kafka: those with a topic that no operator writes."""
         written = {output.stream for operator in self.operators for output in operator.outputs}

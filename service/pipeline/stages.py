@@ -58,8 +58,7 @@ def _reads_exchange(pipeline: Pipeline, part: list[Operator]) -> bool:
 def _stage(pipeline: Pipeline, operators: list[Operator], name: str) -> Pipeline:
     used = set(_streams(operators)) | {pipeline.dead_letters}
     streams = {n: stream for n, stream in pipeline.streams.items() if n in used}
-    folder = pipeline.settings.checkpoint or f"checkpoints/{pipeline.name}"
-    settings = replace(pipeline.settings, checkpoint=f"{folder}/{name}")
+    settings = replace(pipeline.settings, checkpoint=f"{pipeline.checkpoint}/{name}")
     return Pipeline(name, streams, tuple(operators), settings, pipeline.dead_letters)
 
 

@@ -23,9 +23,7 @@ from service.pipeline.spec import (
     policies,
 )
 from service.pipeline.types import STRING
-
-SECOND = 1_000_000_000
-
+from service.times import SECOND
 
 # ---- window clauses --------------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ def known(folder: Path, pipeline: str, fingerprint: str) -> Identity:
 
 
 def folder_of(pipeline: Pipeline) -> Path:
-    return Path(pipeline.settings.checkpoint or Path("checkpoints", pipeline.name)).absolute()
+    return Path(pipeline.checkpoint).absolute()
 
 
 def fingerprint_of(pipeline: Pipeline) -> str:

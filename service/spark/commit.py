@@ -19,6 +19,7 @@ from service.spark.merge import merged
 from service.spark.outgoing import EVERY, MARKED
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, Packed, unpack
 from service.spark.plan import Plan
+from service.times import MILLISECOND
 from service.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from service.wire.marks import header
 
@@ -29,7 +30,6 @@ WORDS = {
 #: kind of a record -> the mark in its headers
 MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
 HEADERS = SCHEMA.field("headers").type
-MILLISECOND = 1_000_000
 
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +13,11 @@ from service.engine.rejects import REJECTS
 from service.engine.watermark import to_text
 from service.kafka.murmur2 import partition_for
 from service.pipeline.spec import Stream
+from service.spark.batch import Batch
 from service.spark.packed import DEAD_LETTERS, RECORDS, pack
 from service.spark.places import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
 from service.spark.plan import Plan
+from service.times import MILLISECOND
 from service.wire.dead_letters import of_operator
 from service.wire.formats import Records
 
@@ -24,18 +25,8 @@ from service.wire.formats import Records
 EVERY = -1
 #: kind of a tuple that carries the mark of its run as a header
 MARKED = 10
-MILLISECOND = 1_000_000
 
 SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
-
-
-class Batch(Protocol):
-    """Where the events of a batch came from (stage.py)."""
-
-    @property
-    def places(self) -> np.ndarray: ...
-    @property
-    def firsts(self) -> Mapping[int, int]: ...
 
 
 def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:

@@ -20,6 +20,7 @@ from service.spark.route import route
 from service.spark.sink import sink
 from service.spark.source import read
 from service.spark.stage import Stage
+from service.times import MILLISECOND
 from service.wire.formats import Records
 
 
@@ -54,7 +55,7 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
     return (
         writer.queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
-        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // 1_000_000} milliseconds")
+        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
         .start()
     )
 

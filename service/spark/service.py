@@ -45,13 +45,14 @@ def serve(
 ) -> None:
     """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail."""
     metrics, life = Metrics(pipeline.name, __version__), Life()
-    for stage in stages(pipeline):
+    parts = stages(pipeline)
+    for stage in parts:
         metrics.count(zeros(stage))
     with told_to_end() as told, ExitStack() as stack:
         if http_port is not None:
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
-        plans = [prepare(stage, reset_ledger=reset_ledger) for stage in stages(pipeline)]
+        plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
         ends = Ends(plans if until_final else [], told)
         if told.is_set():
             LOGGER.info("all inputs were final before", extra={"pipeline": pipeline.name})
@@ -62,23 +63,18 @@ def serve(
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
-        run(spark, pipeline, plans, lambda queries: watch(list(map(Watched, queries, seen)), told, life))
+        run(spark, plans, lambda queries: watch(list(map(Watched, queries, seen)), told, life))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 
 
-def run(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    plans: Sequence[Plan],
-    watching: Callable[[Sequence[StreamingQuery]], None],
-) -> None:
+def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence[StreamingQuery]], None]) -> None:
     """Runs the queries of these plans. Where a topic has more topic partitions, they start again and know them all."""
     while True:
         try:
             return watching([start(spark, plan) for plan in plans])
         except GrownError as grown:
             LOGGER.info("starting again: %s", grown)
-            plans = [prepare(stage) for stage in stages(pipeline)]
+            plans = [prepare(plan.pipeline) for plan in plans]
 
 
 class Ends:

@@ -89,7 +89,7 @@ class Service:
     def run(self, pipeline: Pipeline, until: Callable[[], bool] = lambda: True) -> None:
         """Runs until all that is there has been read and `until` holds. Raises what makes a query fail."""
         plans = [prepare(stage) for stage in stages(pipeline)]
-        run(self.spark, pipeline, plans, partial(self._until, holds=until))
+        run(self.spark, plans, partial(self._until, holds=until))
 
     @staticmethod
     def _until(queries: Sequence[StreamingQuery], holds: Callable[[], bool]) -> None:
