@@ -87,12 +87,12 @@ class PartitionEviction:
 
     def surplus(self, sizes: dict[Key, int]) -> list[Key]:
         """As many as are needed, least recently inserted into first (V10, V12)."""
-        left = list(self.last)
+        left, surplus = list(self.last), []
         while (self.policy == "partitionCount" and len(left) > self.size) or (
             self.policy == "tupleCount" and sum(sizes[key] for key in left) > self.size
         ):
-            left.pop(0)
-        return [key for key in self.last if key not in left]
+            surplus.append(left.pop(0))
+        return surplus
 
 
 # ---- tumbling: section 3 ---------------------------------------------------------------------------------------------
