@@ -107,7 +107,7 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 	@$(BIN)/python -m service.kafka.jars
 	@touch $@
 
-$(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/wire/*.py)
+$(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/engine/*/*.py service/wire/*.py)
 	@echo "Compiling the kernels ..."
 	@$(BIN)/python -m service.warm
 	@$(BIN)/python -m compileall -q service

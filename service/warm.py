@@ -1,11 +1,13 @@
-"""Compiles all kernels ahead of the first use: `python -m service.warm`.
+"""Compiles all kernels ahead of the first use: `python -m service.warm`, once after the installation.
 
-Nothing here starts threads, so that a process which did it may fork.
+`main` starts no threads, so that a process which called it may fork.
 """
 
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pyarrow as pa
 
@@ -21,15 +23,27 @@ TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestam
 
 
 def main() -> None:
+    """All of them, in this process."""
     gc.disable()  # the compiler makes millions of objects that stay: a quarter of its time
     engine.main()
+    formats()
+    gc.enable()
+
+
+def formats() -> None:
     json = FORMATS["json"](Part(Coding("json"), SCHEMA))
     tuples = json.decode(pa.array([TUPLE])).tuples
     avro = FORMATS["avro"](Part(Coding("avro", schema_of("warm", SCHEMA)), SCHEMA))
     avro.decode(avro.encode(tuples))
     murmur2(pa.array([b"key"]))
-    gc.enable()
+
+
+def compiled() -> None:
+    """Compiles them in as many processes as there are processors, the larger ones first."""
+    with ProcessPoolExecutor(initializer=gc.disable, mp_context=get_context("spawn")) as pool:
+        for done in [*(pool.submit(engine.feed, operator) for operator in engine.OPERATORS), pool.submit(formats)]:
+            done.result()
 
 
 if __name__ == "__main__":
-    main()
+    compiled()

@@ -12,7 +12,9 @@ from service.pipeline.expressions import AggregateCall, Attribute
 from service.pipeline.spec import (
     Aggregate,
     Count,
+    EventTime,
     Join,
+    Operator,
     Order,
     Output,
     Pipeline,
@@ -20,36 +22,44 @@ from service.pipeline.spec import (
     Settings,
     Side,
     Sliding,
+    SlidingTime,
     Sort,
     Stream,
+    TimeInterval,
 )  # fmt: skip
 from service.pipeline.types import INT64, STRING, list_of
 
+NUMBERS = list_of(INT64)
+KEY, VALUE, VALUES = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", NUMBERS)
+SCHEMA = (("key", STRING), ("value", INT64), ("values", NUMBERS))
+WINDOW = Sliding(Count(1), Count(1), partitioned=True)
+OUTPUTS = (
+    ("text", AggregateCall("Max", (KEY,), STRING)), ("mean", AggregateCall("Average", (VALUE,), INT64)),
+    ("texts", AggregateCall("CountDistinct", (KEY,), INT64)), ("sums", AggregateCall("Sum", (VALUES,), NUMBERS)),
+)  # fmt: skip
+SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, ()))
+PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
+OPERATORS = (
+    Aggregate("aggregate", "in", WINDOW, (Output("out", OUTPUTS),), (KEY,)),
+    Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
+    Aggregate("panes", "in", TimeInterval(1, 1, partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
+    Aggregate("slidingTime", "in", SlidingTime(10**6), (Output("out", OUTPUTS),), (KEY,)),
+    Sort("sort", "in", WINDOW, (Output("sorted", ()),), (Order(KEY),), (KEY,)),
+)
+
 
 def main() -> None:
-    """Feeds a tuple or two to operators that need them all, and saves and loads their state."""
-    numbers = list_of(INT64)
-    key, value, values = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", numbers)
-    outputs = (
-        ("text", AggregateCall("Max", (key,), STRING)), ("mean", AggregateCall("Average", (value,), INT64)),
-        ("texts", AggregateCall("CountDistinct", (key,), INT64)), ("sums", AggregateCall("Sum", (values,), numbers)),
-    )  # fmt: skip
-    schema = (("key", STRING), ("value", INT64), ("values", numbers))
-    window = Sliding(Count(1), Count(1), partitioned=True)
-    side = Side("in", window, (key,), (key,), outer=True, default=("", 0, ()))
-    unchanged = tuple((name, Attribute(name, kind, "left")) for name, kind in schema)
-    made = {"out": tuple((name, e.type) for name, e in outputs), "pairs": schema, "sorted": schema}
-    pipeline = Pipeline(
-        "warm",
-        {name: Stream(name, schema) for name, schema in [("in", schema), *made.items()]},
-        (
-            Aggregate("aggregate", "in", window, (Output("out", outputs),), (key,)),
-            Join("join", side, side, (Output("pairs", unchanged),)),
-            Sort("sort", "in", window, (Output("sorted", ()),), (Order(key),), (key,)),
-        ),
-        Settings(Properties()),
-    )
-    graph = Graph(pipeline, {"in": 1})
+    """Each of them alone, in turn."""
+    for operator in OPERATORS:
+        feed(operator)
+
+
+def feed(operator: Operator) -> None:
+    """Gives it a tuple or two, and saves and loads its state."""
+    made = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA}
+    streams = {name: Stream(name, schema) for name, schema in made.items()}
+    streams["in"] = Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
+    graph = Graph(Pipeline("warm", streams, (operator,), Settings(Properties())), {"in": 1})
     one, number = np.zeros(3, np.int64), np.zeros(3, np.int32)
     tuples = pa.record_batch({"key": ["a", "a"], "value": [1, 2], "values": [[1], [2]]})
     kind = np.array([TUPLE, TUPLE, FINAL], np.int8)
