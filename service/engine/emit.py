@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.engine.items import FINAL, MADE, TUPLE, Items
+from service.engine.kernel import kernel
 from service.engine.linked import NOBODY
 from service.engine.strings import Strings
 
@@ -40,24 +41,42 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
 
     A watermark that is handed on is a firing without rows.
     """
-    count = len(firings)
-    rows = np.bincount(row_firing, minlength=count).astype(np.int64)
+    rows = np.bincount(row_firing, minlength=len(firings))
     key, names = named(firings["partition"], keys)
-    order = _order(firings["group"], key, names)
-    ends = np.cumsum(rows[order] + 1)
-    kind = np.full(ends[-1] if count else 0, TUPLE, np.int8)
-    kind[ends - 1] = firings["kind"][order]
-    each = np.repeat(order, rows[order] + 1)
-    first = np.cumsum(rows) - rows
-    return Plan(
-        rows=_ranges(first[order], rows[order]),
-        event=firings["event"][each],
-        at=firings["at"][each],
-        kind=kind,
-        key=key[each],
+    count = len(row_firing) + len(firings)
+    made = Plan(
+        rows=np.empty(len(row_firing), np.int64),
+        event=np.empty(count, np.int64),
+        at=np.empty(count, np.int64),
+        kind=np.empty(count, np.int8),
+        key=np.empty(count, np.int32),
         keys=names,
-        watermark=firings["watermark"][each],
+        watermark=np.empty(count, np.int64),
     )
+    order = _order(firings["group"], key, names)
+    _write(firings, order, key, rows, np.cumsum(rows) - rows, made.rows, made.event, made.at, made.kind, made.key,
+           made.watermark)  # fmt: skip
+    return made
+
+
+@kernel
+def _write(
+    firings: np.ndarray, order: np.ndarray, key: np.ndarray, rows: np.ndarray, first: np.ndarray,
+    row: np.ndarray, event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
+) -> None:  # fmt: skip
+    """The columns of a plan: of each firing in turn its `rows`, which are those from `first` on, and its mark."""
+    item, tuples = 0, 0
+    for firing in order:
+        for k in range(rows[firing] + 1):
+            event[item], at[item], keys[item] = firings[firing].event, firings[firing].at, key[firing]
+            watermark[item] = firings[firing].watermark
+            if k < rows[firing]:
+                kind[item] = TUPLE
+                row[tuples] = first[firing] + k
+                tuples += 1
+            else:
+                kind[item] = firings[firing].kind
+            item += 1
 
 
 def final(items: Items, event: int, at: int) -> Items:
@@ -91,14 +110,8 @@ def _numbered(ids: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _order(group: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:
     """Firings in order, those of one group by their key bytes: the same however partitions were spread or stored."""
-    if len(group) < 2 or not (group[1:] == group[:-1]).any():  # noqa: PLR2004
+    if not (group[1:] == group[:-1]).any():
         return np.arange(len(group))
-    rank = np.full(len(names) + 1, -1, np.int64)
-    rank[pc.sort_indices(names).to_numpy()] = np.arange(len(names))
-    return np.lexsort((rank[key], group))
-
-
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers from each start on, as many as its length says."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    rank = np.zeros(len(names) + 1, np.int64)
+    rank[pc.sort_indices(names).to_numpy()] = np.arange(1, len(names) + 1)
+    return np.argsort((group - group[0]) * len(rank) + rank[key], kind="stable")

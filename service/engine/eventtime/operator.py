@@ -32,8 +32,8 @@ from service.engine.words import to_words
 from service.pipeline.spec import Aggregate, EventTime, SlidingTime, TimeInterval
 from service.pipeline.types import Schema
 
-#: room for window events and firings per item, to begin with
-EVENTS_PER_ITEM = 2
+#: room for window events and firings per item, to begin with: memory that nobody writes to costs nothing
+EVENTS_PER_ITEM = 6
 
 
 class EventAggregateOperator:
@@ -181,8 +181,8 @@ class EventAggregateOperator:
     def _window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The window events, the firings, and the tuples that came too late."""
         size = EVENTS_PER_ITEM * len(arrivals) + 64
-        events, firings = np.zeros(size, EVENT), np.zeros(size, FIRING)
-        late, used = np.zeros(len(arrivals), LATE), np.zeros(3, np.int64)
+        events, firings = np.empty(size, EVENT), np.empty(size, FIRING)
+        late, used = np.empty(len(arrivals), LATE), np.zeros(3, np.int64)
         first = 0
         while True:
             window = Window(
@@ -203,18 +203,19 @@ class EventAggregateOperator:
 
     def _free_unused(self, state: EventState, arrivals: np.ndarray, events: np.ndarray) -> None:
         """Slots of tuples that no window took."""
-        inserted = events["slot"][events["code"] == INSERT]
-        slots = arrivals["slot"][arrivals["kind"] == TUPLE]
-        if self._program.listing and len(inserted) < len(slots):
-            state.free.give(np.setdiff1d(slots, inserted))
+        if self._program.listing:
+            inserted = events["slot"][events["code"] == INSERT]
+            slots = arrivals["slot"][arrivals["kind"] == TUPLE]
+            if len(inserted) < len(slots):
+                state.free.give(np.setdiff1d(slots, inserted))
 
     def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Found:
         """What the windows hold at each firing."""
         program = self._program
         width = program.summary
         results = Results(
-            np.zeros(len(firings), RESULT), np.zeros((len(firings), width), np.int64),
-            np.zeros(len(events) if program.listing else 0, np.int64),
+            np.empty(len(firings), RESULT), np.empty((len(firings), width), np.int64),
+            np.empty(len(events) if program.listing else 0, np.int64),
             np.empty(state.top + 1, np.int64), np.zeros(4, np.int64),
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
@@ -232,7 +233,7 @@ class EventAggregateOperator:
         words = _by_arrival(state.words[results.tuples[:listed]], size)
         return Found(
             size, firing, self._everything(state, events, firings, size, firing), bool(program.group_by),
-            results.summary[:rows], words, state.strings, self._bounds(firings[firing]),
+            results.summary[:rows], words, state.strings, self._bounds(firings, firing),
         )  # fmt: skip
 
     # ---- out --------------------------------------------------------------------------------------------------------
@@ -279,8 +280,10 @@ class EventAggregateOperator:
         everything: np.ndarray = found[firing]
         return everything
 
-    def _bounds(self, firings: np.ndarray) -> Told:
-        return Told(self._ticks.to_units(firings["start"]), self._ticks.to_units(firings["end"]), firings["index"])
+    def _bounds(self, firings: np.ndarray, firing: np.ndarray) -> Told:
+        """What each result's window is, given its firing."""
+        start, end = (self._ticks.to_units(firings[name][firing]) for name in ("start", "end"))
+        return Told(start, end, firings["index"][firing])
 
     @property
     def _keeps_full(self) -> bool:

@@ -30,8 +30,15 @@ PARTITION = np.dtype([
     ("fire", np.int64), ("epoch", np.int64),
 ])  # fmt: skip
 
+#: the fields of whatever is at a time (timeline.py) beside its own: its neighbours, the older node that it leaps to,
+#: the time of that, which says whether it was dropped, and how many nodes away it is, as the leaps count
+MEMBER = [
+    ("time", np.int64), ("landing", np.int64), ("older", np.int32), ("younger", np.int32),
+    ("leap", np.int32), ("span", np.int32),
+]  # fmt: skip
+
 #: a time at which a partition has tuples; a slice is named by its first time
-NODE = np.dtype([("time", np.int64), ("epoch", np.int64), ("older", np.int32), ("younger", np.int32)])
+NODE = np.dtype([*MEMBER, ("epoch", np.int64)])
 
 #: the items of a batch; all but `at` and `event` count for tuples only, `time` is also that of a watermark
 ARRIVAL = np.dtype([

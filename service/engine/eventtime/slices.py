@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine import linked
-from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, NEVER
+from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, MEMBER, NEVER
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
@@ -35,10 +35,7 @@ CELL = np.dtype([
 ])  # fmt: skip
 
 #: a time at which a cell has tuples: how many, and where functions list them the first and the last that came
-SLICE = np.dtype([
-    ("time", np.int64), ("older", np.int32), ("younger", np.int32),
-    ("count", np.int32), ("first", np.int32), ("last", np.int32),
-])  # fmt: skip
+SLICE = np.dtype([*MEMBER, ("count", np.int32), ("first", np.int32), ("last", np.int32)])
 
 #: the tuples: their cell, and the next that came to the same time
 LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
