@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from service.engine import clean, join
+from tests.engine import event_strategies
+from tests.engine import test_event_time as event_time
 from tests.engine import test_joins_against_oracle as joins
 from tests.engine.oracle_join import run_join, run_sort
 from tests.engine.strategies import Case, cases, cuts
@@ -27,6 +29,8 @@ KINDS = [
     (cases(), check),
     (join_cases(), partial(joins.check, oracle=run_join)),
     (sort_cases(), partial(joins.check, oracle=run_sort)),
+    (event_strategies.cases, event_time.check),
+    (event_strategies.sort_cases, event_time.check),
 ]
 
 

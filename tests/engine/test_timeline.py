@@ -1,0 +1,73 @@
+"""Times in order, of which late ones are found through leaps: compared with a sorted list."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right, insort
+
+import numpy as np
+import pytest
+
+from service.engine import linked
+from service.engine.eventtime.records import NODE, PARTITION
+from service.engine.eventtime.timeline import add, drop_oldest, not_after
+from service.engine.linked import NOBODY
+
+
+class Timeline:
+    """Two lists in one table, so that what one drops becomes the other's."""
+
+    def __init__(self, room: int) -> None:
+        self.lists, self.nodes = np.zeros(2, PARTITION), np.zeros(room, NODE)
+        self.scalars = np.array([NOBODY, 0])
+        for p in (0, 1):
+            linked.start(self.lists, p)
+
+    def insert(self, p: int, time: int) -> None:
+        older = not_after(self.lists, self.nodes, p, time)
+        if older == NOBODY or self.nodes["time"][older] != time:
+            add(self.lists, self.nodes, self.scalars, 0, p, older, time)
+
+    def drop(self, p: int) -> None:
+        drop_oldest(self.lists, self.nodes, self.scalars, 0, p)
+
+    def found(self, p: int, time: int) -> int | None:
+        node = not_after(self.lists, self.nodes, p, time)
+        return None if node == NOBODY else int(self.nodes["time"][node])
+
+    def steps(self, p: int, time: int) -> int:
+        """How many nodes are looked at on the way to `time`."""
+        nodes, count, node = self.nodes, 0, self.lists["youngest"][p]
+        oldest = nodes["time"][self.lists["oldest"][p]]
+        while node != NOBODY and nodes["time"][node] > time:
+            leaps = nodes["landing"][node] > time and nodes["landing"][node] >= oldest
+            node, count = nodes["leap" if leaps else "older"][node], count + 1
+        return count
+
+
+@pytest.mark.parametrize("late", [0.0, 0.05, 0.5, 1.0])
+def test_every_time_is_found_whatever_came_late_and_was_dropped(late: float):
+    choose, timeline, known = random.Random(3), Timeline(4000), ([], [])
+    last, dropped = [0, 0], [-1, -1]
+    for _ in range(6000):
+        p = choose.randrange(2)
+        last[p] += choose.randrange(3)
+        time = choose.randint(dropped[p] + 1, last[p]) if choose.random() < late and dropped[p] < last[p] else last[p]
+        if time not in known[p]:
+            insort(known[p], time)
+        timeline.insert(p, time)
+        while len(known[p]) > 300 or (known[p] and choose.random() < 0.3):
+            dropped[p] = known[p].pop(0)
+            timeline.drop(p)
+        asked = choose.randint(dropped[p], last[p] + 2)
+        place = bisect_right(known[p], asked)
+        assert timeline.found(p, asked) == (known[p][place - 1] if place else None)
+
+
+def test_a_late_time_is_a_few_steps_away_however_many_are_later():
+    timeline = Timeline(40_000)
+    for time in range(30_000):
+        timeline.insert(0, 2 * time)
+        if time >= 10_000:
+            timeline.drop(0)
+    assert max(timeline.steps(0, time) for time in range(40_000, 60_000, 97)) < 60
