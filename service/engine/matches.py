@@ -295,8 +295,10 @@ def settle(
         a, b, cause = log[k].left, log[k].right, log[k].cause
         if a != NOTHING and b != NOTHING:  # noqa: PLR1714
             if holds[pair % len(holds)]:
-                left.held[a].matched = 1
-                right.held[b].matched = 1
+                if left.outer:
+                    left.held[a].matched = 1
+                if right.outer:
+                    right.held[b].matched = 1
                 _put(joined, names, arrivals, cause, arrivals[cause].key, a, b)
             pair += 1
         elif a == b:  # on all ports, behind what came before it (E6)

@@ -135,18 +135,20 @@ class EventAggregateOperator:
             cell = _interned(state.pairs, partition, group)
         state.reserve_cells(state.used["cells"])
         slot = self._slots(state, count)
-        state.links["cell"][slot] = cell
+        rows = slot if program.listing else slice(count)
+        state.links["cell"][rows] = cell
         for column, type_ in enumerate(program.columns):
-            state.words[slot, column] = to_words(read.column(column), type_, state.strings)
-        state.words[slot, -1] = np.arange(state.arrived, state.arrived + count)
+            state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
         state.arrived += count
         state.reserve_times(count)
         arrivals = np.zeros(len(items), ARRIVAL)
         arrivals["kind"], arrivals["at"], arrivals["event"] = items.kind, items.at, items.event
         arrivals["watermark"] = items.watermark
-        arrivals["partition"][is_tuple], arrivals["slot"][is_tuple], arrivals["time"][is_tuple] = partition, slot, times
-        is_watermark = items.kind == WATERMARK
-        arrivals["time"][is_watermark] = self._ticks.of_watermarks(items.watermark[is_watermark])
+        place = np.flatnonzero(is_tuple)
+        arrivals["partition"][place], arrivals["slot"][place], arrivals["time"][place] = partition, slot, times
+        place = np.flatnonzero(items.kind == WATERMARK)
+        arrivals["time"][place] = self._ticks.of_watermarks(items.watermark[place])
         return arrivals
 
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:

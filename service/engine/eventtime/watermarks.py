@@ -121,12 +121,13 @@ class Watermarks:
 
 def _taken(items: Items, rows: np.ndarray) -> Items:
     """The items in their places, and the watermarks between them."""
-    place, own = rows["place"], rows["place"] < 0
+    own = rows["place"] < 0
     if not own.any() and len(rows) == len(items):
         return items
+    place = np.maximum(rows["place"], 0)
 
     def column(values: np.ndarray, of_watermarks: int) -> np.ndarray:
-        taken = values[np.maximum(place, 0)] if len(values) else np.zeros(len(place), values.dtype)
+        taken = values.take(place) if len(values) else np.zeros(len(place), values.dtype)
         taken[own] = of_watermarks
         return taken
 
