@@ -145,9 +145,9 @@ CASES = [
         aggregate("sliding, time(10.0), count(1), partitioned"), keyed(100), filling=200_000, step=SECOND // 10_000,
     ),
     Case(
-        "sliding, delta(v, 50), count(1), unordered, about 1,000 tuples a key", "3 M", "O(log n)",
+        "sliding, delta(v, 50), count(1), unordered, about 1,000 tuples a key", "3 M", "O(content)",
         aggregate("sliding, delta(v, 50.0), count(1), partitioned", aggregate_incomplete_windows=True),
-        keyed(100), filling=200_000,
+        keyed(100), filling=200_000, measured=200_000,
     ),
     *(panes(per_slice) for per_slice in (1, 10, 1000)),
     *(
