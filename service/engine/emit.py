@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from service.engine.items import FINAL, MADE, TUPLE, Items
 from service.engine.kernel import kernel
 from service.engine.linked import NOBODY
+from service.engine.ordering import canonical
 from service.engine.strings import Strings
 
 
@@ -113,5 +113,5 @@ def _order(group: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndar
     if not (group[1:] == group[:-1]).any():
         return np.arange(len(group))
     rank = np.zeros(len(names) + 1, np.int64)
-    rank[pc.sort_indices(names).to_numpy()] = np.arange(1, len(names) + 1)
+    rank[canonical(names)] = np.arange(1, len(names) + 1)
     return np.argsort((group - group[0]) * len(rank) + rank[key], kind="stable")

@@ -43,10 +43,11 @@ class Batch:
             (Stretch.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
         )
         pulses = [time_of(packed) for holds, packed in rows if holds == PULSE]
+        ends = [stretch.end for stretch in stretches]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
-            ends = [clock, *pulses, *(stretch.end for stretch in stretches)]
-        else:  # a pulse alone starts no clock
-            ends = [stretch.end for stretch in stretches] and [*pulses, *(stretch.end for stretch in stretches)]
+            ends += [clock, *pulses]
+        elif ends:  # a pulse alone starts no clock
+            ends += pulses
         if not ends:
             return None
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))

@@ -48,7 +48,7 @@ class Holding:
         return released
 
     def _hold(self, stretches: Iterable[Stretch]) -> None:
-        for stretch in sorted(stretches, key=lambda one: (one.first, one.offset, one.number)):
+        for stretch in sorted(stretches, key=lambda stretch: stretch.order):
             held = stretch.since(self.frontiers.get(stretch.first, NEVER))
             self.frontiers[held.first] = held.end
             if (held.kinds == FINAL).any():

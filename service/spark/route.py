@@ -163,8 +163,8 @@ class Lane:
         bucket = np.zeros(len(marks), np.int32)
         bucket[~marks] = self._buckets(kept.tuples)
         for number in range(self._plan.buckets):
-            rows_of = stretch.rows.filter(pa.array((bucket == number) | marks))
-            yield replace(stretch, rows=rows_of).packed()
+            own = stretch.rows.filter(pa.array((bucket == number) | marks))
+            yield replace(stretch, rows=own).packed()
 
     def _buckets(self, tuples: pa.RecordBatch) -> np.ndarray:
         if not self._spread:

@@ -47,8 +47,8 @@ class Stretch:
         return pack(self.rows, {name: getattr(self, name) for name in ("stream", *NAMES)})
 
     @property
-    def order(self) -> tuple[int, int]:
-        return self.first, self.number
+    def order(self) -> tuple[int, int, int]:
+        return self.first, self.offset, self.number
 
     @property
     def places(self) -> np.ndarray:
