@@ -32,7 +32,7 @@ def check(case: Case, *cuts: list[int]) -> None:
 
 
 @given(cases(), cuts)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 def test_random_operators_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 

@@ -337,7 +337,7 @@ def int_expressions(draw, depth=3):
 
 
 @given(int_expressions(), st.lists(st.tuples(integers, integers), min_size=1, max_size=5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_integers_are_exact(expression, rows):
     text, value = expression
     i, j = map(list, zip(*rows, strict=True))
@@ -346,7 +346,7 @@ def test_integers_are_exact(expression, rows):
 
 @pytest.mark.parametrize("sign", FLOATS)
 @given(st.lists(st.tuples(floats, floats), min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_floats_are_those_of_python(sign, rows):
     f, g = map(list, zip(*rows, strict=True))
     expected = [FLOATS[sign](a, b) for a, b in rows]
@@ -362,7 +362,7 @@ def alike(one, other):
     ("names", "values"), [("ij", integers), ("fg", floats), ("sr", st.text(max_size=3)), ("pq", st.booleans())]
 )
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_comparisons_are_those_of_python(sign, names, values, data):
     """Texts compare by their bytes, in which UTF-8 has the order of Python's characters."""
     rows = data.draw(st.lists(st.tuples(values, values), min_size=1, max_size=5))
@@ -372,7 +372,7 @@ def test_comparisons_are_those_of_python(sign, names, values, data):
 
 
 @given(st.text(max_size=6), st.text(max_size=2), st.text(max_size=2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_constants_and_columns_give_the_same(s, old, new):
     """pyarrow computes the one, Python the other."""
     tuples = pa.record_batch({"s": [s], "o": [old], "n": [new]})
@@ -390,7 +390,7 @@ def quote(text):
 
 
 @given(st.lists(floats | st.none(), max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_float_is_its_text(values):
     found = results("float64(string(f))", f=values)
     assert all(a is b is None or alike(a, b) for a, b in zip(found, values, strict=True))

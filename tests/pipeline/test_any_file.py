@@ -49,7 +49,7 @@ def changed(data, path, value):
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), values), min_size=1, max_size=3))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_wrong_values_are_problems(changes):
     data = DATA
     for path, value in changes:
@@ -62,7 +62,7 @@ def test_wrong_values_are_problems(changes):
 @given(
     st.lists(st.tuples(st.integers(0, len(RIGHT)), st.sampled_from([*"{}[],:&*!|>'\"#%@`-? \n\t", "x"])), max_size=4)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_wrong_characters_are_problems(insertions):
     text = RIGHT
     for place, character in insertions:

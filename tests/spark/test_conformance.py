@@ -37,7 +37,7 @@ def drawn(strategy: st.SearchStrategy[Case], number: int) -> Case:
     found: list[Case] = []
 
     @seed(number)
-    @settings(max_examples=3, database=None, deadline=None, phases=[Phase.generate])
+    @settings(max_examples=3, database=None, phases=[Phase.generate])
     @given(strategy)
     def collect(case: Case) -> None:
         found.append(case)

@@ -355,7 +355,7 @@ def word_for(avro):
 
 
 @given(written_records(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_fastavro_writes_is_read_as_fastavro_reads_it(drawn, data):
     schema, plain, rows = drawn
     chosen = [
@@ -388,7 +388,7 @@ def as_repr(value):
 
 
 @given(tuples(names=st.sampled_from(["a", "b", "ab", "price"])))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_written_reads_back_and_fastavro_reads_it(given_tuples):
     schema, batch = given_tuples
     text = schema_of("R", schema).replace("timestamp-micros", "timestamp-nanos")

@@ -104,7 +104,7 @@ def test_bad_rows_leave_their_neighbours_as_they_are():
 
 
 @given(tuples(), st.sampled_from([",", ";", "\t", "|", "1"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_csv_that_is_written_reads_back_as_it_was(given_tuples, delimiter):
     schema, batch = given_tuples
     written = csv_format.encode(batch, delimiter)

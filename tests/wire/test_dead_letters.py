@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.kafka.records import records
@@ -60,7 +60,6 @@ BYTES = st.one_of(st.none(), st.binary(max_size=50), st.integers(0, 5000).map(la
 
 
 @given(BYTES, BYTES, st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=4), st.integers(1000, 8000))
-@settings(deadline=None)
 def test_a_dead_letter_is_never_larger_than_the_limit_as_the_writer_counts(key, value, headers, limit):
     key, value, headers = letter(key, value, headers).record(limit)
     one = records(

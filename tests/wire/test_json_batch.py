@@ -154,7 +154,7 @@ def flat(column):
 
 
 @given(batches())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_fast_way_says_what_the_exact_way_says(batch):
     schema, values = batch
     values = pa.array(values, pa.binary())
@@ -186,7 +186,7 @@ def tuples(draw, names=NAMES):
 
 
 @given(tuples())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_written_reads_back_as_it_was(given_tuples):
     schema, batch = given_tuples
     written = encode(batch)

@@ -306,7 +306,7 @@ EVENTS = st.lists(st.sampled_from(["rows", "pulse", "start", "again", "settle", 
 
 
 @given(EVENTS, st.sampled_from(["count(10)", "time(30.0)", "delta(v, 20)"]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nothing_that_happens_to_processes_shows(tmp_path_factory, events, window):
     driver = Driver(tmp_path_factory.mktemp("one"), window)
     plain = Driver(tmp_path_factory.mktemp("other"), window)
