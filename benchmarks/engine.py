@@ -145,7 +145,7 @@ CASES = [
         aggregate("sliding, time(10.0), count(1), partitioned"), keyed(100), filling=200_000, step=SECOND // 10_000,
     ),
     Case(
-        "sliding, delta(v, 50), count(1), unordered, about 1,000 tuples a key", "3 M", "O(content)",
+        "sliding, delta(v, 50), count(1), unordered, about 1,000 tuples a key", "3 M", "O(log n)",
         aggregate("sliding, delta(v, 50.0), count(1), partitioned", aggregate_incomplete_windows=True),
         keyed(100), filling=200_000, measured=200_000,
     ),

@@ -18,7 +18,7 @@ from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import joined, without_nulls
 from service.engine.results import RESULT, Results, more
-from service.engine.state import NEVER, AggregateState
+from service.engine.state import NEVER, AggregateState, needed
 from service.engine.store import Data, grown
 from service.engine.timers import WallClock, timer
 from service.engine.words import to_words
@@ -39,7 +39,7 @@ class AggregateOperator:
         self.spec = spec
         self._program = Program.of(spec, schema)
         self._widths = widths(self._program, sources)
-        self._needed = windows.needed(self._program.clause)
+        self._needed = needed(self._program.clause)
         self._timer = timer(spec.window)
 
     @property
@@ -176,7 +176,7 @@ class AggregateOperator:
         )  # fmt: skip
         kernel = contents.Contents(
             self._program.layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack,
-            state.ends,
+            state.trees, state.ends,
             self._program.clause.sliding, self._program.listing, np.zeros((1, width), np.int64),
             state.counted.kernel,
         )  # fmt: skip

@@ -121,7 +121,10 @@ def _forget_free_slots(state: AggregateState) -> None:
         table = getattr(state, name)
         table[: len(kept)] = table[kept]
     rename_slots(state, renamed)
-    for table, links in ((state.links, ("younger", "older")), (state.cells, ("oldest", "youngest"))):
+    names = {"links": ("younger", "older"), "trees": ("above", "older", "younger")}
+    names["cells"] = ("oldest", "youngest", "root")
+    for name, links in names.items():
+        table = getattr(state, name)
         for link in links:
             table[link] = rename(table[link], renamed)
     state.top, state.free = len(kept), Free(np.int32)

@@ -4,8 +4,8 @@ The content of a window partition is split by `group_by` into cells; without it 
 summary is kept as two stacks: every tuple of the front carries the summary of itself and all younger ones of the front,
 the back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never
 drifts and NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1)
-amortised). A tuple that leaves from the middle makes its cell stale, and the next firing builds the front anew,
-O(content).
+amortised). From the first tuple that leaves from the middle until it is empty, a cell is kept as a tree instead
+(trees.py), O(log n).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine import linked, multisets
+from service.engine import linked, multisets, trees
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
@@ -33,7 +33,8 @@ CELL = np.dtype([
     # neighbours among the cells of the partition that hold tuples
     ("younger", np.int32),
     ("older", np.int32),
-    ("stale", np.bool_),
+    # of its tree; NOBODY while it is kept as two stacks
+    ("root", np.int32),
 ])  # fmt: skip
 
 #: the stored tuples: their cell, and their neighbours in it
@@ -54,8 +55,9 @@ class Contents(NamedTuple):
     #: the summary of each cell's back stack
     back: np.ndarray
     links: np.ndarray
-    #: the summaries that the tuples of the front carry
+    #: the summaries that the tuples of the front carry, or those of a tree
     stack: np.ndarray
+    trees: np.ndarray
     ends: np.ndarray
     #: whether tuples leave one by one, and whether the results list the tuples
     sliding: bool
@@ -109,7 +111,9 @@ def _insert(c: Contents, p: int, slot: int) -> None:
     if not cells[cell].size:
         _remember(c, p, cell)
     multisets.count(c.counted, c.rows, slot, cell, 1)
-    if cells[cell].size == cells[cell].front:  # the back is empty
+    if cells[cell].root != NOBODY:
+        _grow(c, cell, cells[cell].youngest, slot)
+    elif cells[cell].size == cells[cell].front:  # the back is empty
         lift(c.layout, c.rows, slot, c.back, cell)
     else:
         lift(c.layout, c.rows, slot, c.scratch, 0)
@@ -124,13 +128,16 @@ def _evict(c: Contents, p: int, slot: int) -> None:
     cells, links = c.cells, c.links
     cell = links[slot].cell
     multisets.count(c.counted, c.rows, slot, cell, -1)
-    if links[slot].older != NOBODY:
-        cells[cell].stale = 1
-    elif not cells[cell].front and not cells[cell].stale:
-        _build_front(c, cell)
+    if cells[cell].root == NOBODY and links[slot].older != NOBODY:
+        _plant(c, cell)
+    if cells[cell].root != NOBODY:
+        cells[cell].root = trees.remove(c.trees, cells[cell].root, slot)
+    else:
+        if not cells[cell].front:
+            _build_front(c, cell)
+        cells[cell].front -= 1
     linked.take(cells, cell, links, slot)
     cells[cell].size -= 1
-    cells[cell].front = cells[cell].size if cells[cell].stale else cells[cell].front - 1
     if not cells[cell].size:
         linked.take(c.ends, p, cells, cell)
 
@@ -149,7 +156,20 @@ def _build_front(c: Contents, cell: int) -> None:
         lift(c.layout, c.rows, slot, c.scratch, 0)
         combine(c.layout, c.text, c.scratch, 0, c.stack, younger, c.stack, slot)
     c.cells[cell].front = c.cells[cell].size
-    c.cells[cell].stale = 0
+
+
+@inlined
+def _plant(c: Contents, cell: int) -> None:
+    """Makes a tree of the whole content."""
+    slot = c.cells[cell].oldest
+    while slot != NOBODY:
+        _grow(c, cell, c.links[slot].older, slot)
+        slot = c.links[slot].younger
+
+
+@inlined
+def _grow(c: Contents, cell: int, youngest: int, slot: int) -> None:
+    c.cells[cell].root = trees.append(c.trees, c.cells[cell].root, youngest, slot)
 
 
 @inlined
@@ -194,8 +214,6 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     """A result for each cell that holds tuples, and so none where nothing is stored (A4)."""
     cell = c.ends[p].oldest
     while cell != NOBODY:
-        if c.cells[cell].stale:
-            _build_front(c, cell)
         row = results.used[0]
         results.used[0] = row + 1
         results.rows[row].firing = firing
@@ -209,16 +227,22 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
 
 @inlined
 def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
-    front, size = c.cells[cell].front, c.cells[cell].size
-    width = into.shape[1]
-    if front and front < size:
-        combine(c.layout, c.text, c.stack, c.cells[cell].oldest, c.back, cell, into, row)
-    elif front:
-        for i in range(width):
-            into[row, i] = c.stack[c.cells[cell].oldest, i]
+    one = c.cells[cell]
+    if one.root != NOBODY:
+        trees.sum_up(c.trees, one.root, c.layout, c.text, c.rows, c.stack, c.scratch)
+        _copy(c.stack, one.root, into, row)
+    elif one.front and one.front < one.size:
+        combine(c.layout, c.text, c.stack, one.oldest, c.back, cell, into, row)
+    elif one.front:
+        _copy(c.stack, one.oldest, into, row)
     else:
-        for i in range(width):
-            into[row, i] = c.back[cell, i]
+        _copy(c.back, cell, into, row)
+
+
+@inlined
+def _copy(summaries: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
+    for i in range(into.shape[1]):
+        into[row, i] = summaries[at, i]
 
 
 @inlined
@@ -237,6 +261,6 @@ def _remember(c: Contents, p: int, cell: int) -> None:
     """A cell with its first tuple comes behind the others (A8)."""
     cells = c.cells
     cells[cell].front = 0
-    cells[cell].stale = 0
+    cells[cell].root = NOBODY
     linked.start(cells, cell)
     linked.append(c.ends, p, cells, cell)

@@ -11,8 +11,10 @@ from service.engine.contents import CELL, ENDS, LINK
 from service.engine.free import Free
 from service.engine.linked import NOBODY
 from service.engine.multisets import TABLE, Table
+from service.engine.policies import Clause
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
+from service.engine.trees import NODE
 from service.engine.windows import TICK
 
 #: `TICK` while the timer has not started
@@ -20,17 +22,23 @@ NEVER = -(2**63)
 #: tables of records: the window's, and those of its contents
 PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
 PER_CELL = {"cells": CELL}
-PER_SLOT = windows.PER_SLOT | {"links": LINK}
+PER_SLOT = windows.PER_SLOT | {"links": LINK, "trees": NODE}
 #: tables of words, as many in each row as `widths` says: per partition, per cell, and twice per slot
 WORDS = ("sources", "back", "words", "stack")
 STRINGS = ("keys", "groups", "pairs", "strings")
+
+
+def needed(clause: Clause) -> set[str]:
+    """The names of the tables that are not always empty."""
+    names = windows.needed(clause) | {"links"}
+    return names | {"trees"} if "order" in names else names  # tuples leave by value, wherever they stand
 
 
 class AggregateState:
     """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
 
     `series` says what is counted. `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per
-    summary) and `sources` (one for 64 topic partitions), `needed` the tables of the window that are not always empty.
+    summary) and `sources` (one for 64 topic partitions), `needed` the tables that are not always empty.
     """
 
     partitions: np.ndarray
@@ -42,6 +50,7 @@ class AggregateState:
     order: np.ndarray
     queue: np.ndarray
     links: np.ndarray
+    trees: np.ndarray
 
     def __init__(self, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray) -> None:
         self.scalars = windows.scalars()
@@ -50,7 +59,7 @@ class AggregateState:
             setattr(self, name, np.zeros(0, dtype))
         self.sources, self.back, self.words, self.stack = (np.zeros((0, widths[name]), np.int64) for name in WORDS)
         self.per_partition = [*(name for name in windows.PER_PARTITION if name in needed), "ends", "sources"]
-        self.per_slot = [*(name for name in windows.PER_SLOT if name in needed), "links", "words", "stack"]
+        self.per_slot = [*(name for name in PER_SLOT if name in needed), "words", "stack"]
         #: slots below `top` that hold no tuple
         self.free = Free(np.int32)
         self.top = 0
