@@ -13,7 +13,7 @@ from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.found import Counted, Found
 from service.engine.inside import Inside
-from service.engine.items import FINAL, LONE, MADE, TUPLE, WINDOW, Items
+from service.engine.items import FINAL, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import joined, without_nulls
@@ -97,16 +97,11 @@ class AggregateOperator:
         cell = self._cells(state, read, partition)
         state.reserve_cells(max(1, state.keys.count, state.pairs.count))
         slot = self._slots(state, count)
-        state.links["cell"][slot] = cell
+        rows = slot if program.holding else slice(count)
+        state.links["cell"][rows] = cell
         for column, type_ in enumerate(program.columns):
-            state.words[slot, column] = to_words(read.column(column), type_, state.strings)
-        arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE
-        arrivals["kind"] = np.where(items.kind == LONE, WINDOW, items.kind)
-        arrivals["watermark"] = items.watermark
-        arrivals["at"], arrivals["event"] = items.at, items.event
-        arrivals["source"] = np.where(items.source == MADE, 0, items.source)
-        arrivals["partition"][is_tuple], arrivals["slot"][is_tuple] = partition, slot
-        return arrivals
+            state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        return windows.arrivals(items, partition, slot)
 
     def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The part of its partition that each tuple goes to: its group (A7)."""
@@ -149,7 +144,7 @@ class AggregateOperator:
     def _window_events(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
         """The window events and the firings of these arrivals and of the timers due by `end`."""
         size = EVENTS_PER_ITEM * len(arrivals) + 64
-        events, firings, used = np.zeros(size, windows.EVENT), np.zeros(size, windows.FIRING), np.zeros(2, np.int64)
+        events, firings, used = np.empty(size, windows.EVENT), np.empty(size, windows.FIRING), np.zeros(2, np.int64)
         first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
         while True:
             window = windows.window_of(self._program.clause, state, state.sources, events, firings, used, instants)
@@ -169,8 +164,8 @@ class AggregateOperator:
         """What the windows hold at each firing."""
         width = self._program.summary
         results = Results(
-            np.zeros(firings, RESULT), np.zeros((firings, width), np.int64),
-            np.zeros(len(events) if self._program.listing else 0, np.int64),
+            np.empty(firings, RESULT), np.empty((firings, width), np.int64),
+            np.empty(len(events) if self._program.listing else 0, np.int64),
             np.empty(len(events) + state.top, np.int32), np.zeros(4, np.int64),
             np.zeros((firings, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from service.engine.linked import NOBODY
 from service.engine.program import Program
 from service.engine.state import AggregateState
 from service.engine.strings import Strings
-from service.engine.windows import FIRST, LAST, NEWEST, OLDEST, SLOTS, Windowed
+from service.engine.windows import FIRST, LAST, NEWEST, OLDEST, Windowed
 
 #: tables with fewer entries are left alone
 SMALL = 4096
@@ -20,7 +20,7 @@ SMALL = 4096
 def clean(state: AggregateState, program: Program) -> None:
     forget(state, program)
     if doubled(state.top, state.top - len(state.free)):
-        _forget_free_slots(state)
+        move_together(state)
 
 
 def forget(state: AggregateState, program: Program) -> None:
@@ -110,32 +110,35 @@ def _forget_strings(state: AggregateState, program: Program) -> None:
     state.kept_strings = state.strings.count
 
 
-def _forget_free_slots(state: AggregateState) -> None:
-    """Moves the tuples together. Most slots are free after a batch larger than the windows, and all would be saved."""
-    holds = np.ones(state.top, np.bool_)
-    holds[state.free.slots] = False
-    kept = np.flatnonzero(holds)
+class Slotted(Windowed, Protocol):
+    """A state whose tuples have slots: its tables with a row for each, and by table the fields that are slots."""
+
+    SLOTS: ClassVar[dict[str, tuple[str, ...]]]
+    per_slot: list[str]
+    free: Free
+    top: int
+
+
+def stored(state: Slotted) -> np.ndarray:
+    """The slots in use."""
+    used = np.ones(state.top, np.bool_)
+    used[state.free.slots] = False
+    return np.flatnonzero(used)
+
+
+def move_together(state: Slotted) -> None:
+    """So that no slot is free. Most are after a batch larger than the windows, and all would be saved."""
+    kept = stored(state)
     renamed = np.full(state.top, NOBODY)
     renamed[kept] = np.arange(len(kept))
     for name in state.per_slot:
         table = getattr(state, name)
         table[: len(kept)] = table[kept]
-    rename_slots(state, renamed)
-    names = {"links": ("younger", "older"), "trees": ("above", "older", "younger")}
-    names["cells"] = ("oldest", "youngest", "root")
-    for name, links in names.items():
-        table = getattr(state, name)
-        for link in links:
-            table[link] = rename(table[link], renamed)
     state.top, state.free = len(kept), Free(np.int32)
-
-
-def rename_slots(state: Windowed, renamed: np.ndarray) -> None:
-    """What a window knows tuples by."""
-    for name, links in SLOTS.items():
-        table = getattr(state, name)
-        for link in links:
-            table[link] = rename(table[link], renamed)
+    for name, fields in state.SLOTS.items():
+        table = getattr(state, name)[: state.top if name in state.per_slot else None]
+        for field in fields:
+            table[field] = rename(table[field], renamed)
     state.scalars[[OLDEST, NEWEST]] = rename(state.scalars[[OLDEST, NEWEST]], renamed)
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from service.engine import clean, windows
 from service.engine.free import Free
-from service.engine.linked import NOBODY
 from service.engine.policies import Clause
 from service.engine.store import StateError, column, grown
 from service.engine.strings import Strings
@@ -79,28 +78,7 @@ class Held:
         """Makes the slots of what left in a batch free; moves the tuples together where most slots are."""
         self.free.give(freed)
         if clean.doubled(self.top, self.top - len(self.free)):
-            self._move_together()
-
-    def stored(self) -> np.ndarray:
-        """The slots in use, reserved ones among them."""
-        used = np.ones(self.top, np.bool_)
-        used[self.free.slots] = False
-        return np.flatnonzero(used)
-
-    def _move_together(self) -> None:
-        kept = self.stored()
-        renamed = np.full(self.top, NOBODY)
-        renamed[kept] = np.arange(len(kept))
-        for name in self.per_slot:
-            table = getattr(self, name)
-            table[: len(kept)] = table[kept]
-        self.top, self.free = len(kept), Free(np.int32)
-        for name, fields in self.SLOTS.items():
-            table = getattr(self, name)[: self.top] if name in self.PER_SLOT else getattr(self, name)
-            for field in fields:
-                table[field] = clean.rename(table[field], renamed)
-        ends = [windows.OLDEST, windows.NEWEST]
-        self.scalars[ends] = clean.rename(self.scalars[ends], renamed)
+            clean.move_together(self)
 
     # ---- forgetting -------------------------------------------------------------------------------------------------
 
@@ -118,7 +96,7 @@ class Held:
 
     def intern_anew(self, old: Strings, new: Strings) -> None:
         """Moves the texts and lists of the stored tuples from one table to another."""
-        slots = self.stored()
+        slots = clean.stored(self)
         for place, kind in enumerate(self.types):
             if kind.kind in (Kind.STRING, Kind.LIST):
                 self.words[slots, place] = to_words(from_words(self.words[slots, place], kind, old), kind, new)

@@ -89,7 +89,7 @@ class Port:
 
     def side(self, state: SideState, arrivals: int) -> matches.Side:
         room = int(state.scalars[LIVE] + 2 * state.scalars[STORED]) + 4 * arrivals + 64
-        events, firings = np.zeros(room, windows.EVENT), np.zeros(0, windows.FIRING)
+        events, firings = np.empty(room, windows.EVENT), np.zeros(0, windows.FIRING)
         window = windows.window_of(self.clause, state, None, events, firings, np.zeros(2, np.int64))
         return matches.Side(
             window, state.held, state.buckets, np.empty(room, np.int32), state.state,

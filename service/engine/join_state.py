@@ -104,7 +104,7 @@ class JoinState:
 
     def _forget_keys(self) -> None:
         count = self.keys.count
-        stored = [side.stored()[NOTHING + 1 :] for side in self.sides]
+        stored = [clean.stored(side)[NOTHING + 1 :] for side in self.sides]
         codes = [side.held["key"][slots] for side, slots in zip(self.sides, stored, strict=True)]
         kept = np.unique(np.concatenate(codes))
         renamed = self.keys.keep(kept)

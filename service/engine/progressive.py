@@ -121,25 +121,23 @@ class ProgressiveOperator:
         return [Inside(self.spec.name, len(slots), held)]
 
     def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        arrivals, is_tuple = np.zeros(len(items), windows.ARRIVAL), items.kind == TUPLE
-        arrivals["kind"], arrivals["at"], arrivals["event"] = items.kind, items.at, items.event
+        partition = np.zeros(read.num_rows, np.int64)
         if self._partition_by:
-            arrivals["partition"][is_tuple] = key_codes([read.column(i) for i in self._partition_by], state.keys)
+            partition = key_codes([read.column(i) for i in self._partition_by], state.keys)
         slots = state.slots(read.num_rows)
-        arrivals["slot"][is_tuple] = slots
         columns = len(self._schema)
         for place in range(columns):
             state.words[slots, place] = to_words(read.column(place), self._types[place], state.strings)
         for place, (column, kind) in enumerate(self._keys, columns):
             state.words[slots, place] = ordered(to_words(read.column(column), kind, state.strings), kind)
-        return arrivals
+        return windows.arrivals(items, partition, slots)
 
     def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:
         if self._size == 0:  # O12
             state.release(arrivals["slot"][arrivals["kind"] == TUPLE])
             return self._items(state, items, np.zeros(0, piles.OUT))
         room = int(state.scalars[LIVE] + 2 * state.scalars[STORED]) + 4 * len(arrivals) + 64
-        events, firings = np.zeros(room, windows.EVENT), np.zeros(0, windows.FIRING)
+        events, firings = np.empty(room, windows.EVENT), np.zeros(0, windows.FIRING)
         window = windows.window_of(self._clause, state, None, events, firings, np.zeros(2, np.int64))
         kernel = piles.Piles(
             window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.more,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class AggregateState:
     `series` says what is counted. `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per
     summary) and `sources` (one for 64 topic partitions), `needed` the tables that are not always empty.
     """
+
+    SLOTS: ClassVar[dict[str, tuple[str, ...]]] = windows.SLOTS | {
+        "links": ("younger", "older"), "trees": ("above", "older", "younger"), "cells": ("oldest", "youngest", "root"),
+    }  # fmt: skip
 
     partitions: np.ndarray
     ages: np.ndarray

@@ -6,6 +6,7 @@ all of it leaves (CLEAR). It knows nothing of aggregates; who reads these events
 policies.
 
 events.py     what the kernel reads and writes
+arrivals.py   items as it reads them
 run.py        the kernel: items and ticks in order
 tumbling.py, sliding.py   what a tuple, a tick or a mark does to a window of this kind
 eviction.py   which tuple leaves a sliding window: the oldest, what is too old, what is too far below
@@ -19,6 +20,7 @@ A partition is stored while it holds tuples. What S7 keeps beyond that, its full
 its record.
 """
 
+from service.engine.windows.arrivals import arrivals
 from service.engine.windows.events import (
     ARRIVAL,
     CLEAR,
@@ -47,7 +49,7 @@ from service.engine.windows.tables import PER_PARTITION, PER_SLOT, PERIODIC, SLO
 
 __all__ = [
     "ARRIVAL", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST", "LIVE",
-    "LOSE", "NEWEST", "OLDEST", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
-    "Window", "Windowed", "arrive", "evict", "evict_aged", "evict_surplus", "expired", "leave", "needed", "run",
+    "LOSE", "NEWEST", "OLDEST", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK", "Window",
+    "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_surplus", "expired", "leave", "needed", "run",
     "scalars", "window_of",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ QUEUE = np.dtype([("at", np.int64), ("earlier", np.int32), ("later", np.int32), 
 ARRIVAL = np.dtype([
     ("at", np.int64), ("event", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("source", np.int32), ("kind", np.int8), ("watermark", np.int64),
-])  # fmt: skip
+], align=True)  # fmt: skip
 
 #: the window events of a batch, in order; the `slot` of a FIRE is the number of the firing
 EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32)])

@@ -39,6 +39,7 @@ def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
     firing.kind = kind
     firing.partition = p
     firing.group = w.scalars[GROUP]
+    firing.watermark = 0
     if p != NOBODY:
         firing.stored = w.scalars[LIVE] if w.clause.sliding else w.partitions[p].size
         note(w, FIRE, p, w.used[1])
