@@ -239,6 +239,25 @@ def test_a_million_ticks_before_the_first_event_are_a_mistake():
         list(service.replay(pipeline(TICKS), PLAYED))
 
 
+@pytest.mark.parametrize(
+    ("window", "more", "stored"),
+    [
+        ("tumbling, time(1)", "", 1),
+        ("tumbling, time(1), partitioned", "partition_by: [k],", 1),
+        ("sliding, time(1.5), time(1)", "aggregate_incomplete_windows: true,", 2),
+    ],
+)
+def test_a_clock_that_jumps_by_years_passes_over_all_but_a_million_empty_ticks(window: str, more: str, stored: int):
+    text = f"""
+pipeline: old
+streams: {{in: {{topic: in, schema: {{k: string}}}}, out: {{topic: out}}}}
+operators: [{{name: one, aggregate: in, window: "{window}", {more} output: {{out: {{n: Count()}}}}}}]
+"""
+    events = [{"at": at, "tuple": {"k": "a"}} for at in (0, 400_000_000.5)]
+    marks = [r["after"] for r in service.replay(pipeline(text), [*events, {"at": 400_000_002}]) if "punct" in r]
+    assert [marks.count(event) for event in range(3)] == [0, stored + 1_000_000, 2]
+
+
 def test_an_origin_that_is_no_time():
     with pytest.raises(SluiceError, match='clock_origin is a number of seconds or "first", not "today"'):
         list(service.replay(pipeline(TICKS), PLAYED, clock_origin="today"))

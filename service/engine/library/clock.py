@@ -105,6 +105,7 @@ class ClockLibrary(AggregateOperator):
         window, clause = state.windows, self._program.clause
         nothing = np.zeros(0, windows.ARRIVAL)
         while True:
+            self._pass_over(window, until)
             oldest = window.scalars[OLDEST] if clause.expiring else NOBODY
             leaves = MAXIMUM if oldest == NOBODY else int(window.queue["at"][oldest]) + clause.eviction.size + 1
             tick = int(window.scalars[TICK]) if self._timer is not None else MAXIMUM
@@ -113,6 +114,14 @@ class ClockLibrary(AggregateOperator):
                 return
             found = (self._leaving(window, now), np.zeros(0, windows.FIRING)) if leaves <= tick else None
             yield from self._told(state, found or self._window_events(window, nothing, now), TIMER, now, freed, None)
+
+    def _pass_over(self, window: AggregateState, until: int) -> None:
+        """The ticks that are passed over in silence."""
+        clause = self._program.clause
+        if self._timer is not None and until - int(window.scalars[TICK]) > int(clause.period) * windows.MOST_VOID:
+            none = np.zeros(0, EVENT), np.zeros(0, windows.FIRING), np.zeros(2, np.int64)
+            instants = self._instants(window, until)
+            windows.pass_over(windows.window_of(clause, window, window.sources, *none, instants), until)
 
     def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
         """The evictions of this moment (S5)."""

@@ -15,6 +15,10 @@ from service.engine.windows.sliding import slide, trigger_all
 from service.engine.windows.steps import fire, room
 from service.engine.windows.tumbling import flush_all, mark, tumble
 
+#: ticks that find nothing stored, each of which gives a mark (T7), in one move of the clock: a record of long ago and
+#: the present are some hundred million seconds apart
+MOST_VOID = 1_000_000
+
 
 @kernel
 def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
@@ -29,7 +33,7 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     for i in range(first, count + 1):
         until = arrivals[i].at if i < count else end
         while w.clause.period > 0 and w.scalars[TICK] <= until:
-            if not _tick(w, w.scalars[TICK]):
+            if not _void(w, until) and not _tick(w, w.scalars[TICK]):
                 return i
             _wind(w)
         if i == count:
@@ -43,6 +47,19 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
 def leave(w: Window, now: int) -> bool:
     """What has been inside for too long by now leaves. False: the room ran out, and some is left."""
     return expire(w, now)
+
+
+@kernel
+def pass_over(w: Window, until: int) -> None:
+    """The timer is set behind the void ticks up to this time."""
+    while w.clause.period > 0 and w.scalars[TICK] <= until and _void(w, until):
+        _wind(w)
+
+
+@inlined
+def _void(w: Window, until: int) -> bool:
+    """Whether nothing is stored, and the next tick is so far behind the clock that it is passed over in silence."""
+    return bool(w.scalars[STORED] == 0 and (until - w.scalars[TICK]) // w.clause.period >= MOST_VOID)
 
 
 @inlined
