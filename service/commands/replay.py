@@ -9,23 +9,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 import pyarrow as pa
 
+from service.commands import options
 from service.engine.replay import BATCH
 from service.engine.replay import replay as run
+from service.ops.logs import configure
 from service.pipeline.load import load
+from service.pipeline.secrets import is_secret
+from service.pipeline.spec import Pipeline
+from service.pipeline.stages import stages
+
+if TYPE_CHECKING:
+    from service.spark.compare import Compared
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("events", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("events", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--clock-origin", metavar="SECONDS|first", help="Where timers count from; else the file's origin, or 0.")
 @click.option("--batch", type=click.IntRange(min=1), default=BATCH, help="Events at a time; changes nothing else.")
 @click.option("--trace", is_flag=True, help="Print what happens to the windows, too.")
-def replay(file: Path, events: str, clock_origin: str | None, batch: int, *, trace: bool) -> None:
+@click.option(
+    "--checkpoint", is_flag=False, flag_value="", metavar="[FOLDER]", help="Repeat the service's last batches, compare."
+)
+@options.kafka
+def replay(
+    file: Path, events: str | None, clock_origin: str | None, batch: int,
+    *, checkpoint: str | None, kafka: dict[str, str], trace: bool,
+) -> None:  # fmt: skip
     r"""Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print what comes out.
 
     \b
@@ -33,13 +49,47 @@ def replay(file: Path, events: str, clock_origin: str | None, batch: int, *, tra
     {"at": 2.0, "punct": "window"}       a mark, "window" or "final"
     {"at": 9.0}                          the clock moves
     With "stream" where the pipeline has several inputs, and "topic_partition" if it matters.
+
+    With --checkpoint in place of EVENTS the last batches of the service are read again from its input topics, as far
+    back as its checkpoint (the file's, or FOLDER) tells of them, and what comes out is compared with its output topics.
+    It may run, or have ended. Prints where each topic partition differs first, and exits with 1 if one does.
     """
+    if (checkpoint is None) == (events is None):
+        message = "give it EVENTS, or --checkpoint"
+        raise click.UsageError(message)
+    if events is None:
+        overrides: dict[str, Any] = {"kafka": kafka} if kafka else {}
+        sys.exit(repeat(load(file, overrides=overrides | ({"checkpoint": checkpoint} if checkpoint else {}))))
     spare_pandas()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
         records = run(pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace)
         sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
+
+
+def repeat(pipeline: Pipeline) -> int:
+    """Compares what each stage has written with what its batches give once more; the exit code."""
+    configure(secrets=(value for name, value in pipeline.settings.kafka.items() if is_secret(name)))
+    from service.spark.compare import compare  # noqa: PLC0415 - Spark takes a second, which events need not cost
+    from service.spark.session import session  # noqa: PLC0415
+
+    spark, differ = session(f"{pipeline.name}.replay", "local[1]"), False
+    try:
+        for stage in stages(pipeline):
+            compared = compare(stage, spark)
+            for difference in compared.differences:
+                click.echo(orjson.dumps(difference._asdict()))
+            differ |= bool(compared.differences)
+            click.echo(summary(compared), err=True)
+    finally:
+        spark.stop()
+    return int(differ)
+
+
+def summary(compared: Compared) -> str:
+    found = f"differences in {count} topic partition(s)" if (count := len(compared.differences)) else "no difference"
+    return f"{compared.pipeline}: batches {compared.first} to {compared.last}, {compared.records:,} records: {found}"
 
 
 def spare_pandas() -> None:

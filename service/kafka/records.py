@@ -62,6 +62,13 @@ class Records:
             np.add.at(sizes, pc.list_parent_indices(listed).to_numpy(), lengths)
         return sizes  # type: ignore[no-any-return]
 
+    def within(self, limit: int) -> tuple[Records, list[int]]:
+        """Those of at most `limit` bytes, and the rows of the others."""
+        large = self.sizes() > limit
+        if not large.any():
+            return self, []
+        return Records(self.topic, self.columns.filter(pa.array(~large))), np.flatnonzero(large).tolist()
+
     def pack(self) -> bytes:
         """As bytes, for `unpack`."""
         sink = pa.BufferOutputStream()

@@ -57,6 +57,12 @@ def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
     return _topics(client, found)
 
 
+def known(pipeline: Pipeline) -> dict[str, Topic]:
+    """The topics of the pipeline, by name; nothing is created, and one that is missing is left out."""
+    client = reach(pipeline.settings.kafka)
+    return _topics(client, _describe(client, [*_names(pipeline.inputs), *_names(_written(pipeline))]))
+
+
 def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> AdminClient:
     """A client that a broker has answered. Raises UnavailableError when none does in `patience` seconds."""
     troubles: list[KafkaError] = []

@@ -56,6 +56,11 @@ class Batch:
         return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)), *(topics or [{}]))
 
 
+def topics_row(plan: Plan) -> Packed:
+    """The row that tells a bucket how many topic partitions there are."""
+    return TOPICS, orjson.dumps(dict(plan.topic_partitions))
+
+
 def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:
     """The rows of all topic partitions in handling order, by stream, and the places of the events."""
     if not stretches:

@@ -94,6 +94,9 @@ def _read(file: Path) -> Identity:
     try:
         fields = json.loads(file.read_text())
         identity = Identity(**fields)
+    except FileNotFoundError:
+        message = f"checkpoint {file.parent}: there is none; a service makes it when it runs for the first time"
+        raise CheckpointError(message) from None
     except (OSError, ValueError, TypeError) as error:
         raise CheckpointError(_refused(file.parent, f"{FILE} cannot be read ({error})")) from error
     if identity.format != FORMAT:

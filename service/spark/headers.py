@@ -6,7 +6,8 @@ rows of the batch each time, which took minutes where it now takes seconds.
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 
 import orjson
 import pyarrow as pa
@@ -19,6 +20,16 @@ TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 def as_text(headers: Column) -> Column:
     """Null where there are none; bytes are in base64, and a null value is left out."""
     return sf.to_json(headers)
+
+
+def to_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """The same of the headers that a client has read."""
+    if not headers:
+        return None
+    parts = [
+        {"key": key} if value is None else {"key": key, "value": b64encode(value).decode()} for key, value in headers
+    ]
+    return orjson.dumps(parts).decode()
 
 
 def as_lists(texts: pa.StringArray) -> pa.ListArray:

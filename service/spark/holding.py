@@ -92,6 +92,13 @@ class Holding:
         return holding
 
 
+def in_order(plan: Plan, saved: bytes | None, rows: Sequence[Packed]) -> tuple[list[Packed], bytes]:
+    """What need not wait for other topic partitions any more, and what a bucket holds then; None: it holds nothing."""
+    holding = Holding() if saved is None else Holding.load(saved)
+    released = holding.through(plan, rows)
+    return released, holding.save()
+
+
 def topic_partitions(plan: Plan) -> Iterator[int]:
     """The places of all topic partitions that are read."""
     for port, stream in enumerate(plan.inputs):

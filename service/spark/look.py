@@ -11,8 +11,8 @@ from service.engine.inside import Inside
 from service.engine.store import StateError
 from service.pipeline.spec import Pipeline
 from service.spark import checkpoint
+from service.spark.offsets import offsets_read
 from service.spark.plan import Plan
-from service.spark.pulse import offsets_read
 from service.spark.state.bucket import Bucket
 
 #: how often it is tried: a running service removes what is old, perhaps while we read it

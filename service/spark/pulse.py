@@ -7,31 +7,27 @@ read, which it sees in the offset log of the checkpoint. As T stands in that log
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from service.kafka.client import client_properties
+from service.kafka.reading import Offsets, ends
 from service.spark.buckets import labels
-from service.spark.checkpoint import last_batch
+from service.spark.offsets import NO_PULSE, PULSE_KEY, offsets_read
 from service.spark.packed import PULSE, ROUTED, packed_time
 from service.spark.plan import Plan
 from service.times import SECOND
 
 #: more notes than these wait only while the service catches up; then any of them will do
 NOTES = 1000
-
-#: by topic and topic partition
-Offsets = Mapping[tuple[str, int], int]
 
 
 class Note(NamedTuple):
@@ -69,35 +65,7 @@ def _reached(ends: Offsets, read: Offsets) -> bool:
     return all(read.get(partition, 0) >= end for partition, end in ends.items())
 
 
-# ---- Kafka and the checkpoint ----------------------------------------------------------------------------------------
-
-
-def log_ends(admin: AdminClient, partitions: list[TopicPartition]) -> Offsets:
-    """Where the topic partitions end for a reader of committed records."""
-    wanted = {partition: OffsetSpec.latest() for partition in partitions}
-    answers = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=10)
-    return {(p.topic, p.partition): answer.result().offset for p, answer in answers.items()}
-
-
-def offsets_read(checkpoint: Path) -> Offsets:
-    """How far the last batch in the checkpoint's offset log read. It is done when the next is planned."""
-    log = checkpoint / "offsets"
-    last = last_batch(log)
-    return {} if last is None else kafka_offsets((log / str(last)).read_text())
-
-
-def kafka_offsets(entry: str) -> Offsets:
-    """The offsets of Kafka's source, the first one in an entry of the offset log.
-
-    An entry has a line each for its version, the batch, and the offsets of each source.
-    """
-    topics = json.loads(entry.splitlines()[2])
-    return {(topic, int(number)): offset for topic, by_number in topics.items() for number, offset in by_number.items()}
-
-
 # ---- Spark -----------------------------------------------------------------------------------------------------------
-
-PULSE_KEY = "pulse"
 
 
 class At(InputPartition):
@@ -110,7 +78,7 @@ class PulseReader(DataSourceStreamReader):
         self._pulse: Pulse | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {PULSE_KEY: 0}
+        return {PULSE_KEY: NO_PULSE}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
         self._pulse = self._pulse or _pulse(self._plan)
@@ -132,14 +100,12 @@ class PulseReader(DataSourceStreamReader):
 def _pulse(plan: Plan) -> Pulse:
     settings = plan.pipeline.settings
     admin = AdminClient(client_properties(settings.kafka, "admin"))
-    partitions = [
-        TopicPartition(str(stream.topic), number)
-        for stream in plan.inputs
-        for number in range(plan.topic_partitions[stream.name])
+    places = [
+        (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
     checkpoint = Path(plan.checkpoint)
     step = max(SECOND, settings.trigger_interval)
-    return Pulse(step, time.time_ns, lambda: log_ends(admin, partitions), lambda: offsets_read(checkpoint))
+    return Pulse(step, time.time_ns, lambda: ends(admin, places), lambda: offsets_read(checkpoint))
 
 
 def pulse(plan: Plan) -> type[DataSource]:

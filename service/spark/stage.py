@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from service.spark.batch import UNSET
+from service.spark.batch import UNSET, topics_row
 from service.spark.buckets import labels
-from service.spark.holding import Holding
-from service.spark.packed import THROUGH, TOPICS, Packed
+from service.spark.holding import in_order
+from service.spark.packed import THROUGH, Packed
 from service.spark.plan import Plan
 from service.spark.state.keeper import ask
 
@@ -29,7 +28,7 @@ class Stage(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._bucket_of = {label: bucket for bucket, label in enumerate(labels(self._plan.buckets))}
         self._head = handle.getValueState("head", "version long, clock long")
-        self._topics = orjson.dumps(dict(self._plan.topic_partitions))
+        self._topics = topics_row(self._plan)
         if self._plan.merging:
             self._held = handle.getValueState("held", "held binary")
 
@@ -40,7 +39,7 @@ class Stage(StatefulProcessor):
         rest = [(holds, packed) for holds, packed in arrived if holds not in THROUGH]
         if self._plan.merging:
             rest = self._in_order(rest)
-        rest.append((TOPICS, self._topics))
+        rest.append(self._topics)
         answer = ask(self._plan, self._bucket_of[key[0]], version, clock, rest)
         if answer is not None:
             version, clock, made = answer
@@ -51,9 +50,7 @@ class Stage(StatefulProcessor):
         pass
 
     def _in_order(self, rows: list[Packed]) -> list[Packed]:
-        """What need not wait for other topic partitions any more."""
         saved = self._held.get()
-        holding = Holding() if saved is None else Holding.load(bytes(saved[0]))
-        released = holding.through(self._plan, rows)
-        self._held.update((holding.save(),))
+        released, held = in_order(self._plan, None if saved is None else bytes(saved[0]), rows)
+        self._held.update((held,))
         return released

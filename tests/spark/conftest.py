@@ -59,6 +59,8 @@ class Service:
     folder: Path
     name: str
     partitions: dict[str, int] = field(default_factory=dict)
+    #: the last pipeline's
+    file: str = ""
 
     def create(self, stream: str, partitions: int = 1) -> None:
         """A stream's topic, where the service is not to create it."""
@@ -77,7 +79,8 @@ class Service:
             file["streams"][name] = {"topic": self.topic(name), **(stream or {})}
         file |= {"pipeline": self.name, "kafka": kafka or {"bootstrap.servers": self.broker}}
         file.setdefault("checkpoint", str(self.folder / "checkpoint"))
-        return load_text(yaml.safe_dump(file, sort_keys=False), self.name)
+        self.file = yaml.safe_dump(file, sort_keys=False)
+        return load_text(self.file, self.name)
 
     def send(self, stream: str, records: list[dict[str, Any]]) -> None:
         """Records as arguments of `Producer.produce`."""

@@ -1,4 +1,4 @@
-from service.spark.pulse import Pulse, kafka_offsets
+from service.spark.pulse import Pulse
 
 STEP = 10
 
@@ -58,8 +58,3 @@ def test_of_several_times_the_newest_is_released():
 def test_an_unknown_topic_partition_was_not_read():
     pulse = Pulse(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1})
     assert pulse.released(0) == 0
-
-
-def test_offsets_in_sparks_log():
-    entry = 'v1\n{"batchTimestampMs":1}\n{"b":{"0":7},"a":{"1":3,"0":2}}\n{"pulse":99}'
-    assert kafka_offsets(entry) == {("b", 0): 7, ("a", 1): 3, ("a", 0): 2}

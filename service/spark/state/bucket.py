@@ -104,6 +104,10 @@ class Bucket:
         self._version = UNSET  # who has it may change it
         return self._state
 
+    def tried(self, batch: Batch) -> dict[str, Items]:
+        """What a batch makes of the state at hand, whichever version that is; nothing goes to the checkpoint."""
+        return self._fed(batch)
+
     def settle(self) -> None:
         """What can wait until a batch has been answered: a snapshot where one is due, and forgetting what it covers."""
         writing = self.writing

@@ -1,0 +1,133 @@
+"""The batches of a service once more, from its checkpoint and its input topics, beside it and without a trace."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import Message
+from pyspark.sql import SparkSession
+
+from service.kafka.reading import read
+from service.kafka.records import Records
+from service.spark.batch import UNSET, Batch, topics_row
+from service.spark.buckets import labels
+from service.spark.commit import Gathered
+from service.spark.headers import to_text
+from service.spark.holding import in_order
+from service.spark.offsets import Planned
+from service.spark.outgoing import outgoing
+from service.spark.packed import PULSE, THROUGH, Packed, packed_time
+from service.spark.places import place
+from service.spark.plan import Plan
+from service.spark.route import route
+from service.spark.state.bucket import Bucket
+
+SCHEMA = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("ahead", pa.bool_()),
+])  # fmt: skip
+#: records of a topic partition that go through at once
+AT_ONCE = 100_000
+
+
+class Head(NamedTuple):
+    """What Spark's state says of a bucket: its version and clock, and what it holds back (holding.py)."""
+
+    version: int = 0
+    clock: int = UNSET
+    held: bytes | None = None
+
+
+def heads(spark: SparkSession, plan: Plan, batch: int) -> list[Head]:
+    """Of all buckets, after this batch. Raises Spark's error where the checkpoint does not have that any more."""
+
+    def state(variable: str) -> dict[int, tuple[object, ...]]:
+        options = {"path": plan.checkpoint, "batchId": str(batch), "stateVarName": variable}
+        rows = spark.read.format("statestore").options(**options).load().select("key.bucket", "value.*").collect()
+        return {row[0]: tuple(row[1:]) for row in rows}
+
+    spark.streams.active  # noqa: B018 - starts what readers of the state ask
+    known, held = state("head"), state("held") if plan.merging else {}
+    return [Head(*known.get(label, ()), *held.get(label, ())) for label in labels(plan.buckets)]  # type: ignore[arg-type]
+
+
+class Repetition:
+    """The buckets of a service as they were after a batch, from which they go on. Nothing is written."""
+
+    def __init__(self, plan: Plan, after: list[Head]) -> None:
+        """Raises StateError or FileNotFoundError where the checkpoint does not have that state any more."""
+        self._plan = plan
+        self._heads = after
+        self._buckets = [Bucket(plan, number) for number in range(plan.buckets)]
+        for bucket, head in zip(self._buckets, after, strict=True):
+            bucket.at(head.version)
+
+    def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
+        """What the batch that goes on from `before` writes."""
+        plan = _knowing(self._plan, batch)
+        arrived = _arrived(plan, before, batch)
+        rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
+        gathered, limits = Gathered(plan, rows), dict(plan.limits)
+        for records in gathered.records():
+            small, large = records.within(limits[records.topic])
+            yield small
+            yield from filter(None, (gathered.too_large(records, row, limits[records.topic]) for row in large))
+
+    def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
+        """What a bucket gives out, as the stage does."""
+        version, clock, held = self._heads[number]
+        yield from (row for row in arrived if row[0] in THROUGH)
+        rest = [row for row in arrived if row[0] not in THROUGH]
+        if plan.merging:
+            rest, held = in_order(plan, held, rest)
+        batch = Batch.of(plan, [*rest, topics_row(plan)], clock)
+        if batch is not None:
+            made = self._buckets[number].tried(batch)
+            yield from outgoing(plan, made, batch, number)
+            version, clock = version + 1, batch.clock.end
+        self._heads[number] = Head(version, clock, held)
+
+
+def _knowing(plan: Plan, batch: Planned) -> Plan:
+    """With the topic partitions that the service knew in this batch."""
+    known = Counter(topic for topic, _ in batch.offsets)
+    read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}
+    return replace(plan, topic_partitions={**plan.topic_partitions, **read})
+
+
+def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Packed]]:
+    """The packed rows of each bucket, as the tasks that read make them."""
+    arrived: dict[int, list[Packed]] = defaultdict(list)
+    if batch.pulse != before.pulse:
+        for number in range(plan.buckets):
+            arrived[number].append((PULSE, packed_time(batch.pulse)))
+    found: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    settings = plan.pipeline.settings
+    read(settings.kafka, before.offsets, batch.offsets, lambda m: found[m.topic(), m.partition()].append(m))
+    latest = batch.time + settings.max_future
+    number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
+    for (topic, partition), messages in found.items():
+        port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)
+        for routed in route(plan, _as_columns(messages, place(port, partition), latest)):
+            for row in routed.to_pylist():
+                arrived[number_of[row["bucket"]]].append((row["holds"], row["packed"]))
+    return arrived
+
+
+def _as_columns(messages: list[Message], first: int, latest: int) -> Iterator[pa.RecordBatch]:
+    """The records of a topic partition as Spark's source gives them."""
+    for start in range(0, len(messages), AT_ONCE):
+        some = messages[start : start + AT_ONCE]
+        times = [message.timestamp()[1] for message in some]
+        columns = [
+            [message.key() for message in some], [message.value() for message in some],
+            [to_text(message.headers()) for message in some], [first] * len(some),
+            [message.offset() for message in some], [time * 1000 for time in times],
+            [time * 1_000_000 > latest for time in times],
+        ]  # fmt: skip
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
