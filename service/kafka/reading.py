@@ -14,6 +14,7 @@ from service.kafka.errors import UnavailableError
 #: by topic and topic partition
 Offsets = Mapping[tuple[str, int], int]
 
+AT_ONCE = 10_000
 #: seconds that the broker may be silent
 SECONDS = 30.0
 REQUEST = 10.0
@@ -56,11 +57,13 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callab
     A topic partition without a start is read from its beginning. Raises UnavailableError where the broker does not
     answer, or does not have the first records any more.
     """
+    if not ends:
+        return
     consumer = Consumer(client_properties(kafka, "consumer") | OWN)
     try:
         _read(consumer, {place: (starts.get(place, 0), end) for place, end in ends.items()}, heard)
     except KafkaException as error:
-        message = f"cannot read what the batches read: {error.args[0].str()}"
+        message = f"cannot read records again: {error.args[0].str()}"
         raise UnavailableError(message) from error
     finally:
         consumer.close()
@@ -72,13 +75,14 @@ def _read(
     unread = {place: end for place, (start, end) in spans.items() if start < end}
     consumer.assign([TopicPartition(*place, spans[place][0]) for place in unread])
     while unread:
-        message = consumer.poll(SECONDS)
-        if message is None:
+        first = consumer.poll(SECONDS)
+        if first is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        if message.error() and message.error().code() != END:
-            raise KafkaException(message.error())
-        place = message.topic(), message.partition()
-        if place in unread and not message.error() and message.offset() < unread[place]:
-            heard(message)
-        if place in unread and (message.error() or message.offset() >= unread[place] - 1):
-            del unread[place]
+        for message in (first, *consumer.consume(AT_ONCE, 0)):
+            if message.error() and message.error().code() != END:
+                raise KafkaException(message.error())
+            place = message.topic(), message.partition()
+            if place in unread and not message.error() and message.offset() < unread[place]:
+                heard(message)
+            if place in unread and (message.error() or message.offset() >= unread[place] - 1):
+                del unread[place]

@@ -14,7 +14,7 @@ from service.kafka.records import SCHEMA, Records, records
 from service.kafka.report import Counts, Report
 from service.kafka.sessions import DEFAULT_LIMIT
 from service.kafka.transactions import WriterSettings, writer
-from service.spark.dead import letters
+from service.spark.dead import as_they_were, letters
 from service.spark.merge import merged
 from service.spark.outgoing import EVERY, MARKED
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, Packed, unpack
@@ -56,8 +56,7 @@ class Gathered:
             self.report.add(Report.from_json(packed))
         for name, parts in sorted(self._parts().items()):
             yield self._of_stream(name, merged(parts, self._plan.buckets))
-        found = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))
-        yield from self._dead_letters([letter for _, letter in sorted(found, key=lambda placed: placed[0])])
+        yield from self._dead_letters(self._letters())
 
     def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
         """A dead letter in place of an output that its topic does not take."""
@@ -81,6 +80,12 @@ class Gathered:
             batch, about = unpack(packed)
             parts.setdefault(about["stream"], {})[int(about["bucket"])] = batch
         return {name: [batch for _, batch in sorted(by_bucket.items())] for name, by_bucket in parts.items()}
+
+    def _letters(self) -> list[DeadLetter]:
+        """In the order of the records that they are, or that brought them."""
+        placed = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))
+        found = [letter for _, letter in sorted(placed, key=lambda one: one[0])]
+        return as_they_were(self._plan.pipeline.settings.kafka, found) if self._dead else found
 
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
         kind = batch.column("kind").to_numpy()

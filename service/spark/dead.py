@@ -1,13 +1,21 @@
-"""Records that cannot be used, on their way to the dead letters."""
+"""Records that cannot be used, on their way to the dead letters.
+
+Of a tuple that an operator refused only its place is known by then: the record is read again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from confluent_kafka import Message
 
+from service.kafka.errors import UnavailableError
+from service.kafka.log import LOGGER
+from service.kafka.reading import read
 from service.pipeline.spec import Stream
 from service.spark.packed import pack
 from service.spark.places import topic_partition_of
@@ -50,4 +58,34 @@ def letters(batch: pa.RecordBatch, about: Mapping[str, str]) -> Iterator[tuple[i
     for row in batch.to_pylist():
         place = row.pop("place")
         headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
-        yield place, DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, **row)
+        original = "refused" not in about
+        yield place, DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
+
+
+def as_they_were(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """With the records of the tuples that were refused in place of these; one that is gone by now stays as it is."""
+    refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
+    records: dict[tuple[str, int, int], Message] = {}
+
+    def keep(message: Message) -> None:
+        if (place := (message.topic(), message.partition(), message.offset())) in refused:
+            records[place] = message
+
+    starts: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in refused:
+        place = topic, partition
+        starts[place] = min(offset, starts.get(place, offset))
+        ends[place] = max(offset + 1, ends.get(place, 0))
+    try:
+        read(kafka, starts, ends, keep)
+    except UnavailableError as error:
+        LOGGER.warning("dead letters are tuples in JSON: %s", error)
+    return [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
+
+
+def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:
+    if letter.original or record is None:
+        return letter
+    headers, timestamp = record.headers() or [], record.timestamp()[1]
+    return replace(letter, key=record.key(), value=record.value(), headers=headers, timestamp=timestamp, original=True)

@@ -50,7 +50,7 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
         rows = items.tuples.take(pa.array(here))
         if len(here):
             letters = _letters(rows, place[here], offset[here], items.at[here])
-            yield DEAD_LETTERS, pack(letters, {"stream": stream.name, "topic": str(stream.topic)})
+            yield DEAD_LETTERS, pack(letters, {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"})
 
 
 def _offsets(place: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:

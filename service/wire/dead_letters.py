@@ -55,7 +55,10 @@ def of_operator(operator: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record with the place that it came from (`offset` -1: made by the service itself) and why it is here."""
+    """A record with the place that it came from (`offset` -1: made by the service itself) and why it is here.
+
+    original   whether it is the record as it was; else its value is the tuple, in JSON
+    """
 
     stream: str
     topic: str
@@ -66,6 +69,7 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     headers: Headers = field(default_factory=list)
+    original: bool = True
 
     def record(self, limit: int) -> tuple[bytes | None, bytes | None, Headers]:
         """Key, value and headers of the record to write, of at most `limit` bytes.

@@ -1,4 +1,4 @@
-"""A tuple for which an expression has no value goes to the dead letters, and the next one is handled."""
+"""A tuple for which an expression has no value goes to the dead letters as it came, and the next one is handled."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def test_a_tuple_without_a_value_is_set_aside_with_its_place(service):
         {"key": "b", "number": 7, "by": 0},
         {"key": "c", "number": 9, "by": 5},
     ]
+    rest = {"partition": 1, "key": b"a key", "headers": [("trace", b"1"), ("none", None)]}
     service.send(
-        "in", [{"value": json.dumps(v).encode(), "partition": 1, "timestamp": 1000 + n} for n, v in enumerate(values)]
+        "in", [rest | {"value": json.dumps(v, indent=1).encode(), "timestamp": 1000 + n} for n, v in enumerate(values)]
     )
     service.run(pipeline)
     assert service.outputs("out") == [{"tuple": {"key": "a", "rest": 3}}, {"tuple": {"key": "c", "rest": 4}}]
     (letter,) = service.read("dead")
     headers = dict(letter.headers())
-    assert json.loads(letter.value()) == {"key": "b", "number": 7, "by": 0}
+    assert (letter.key(), letter.value()) == (b"a key", json.dumps(values[1], indent=1).encode())
+    assert (headers["trace"], headers["none"]) == (b"1", None)
     assert headers["sluice-reason"] == b"no value: operator rest: out.rest has no value"
     assert (headers["sluice-stream"], headers["sluice-partition"]) == (b"in", b"1")
     assert headers["sluice-timestamp"] == b"1001"
