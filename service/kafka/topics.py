@@ -58,9 +58,15 @@ def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
 
 
 def known(pipeline: Pipeline) -> dict[str, Topic]:
-    """The topics of the pipeline, by name; nothing is created, and one that is missing is left out."""
+    """The topics of the pipeline, by name; nothing is created. Raises TopicError when one is missing."""
     client = reach(pipeline.settings.kafka)
-    return _topics(client, _describe(client, [*_names(pipeline.inputs), *_names(_written(pipeline))]))
+    names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
+    found = _describe(client, names)
+    missing = [name for name in names if name not in found]
+    if missing:
+        message = f"no such topic: {', '.join(missing)}"
+        raise TopicError(message)
+    return _topics(client, found)
 
 
 def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> AdminClient:

@@ -28,6 +28,8 @@ from service.times import MILLISECOND
 TooLarge = Callable[[Records, int, int], Records | None]
 
 CHUNK = 10_000
+#: the broker is not there, or does not answer
+GONE = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}  # noqa: SLF001
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 
 
@@ -76,6 +78,8 @@ class TransactionalWriter:
 
         `too_large` may change the report before the ledger gets it.
         """
+        if batch > self._next_batch:  # another process of this service wrote meanwhile
+            self.close()
         session = self._opened(batch)
         if batch < self._next_batch:
             self._skipped += 1
@@ -195,6 +199,6 @@ def _explained(error: KafkaError, what: str) -> Exception:
     if error.code() in FENCED:
         message = f"{what}: another instance of this pipeline has started and taken over; this one must stop"
         return FencedError(message)
-    if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):  # noqa: SLF001
+    if error.retriable() or error.code() in GONE:
         return UnavailableError(f"{what}: {error.str()}; nothing of the batch is visible")
     return WriteError(f"{what}: {error.str()}; nothing of the batch is visible")

@@ -132,6 +132,14 @@ def test_a_second_instance_shuts_out_the_first(kafka, topic, read):
     assert texts(read(topic)) == ["a", "b"]
 
 
+def test_processes_of_one_service_may_take_turns(kafka, topic, read, delivery):
+    """Spark hands a batch to any of its idle workers, of which several stages leave several."""
+    writers = [TransactionalWriter(settings(kafka, topic, delivery=delivery)) for _ in range(2)]
+    for batch, turn in enumerate([0, 1, 0, 0, 1, 1, 0]):
+        assert writers[turn].write(batch, [values(topic, str(batch))], Report())
+    assert texts(read(topic)) == [str(batch) for batch in range(7)]
+
+
 def test_a_ledger_of_another_checkpoint_is_refused(kafka, topic, delivery):
     TransactionalWriter(settings(kafka, topic, delivery=delivery)).write(0, [], Report())
     with pytest.raises(LedgerError, match="belongs to the checkpoint checkpoint-1, this checkpoint is checkpoint-2"):
