@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-KEYS, TUPLES = 20, 3000
+KEYS, TUPLES = 20, 1500
 FILE = """
 buckets: 2
 max_records_per_batch: 150

@@ -85,7 +85,7 @@ sizes = st.sampled_from([2, 5, 100])
 
 
 @given(operators(), events(), sizes)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(one_operator(operator), given_events, size)
 
@@ -130,19 +130,19 @@ operators:
 
 
 @given(joins(), join_events(), sizes)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
 
 
 @given(sorts(), events(), sizes)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
 
 
 @given(operators(), events(), sizes)
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     own = {name: operator[name] for name in ("window", "partition_by", "schema")}
     case = {"operator": own | {"kind": "custom", "handler": "tests.engine.handler_classes:Contents"}}
@@ -150,13 +150,13 @@ def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[di
 
 
 @given(event_strategies.cases, sizes)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_any_window_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), case["input"], size)
 
 
 @given(event_strategies.sort_cases, sizes)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_any_sort_over_event_time(case: dict[str, Any], size: int):
     assert spread_by(pipeline_of(case)) is None or case["operator"]["partition_by"]
     check(pipeline_of(case), case["input"], size)
@@ -275,6 +275,6 @@ operators:
 
 
 @given(events(), sizes)
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 def test_a_map(given_events: list[dict[str, Any]], size: int):
     check(load_text(MAP, "p", environment=None), given_events, size)
