@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 
-import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from service.kafka import ledger
@@ -125,14 +123,8 @@ class TransactionalWriter:
         return stand.next_batch
 
     def _produce_all(self, producer: Producer, batch: Iterable[Records], too_large: TooLarge | None) -> None:
-        for records in batch:
-            limit = self._limits.get(records.topic, DEFAULT_LIMIT)
-            over = np.flatnonzero(records.sizes() > limit).tolist()
-            produce(producer, records, skipping=over)
-            for row in over:
-                instead = too_large(records, row, limit) if too_large else None
-                if instead is not None:
-                    produce(producer, instead)
+        for records in within(self._limits, batch, too_large):
+            produce(producer, records)
 
     def _produce_entry(self, producer: Producer, batch: int, report: Report) -> None:
         settings, now = self._settings, time.time_ns() // MILLISECOND
@@ -163,14 +155,21 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def produce(producer: Producer, records: Records, skipping: Iterable[int] = ()) -> None:
+def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLarge | None = None) -> Iterator[Records]:
+    """The batch as its topics take it; in place of each row that is larger there is what `too_large` gives, if any."""
+    for records in batch:
+        limit = limits.get(records.topic, DEFAULT_LIMIT)
+        small, large = records.within(limit)
+        yield small
+        if too_large is not None:
+            yield from filter(None, (too_large(records, row, limit) for row in large))
+
+
+def produce(producer: Producer, records: Records) -> None:
     """Hands the records to the client, which sends while this runs. Waits where its queue is full."""
-    start = 0
-    for stop in chain(skipping, [len(records)]):
-        for at in range(start, stop, CHUNK):
-            _produce_rows(producer, records.topic, records.rows(at, min(at + CHUNK, stop)))
-            producer.poll(0)
-        start = stop + 1
+    for at in range(0, len(records), CHUNK):
+        _produce_rows(producer, records.topic, records.rows(at, min(at + CHUNK, len(records))))
+        producer.poll(0)
 
 
 def _produce_rows(producer: Producer, topic: str, rows: Iterator[tuple[object, ...]]) -> None:

@@ -359,6 +359,11 @@ class Properties(dict[str, str]):
     def masked(self) -> dict[str, str]:
         return {name: "***" if is_secret(name) else value for name, value in self.items()}
 
+    @property
+    def secrets(self) -> list[str]:
+        """What is masked."""
+        return [value for name, value in self.items() if is_secret(name)]
+
     def __repr__(self) -> str:
         return repr(self.masked())
 

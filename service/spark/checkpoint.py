@@ -72,7 +72,12 @@ def batches(folder: Path) -> tuple[int | None, int | None]:
 
 def last_batch(log: Path) -> int | None:
     """The number of the last batch in one of Spark's logs, None while there is none."""
-    return max((int(entry.name) for entry in log.glob("*") if entry.name.isdigit()), default=None)
+    return max(batches_in(log), default=None)
+
+
+def batches_in(log: Path) -> set[int]:
+    """The numbers of the batches that one of Spark's logs still has."""
+    return {int(entry.name) for entry in log.glob("*") if entry.name.isdigit()}
 
 
 def _made(file: Path, identity: Identity) -> Identity:

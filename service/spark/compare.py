@@ -84,13 +84,7 @@ def compare(pipeline: Pipeline, spark: SparkSession) -> Compared:
 def _plan(pipeline: Pipeline) -> Plan:
     folder = checkpoint.folder_of(pipeline)
     identity = checkpoint.known(folder, pipeline.name, checkpoint.fingerprint_of(pipeline))
-    found = topics.known(pipeline)
-    streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
-    return Plan(
-        pipeline, identity.query, "", str(folder), identity.buckets,
-        topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
-        limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
-    )  # fmt: skip
+    return Plan.of(pipeline, identity, topics.known(pipeline))
 
 
 def _stand(plan: Plan) -> tuple[int, Offsets]:
@@ -115,7 +109,7 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
 
 def _oldest(plan: Plan, spark: SparkSession, last: int) -> tuple[int, Repetition]:
     """The first of the batches up to `last` that can be repeated, and the buckets as they were before it."""
-    log = {int(entry.name) for entry in Path(plan.checkpoint, "offsets").glob("*") if entry.name.isdigit()}
+    log = checkpoint.batches_in(Path(plan.checkpoint, "offsets"))
     for first in sorted(log):
         whole = log.issuperset(range(max(0, first - 1), last + 1))
         if whole and (repetition := _before(plan, spark, first)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Planned(NamedTuple):
         """An entry has a line each for its version, the batch, and the offsets of each source, Kafka's first."""
         _, batch, topics, *others = entry.splitlines()
         pulse = next((json.loads(other)[PULSE_KEY] for other in others if other != "-"), NO_PULSE)
-        return cls(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, _offsets(topics), pulse)
+        return cls(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
 
 
 def planned(checkpoint: Path, batch: int) -> Planned:
@@ -39,7 +40,7 @@ def planned(checkpoint: Path, batch: int) -> Planned:
 def before_all(checkpoint: Path) -> Planned:
     """What the first batch goes on from."""
     entry = (checkpoint / "sources" / "0" / "0").read_text()
-    return Planned(0, _offsets(entry.splitlines()[-1]), NO_PULSE)
+    return Planned(0, flat(json.loads(entry.splitlines()[-1])), NO_PULSE)
 
 
 def offsets_read(checkpoint: Path) -> Offsets:
@@ -48,8 +49,6 @@ def offsets_read(checkpoint: Path) -> Offsets:
     return {} if last is None else planned(checkpoint, last).offsets
 
 
-def _offsets(text: str) -> Offsets:
-    return {
-        (topic, int(number)): offset for topic, by_number in json.loads(text).items()
-        for number, offset in by_number.items()
-    }  # fmt: skip
+def flat(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """What Spark has by topic and then by the text of a topic partition's number."""
+    return {(topic, int(number)): offset for topic, by in offsets.items() for number, offset in by.items()}

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from service.kafka.topics import Topic
 from service.pipeline.spec import Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
+from service.spark.checkpoint import Identity, folder_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,16 @@ class Plan:
     topic_partitions: Mapping[str, int]
     #: `max.message.bytes` of the topics that are written
     limits: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:
+        """`found` are the topics, by name."""
+        streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
+        return cls(
+            pipeline, identity.query, start, str(folder_of(pipeline)), identity.buckets,
+            topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
+            limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
+        )  # fmt: skip
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:

@@ -39,12 +39,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     if reset_ledger:
         ledger.reset(settings.kafka, pipeline.name, identity.query, committed)
     ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned)
-    streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
-    return Plan(
-        pipeline, identity.query, str(uuid.uuid4()), str(folder), identity.buckets,
-        topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
-        limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
-    )  # fmt: skip
+    return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
 
 
 def start(spark: SparkSession, plan: Plan) -> StreamingQuery:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from service.kafka.reading import read
 from service.kafka.records import Records
+from service.kafka.transactions import within
 from service.spark.batch import UNSET, Batch, topics_row
 from service.spark.buckets import labels
 from service.spark.commit import Gathered
@@ -71,11 +72,8 @@ class Repetition:
         plan = _knowing(self._plan, batch)
         arrived = _arrived(plan, before, batch)
         rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
-        gathered, limits = Gathered(plan, rows), dict(plan.limits)
-        for records in gathered.records():
-            small, large = records.within(limits[records.topic])
-            yield small
-            yield from filter(None, (gathered.too_large(records, row, limits[records.topic]) for row in large))
+        gathered = Gathered(plan, rows)
+        return within(dict(plan.limits), gathered.records(), gathered.too_large)
 
     def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
         """What a bucket gives out, as the stage does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
@@ -15,6 +15,7 @@ from service.kafka import ledger
 from service.kafka.errors import GrownError
 from service.kafka.follower import Follower
 from service.kafka.groups import InputOffsets
+from service.kafka.reading import Offsets
 from service.kafka.report import Entry, Report
 from service.ops.http import OpsServer
 from service.ops.life import Life
@@ -22,6 +23,7 @@ from service.ops.metrics import Metrics
 from service.pipeline.spec import Pipeline
 from service.pipeline.stages import stages
 from service.processes import told_to_end
+from service.spark.offsets import flat
 from service.spark.plan import Plan
 from service.spark.query import prepare, start
 from service.spark.session import session
@@ -30,9 +32,6 @@ from service.wire.dead_letters import Reason
 from service.wire.marks import WORDS
 
 LOGGER = logging.getLogger("sluice")
-
-#: by topic and topic partition
-Offsets = Mapping[tuple[str, int], int]
 
 
 def serve(
@@ -138,8 +137,4 @@ class Seen:
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:
     """How far the batch read, and where the topic partitions ended then."""
     source = progress["sources"][0]
-    return _flat(source["endOffset"]), _flat(source["latestOffset"])
-
-
-def _flat(offsets: Mapping[str, Mapping[str, int]] | None) -> Offsets:
-    return {(topic, int(number)): offset for topic, by in (offsets or {}).items() for number, offset in by.items()}
+    return flat(source["endOffset"] or {}), flat(source["latestOffset"] or {})
