@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
 
@@ -12,6 +15,11 @@ def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
         message = "give it as name=value"
         raise click.BadParameter(message)
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - what click makes of an option
+    """Those that were given, in place of what the file says; a path as its text."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in values.items() if value}
 
 
 kafka = click.option(

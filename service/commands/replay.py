@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -18,14 +17,7 @@ import pyarrow as pa
 from service.commands import options
 from service.engine.replay import BATCH
 from service.engine.replay import replay as run
-from service.ops.logs import configure
 from service.pipeline.load import load
-from service.pipeline.secrets import is_secret
-from service.pipeline.spec import Pipeline
-from service.pipeline.stages import stages
-
-if TYPE_CHECKING:
-    from service.spark.compare import Compared
 
 
 @click.command()
@@ -58,38 +50,16 @@ def replay(
         message = "give it EVENTS, or --checkpoint"
         raise click.UsageError(message)
     if events is None:
-        overrides: dict[str, Any] = {"kafka": kafka} if kafka else {}
-        sys.exit(repeat(load(file, overrides=overrides | ({"checkpoint": checkpoint} if checkpoint else {}))))
+        served = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint))
+        from service.commands.repeat import repeat  # noqa: PLC0415 - Spark takes a second, which events need not cost
+
+        sys.exit(repeat(served))
     spare_pandas()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
         records = run(pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace)
         sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
-
-
-def repeat(pipeline: Pipeline) -> int:
-    """Compares what each stage has written with what its batches give once more; the exit code."""
-    configure(secrets=(value for name, value in pipeline.settings.kafka.items() if is_secret(name)))
-    from service.spark.compare import compare  # noqa: PLC0415 - Spark takes a second, which events need not cost
-    from service.spark.session import session  # noqa: PLC0415
-
-    spark, differ = session(f"{pipeline.name}.replay", "local[1]"), False
-    try:
-        for stage in stages(pipeline):
-            compared = compare(stage, spark)
-            for difference in compared.differences:
-                click.echo(orjson.dumps(difference._asdict()))
-            differ |= bool(compared.differences)
-            click.echo(summary(compared), err=True)
-    finally:
-        spark.stop()
-    return int(differ)
-
-
-def summary(compared: Compared) -> str:
-    found = f"differences in {count} topic partition(s)" if (count := len(compared.differences)) else "no difference"
-    return f"{compared.pipeline}: batches {compared.first} to {compared.last}, {compared.records:,} records: {found}"
 
 
 def spare_pandas() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from service.commands import options
 from service.ops.logs import configure
 from service.pipeline.load import load
-from service.pipeline.secrets import is_secret
 from service.pipeline.spec import Pipeline
 
 
@@ -34,12 +32,9 @@ def run(  # noqa: PLR0917 - click passes them by name
     refuses; 4: the checkpoint is not this pipeline's, or does not fit the ledger; 5: another instance has taken over;
     6: a batch failed. Started again, it goes on where it was, and nothing is lost or doubled.
     """
-    overrides: dict[str, Any] = {"kafka": kafka} if kafka else {}
-    overrides |= {"checkpoint": str(checkpoint)} if checkpoint else {}
-    overrides |= {"buckets": buckets} if buckets else {}
-    pipeline = load(file, overrides=overrides)
+    pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))
 
-    configure(secrets=(value for name, value in pipeline.settings.kafka.items() if is_secret(name)))
+    configure(secrets=pipeline.settings.kafka.secrets)
     from service.spark.service import serve  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
 
     click.echo(summary(pipeline))

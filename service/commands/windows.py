@@ -11,6 +11,7 @@ import click
 import orjson
 import pyarrow as pa
 
+from service.commands import options
 from service.engine.values import json_values
 from service.pipeline.load import load
 from service.pipeline.spec import Join, Map, Pipeline
@@ -28,8 +29,7 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
 
     It reads the checkpoint and nothing else: the service may run, or have ended.
     """
-    overrides: dict[str, Any] = {"checkpoint": str(checkpoint)} if checkpoint else {}
-    pipeline = load(file, environment=None, overrides=overrides)
+    pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
     from service.spark.look import look  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
 
     found = [shown(stage, key, *looked) for stage in stages(pipeline) for looked in look(stage, key)]
