@@ -98,7 +98,7 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     play_flights(kafka, "flights", 4, 5, None)
     running = Tethered(
         [
-            *(sys.executable, "-m", "service", "run", str(project_file("examples/flights.yaml"))),
+            *(sys.executable, "-m", "service", "run", str(flights_by_the_hour(folder))),
             *(f"--kafka=bootstrap.servers={broker}", f"--http-port={serving}", f"--checkpoint={folder / 'checkpoint'}"),
         ],
         folder=folder,
@@ -121,6 +121,20 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             scraped.stop()
     finally:
         running.terminate(30)
+
+
+def flights_by_the_hour(folder: Path) -> Path:
+    """The example, with a window over event time, so that there are watermarks too."""
+    pipeline = yaml.safe_load(project_file("examples/flights.yaml").read_text())
+    pipeline["streams"]["flights"]["event_time"] = {"attribute": "time", "lag": 60, "idle_after": 1}
+    pipeline["streams"]["hours"] = {"topic": "flights.hours", "format": "json"}
+    pipeline["operators"].append({
+        "name": "hour", "aggregate": "flights", "window": "timeInterval, intervalDuration(3600)",
+        "output": {"hours": {"departures": "Count()"}},
+    })  # fmt: skip
+    file = folder / "flights.yaml"
+    file.write_text(yaml.safe_dump(pipeline, sort_keys=False))
+    return file
 
 
 class Prometheus:
@@ -174,9 +188,7 @@ def await_(happened: Callable[[], bool], log: Callable[[], str]) -> None:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "query", [pytest.param(query, id=title) for title, query in QUERIES if "watermark" not in query]
-)  # the flights have no event time
+@pytest.mark.parametrize("query", [pytest.param(query, id=title) for title, query in QUERIES])
 def test_every_query_of_the_board_has_data(prometheus, query):
     """A number, that is: with a rate over twenty seconds for Grafana's own interval."""
     asked = query.replace("$__rate_interval", "20s").replace("$job", ".*")
