@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 SEED = int(os.environ.get("SLUICE_SEED", "1"))
 PER_QUERY = 40
 RANDOM = 200
-SAMPLE = 24
+SAMPLE = 16
 
 
 def chunks(cases: Sequence[Case]) -> list[Any]:
