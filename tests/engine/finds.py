@@ -33,4 +33,10 @@ FINDS = [
         {"tuple": {"f": 0.0, "k": "a"}},
         {"tuple": {"f": -0.0, "k": "a"}},
     ),
+    find(
+        "the oracle had no word for a sum beyond float64",
+        {"window": "tumbling, count(2)", "output": {"sum": "Sum(f)", "least": "Sum(g)"}},
+        {"tuple": {"f": 1.7e308, "g": -1.7e308}},
+        {"tuple": {"f": 1.7e308, "g": -1.7e308}},
+    ),
 ]

@@ -387,7 +387,7 @@ def rounded(values: list[float], divisor: int) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf  # a fraction that is no float64 has no sign for copysign
 
 
 def leader(values: list[Value], beats: Callable[[Value, Value], bool]) -> int:
