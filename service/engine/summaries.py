@@ -170,10 +170,13 @@ def _combine_moments(
     mean = as_real(older[left, o + 1])
     apart = as_real(younger[right, o + 1]) - mean
     share = m / (n + m)
-    squares = as_real(older[left, o + 2]) + as_real(younger[right, o + 2])
+    both = as_real(older[left, o + 2]) + as_real(younger[right, o + 2])
+    squares = both + apart * apart * share * n
+    if np.isnan(squares) and not np.isnan(both):  # a mean that is too large for float64 is infinite, two are NaN apart
+        squares = np.inf
     into[d, o] = n + m
     into[d, o + 1] = as_word(mean + apart * share)
-    into[d, o + 2] = as_word(squares + apart * apart * share * n)
+    into[d, o + 2] = as_word(squares)
 
 
 @inlined

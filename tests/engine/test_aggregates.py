@@ -46,6 +46,8 @@ def over(call: str, values: list[Any], type_: str | None = None, **columns: list
         ("Sum(x)", [INF, -INF], NAN),
         ("Sum(x)", [1e300, 1.0, -1e300], 1.0),
         ("SampleStdDev(x)", [1e200, -1e200], INF),
+        ("PopulationStdDev(x)", [HUGE, -HUGE, 1.0, 1.0], INF),
+        ("PopulationStdDev(x)", [1.0, HUGE, -HUGE, HUGE], INF),
         # NaN
         ("Sum(x)", [1.0, NAN], NAN),
         ("Min(x)", [NAN, 1.0], NAN),
