@@ -83,3 +83,24 @@ def test_the_first_late_tuple_of_a_partition_comes_out():
     """O15, N47: an aggregate would suppress it."""
     got = sorted_(tuple_(21, "a", 1), {"watermark": 30}, tuple_(25, "b", 2), {"watermark": 31})
     assert got == [(1, "a 1"), (1, "window"), (3, "b 2"), (3, "window")]
+
+
+# ---- where event time ends -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [9_300_000_000, -9_300_000_000])
+@pytest.mark.parametrize("resolution", ["Milliseconds", "Microseconds"])
+def test_a_pane_takes_no_time_that_no_watermark_can_reach(resolution: str, seconds: int):
+    """Watermarks are nanoseconds, from 1677 to 2262: it would never come out, or be late behind one that was cut."""
+    ticks = {"Milliseconds": 1000, "Microseconds": 1_000_000}[resolution]
+    operator = PANES | {"event_time_resolution": resolution}
+    tuples = [{"at": at, "tuple": {"t": t * ticks, "k": "a", "x": at}} for at, t in enumerate([seconds, 1, seconds])]
+    case = {"operator": operator, "input": [*tuples, {"at": 3, "watermark": 1e300}]}
+    assert [record["tuple"]["x"] for record in run_case(case) if "tuple" in record] == [1]
+    assert dead_letters(case) == [0, 2]
+
+
+def test_the_greatest_watermark_completes_the_last_pane():
+    """E9, E36."""
+    got = sorted_(tuple_(9_223_000_000, "a", 1), {"watermark": 9_223_000_001}, {"watermark": 1e300})
+    assert got == [(2, "a 1"), (2, "window")]

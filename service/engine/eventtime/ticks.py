@@ -51,13 +51,16 @@ class Ticks:
     def __init__(self, of: EventTime, type_: Type, window: EventWindow) -> None:
         self.attribute = of.attribute
         self.type = type_
-        tick = MILLISECOND if isinstance(window, SlidingTime) else of.tick
+        sliding = isinstance(window, SlidingTime)
+        tick = MILLISECOND if sliding else of.tick
         self._nanoseconds = tick
         self._units = tick // of.tick
         sizes = self.sizes(window)
+        #: a pane is complete by a watermark, which is in nanoseconds; stream time is that of the tuples
+        largest = LARGEST if sliding else LARGEST // tick
         #: times between -most and most leave room for all sums with sizes (E14)
-        self.most = LARGEST - 4 * (sum(sizes) + 1)
-        self._latest = LARGEST - 2 * (sum(sizes) + 1)
+        self.most = largest - 4 * (sum(sizes) + 1)
+        self._latest = largest - 2 * (sum(sizes) + 1)
 
     def sizes(self, window: EventWindow) -> tuple[int, ...]:
         """Difference and grace; or duration, period, discard age and offset."""
