@@ -6,7 +6,9 @@ give. None raises. Those that are not here are functions of pyarrow.compute with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import datetime
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -25,6 +27,8 @@ INT64, FLOAT64, STRING, INSTANT, NAIVE = (
 )  # fmt: skip
 #: int64 reaches from -EDGE to EDGE - 1; a float64 below EDGE fits
 EDGE = 2**63
+#: a format that shows a zone
+ZONED = re.compile("%[zZ]")
 
 
 def kernel(name: str) -> Kernel:
@@ -360,7 +364,16 @@ def day_of_week(time: Column, zone: Column | None = None) -> Column:
 
 
 def start_of_day(time: Column, zone: Column | None = None) -> Column:
-    return instant(pc.cast(pc.floor_temporal(local(time, zone), unit="day"), INT64))
+    """The first moment of the local date: where midnight is skipped what follows it, where it comes twice the first.
+
+    No value where that is before 1677.
+    """
+    calendar = naive(time) if zone is None else pc.local_timestamp(local(time, zone))
+    midnight = pc.floor_temporal(calendar, unit="day")
+    if zone is not None:
+        midnight = pc.assume_timezone(midnight, zone.as_py(), ambiguous="earliest", nonexistent="latest")
+    start = ticks(midnight)
+    return instant(pc.if_else(pc.less_equal(start, ticks(time)), start, none(start)))
 
 
 def floor_time(time: Column, seconds: Column) -> Column:
@@ -372,13 +385,44 @@ def floor_time(time: Column, seconds: Column) -> Column:
 
 
 def format_time(time: Column, form: Column, zone: Column | None = None) -> Column:
+    """Only a format that shows the zone needs one in UTC."""
+    if zone is None and ZONED.search(form.as_py()):
+        zone = pa.scalar("UTC")
     return pc.strftime(local(time, zone), format=form.as_py())
 
 
 def parse_time(text: Column, form: Column) -> Column:
     """By seconds, since pyarrow wraps around where nanoseconds do not reach."""
+    if is_scalar(text):
+        return parse_time(pa.array([text.as_py()], STRING), form)[0]
     seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
-    return instant(times(pc.cast(seconds, INT64), SECOND))
+    known = pc.invert(rolled_over(text, seconds, form.as_py()))
+    return instant(times(pc.cast(pc.if_else(known, seconds, none(seconds)), INT64), SECOND))
+
+
+def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
+    """Whether pyarrow made another time of one that there is not, as 1 March of 30 February.
+
+    That is among the first days of a month, or the first second of a minute, and does not give its text back. Of the
+    few that are left Python's own calendar knows.
+    """
+    if ZONED.search(form):
+        return pa.array([value is not None and impossible(value, form) for value in texts.to_pylist()], pa.bool_())
+    differs = pc.not_equal(pc.strftime(seconds, format=form), texts)
+    first = pc.or_(pc.less_equal(pc.day(seconds), 3), pc.equal(pc.second(seconds), 0))
+    found = pc.fill_null(pc.and_(differs, first), False).to_numpy(zero_copy_only=False).copy()  # noqa: FBT003
+    places = np.flatnonzero(found)
+    found[places] = [impossible(value, form) for value in texts.take(pa.array(places)).to_pylist()]
+    return pa.array(found)
+
+
+def impossible(text: str, form: str) -> bool:
+    """Whether Python refuses a day that its month, or a second that its minute does not have."""
+    try:
+        datetime.strptime(text, form)  # noqa: DTZ007 - the zone is not asked for
+    except ValueError as error:
+        return "out of range" in str(error) or "must be in" in str(error)
+    return False
 
 
 # ---- lists ----------------------------------------------------------------------------------------------------------

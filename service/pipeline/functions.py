@@ -123,7 +123,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("regexExtract", "what the regular expression finds first; no value where it finds nothing",
         "string, regex -> string : regex_extract"),
     row("regexReplace", r"all that the regular expression finds replaced by the third, in which \1 is its first group",
-        "string, regex, string literal -> string : regex_replace"),
+        "string, regex, replacement -> string : regex_replace"),
     row("contains", "is the second somewhere in the first?", "string, string -> boolean : contains",
         "list<scalar>, scalar -> boolean : list_contains"),
     row("startsWith", "does the first start with the second?", "string, string -> boolean : starts_with"),
@@ -162,13 +162,13 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
     row("dayOfYear", "1 to 366", "timestamp -> int64 : day_of_year", "timestamp, zone -> int64 : day_of_year"),
     row("week", "week of the year, 1 to 53 (ISO 8601)", "timestamp -> int64 : iso_week",
         "timestamp, zone -> int64 : iso_week"),
-    row("startOfDay", "the midnight at or before it", "timestamp -> timestamp : start_of_day",
+    row("startOfDay", "the first moment of its date", "timestamp -> timestamp : start_of_day",
         "timestamp, zone -> timestamp : start_of_day"),
     row("floorTime", "the start of its interval, of so many seconds since 1970",
         "timestamp, seconds -> timestamp : floor_time"),
     row("formatTime", "as text, by the format of strftime; %S has nanoseconds",
         "timestamp, format -> string : format_time", "timestamp, format, zone -> string : format_time"),
-    row("parseTime", "of a text, by the format of strptime; no value where it has another form",
+    row("parseTime", "of a text, by the format of strptime; no value where it has another form, or is no date",
         "string, format -> timestamp : parse_time"),
     # values
     row("hasValue", "is there a value?", "any -> boolean : is_valid"),
@@ -265,6 +265,17 @@ def is_regex(pattern: str) -> bool:
         return False
 
 
+def is_replacement(pattern: str, text: str) -> bool:
+    """Whether each group that the text names is one of the regular expression."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        return bool(pc.replace_substring_regex(pa.scalar(""), pattern=pattern, replacement=text).is_valid)
+    except pa.ArrowInvalid:
+        return False
+
+
 CONSTANTS: Mapping[str, Constant] = {
     "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
     "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
@@ -278,6 +289,7 @@ CONSTANTS: Mapping[str, Constant] = {
     "separator": Constant(STRING, "a constant that is not empty", bool),
     "format": Constant(STRING, 'a constant such as "%Y-%m-%d"', bool),
     "regex": Constant(STRING, "a regular expression of RE2 as constant", is_regex),
+    "replacement": Constant(STRING, r"a constant in which \1 to \9 are its groups, \\ a backslash", lambda _: True),
     "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),
 }
 

@@ -24,6 +24,7 @@ from service.pipeline.functions import (
     VARIABLES,
     Function,
     Signature,
+    is_replacement,
     match,
 )
 from service.pipeline.types import BOOLEAN, FLOAT64, INT64, STRING, Type
@@ -360,7 +361,13 @@ def converted(value: Expression, wanted: Type) -> Expression:
 
 
 def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
-    return all(map(constant_fits, signature.parameters, arguments))
+    if not all(map(constant_fits, signature.parameters, arguments)):
+        return False
+    given = dict(zip(signature.parameters, arguments, strict=False))
+    regex, replacement = given.get("regex"), given.get("replacement")
+    if not (isinstance(regex, Literal) and isinstance(replacement, Literal)):
+        return True
+    return is_replacement(str(regex.value), str(replacement.value))
 
 
 def constant_fits(word: str, value: Expression) -> bool:
