@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from service.pipeline.types import Kind, Schema, Type
+from service.pipeline.types import Kind, Schema, Type, list_of
 
 SCALARS = {
     Kind.BOOLEAN: pa.bool_(),
@@ -21,3 +21,10 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([pa.field(name, arrow_type(type_)) for name, type_ in schema])
+
+
+def type_of(arrow: pa.DataType) -> Type:
+    """The type whose `arrow_type` that is."""
+    if pa.types.is_list(arrow):
+        return list_of(type_of(arrow.value_type))
+    return Type(next(kind for kind, scalar in SCALARS.items() if scalar == arrow))

@@ -6,12 +6,15 @@ They leave the operator on a stream of their own, for the dead letters: nothing 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from service.engine.arrow import type_of
 from service.engine.items import TUPLE, Items
+from service.engine.values import json_values
 
 #: the name of that stream; an item has the event that brought the tuple, or made it
 REJECTS = ""
@@ -52,6 +55,15 @@ def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
 
 def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
     """These tuples as rejected ones, each with its reason."""
-    texts = [orjson.dumps(row, default=str).decode() for row in items.tuples.to_pylist()]
+    columns = dict(zip(items.tuples.schema.names, map(_shown, items.tuples.columns), strict=True))
+    rows = [{name: values[row] for name, values in columns.items()} for row in range(len(reasons))]
+    texts = [orjson.dumps(row).decode() for row in rows]
     tuples = pa.record_batch([[operator] * len(texts), reasons, texts], schema=SCHEMA)
     return items.with_tuples(tuples)
+
+
+def _shown(column: pa.Array) -> list[Any]:
+    """As JSON has the values; null where there is none."""
+    there = column.is_valid()
+    values = iter(json_values(column.filter(there), type_of(column.type)))
+    return [next(values) if one else None for one in there.to_pylist()]
