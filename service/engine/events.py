@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from service.engine.arrow import arrow_schema
+from service.engine.arrow import arrow_schema, arrow_type
 from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
 from service.engine.values import column, fits, nanoseconds
 from service.engine.watermark import watermark
@@ -27,6 +27,8 @@ Event = Mapping[str, Any]
 Placed = tuple[str, Event]
 
 KEYS = ("at", "stream", "tuple", "punct", "watermark", "topic_partition")
+#: of what has no defaults
+EMPTY: Mapping[str, Any] = {}
 CONTENTS = ("tuple", "punct", "watermark")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this many seconds a float64 tells nanoseconds apart
@@ -98,8 +100,9 @@ def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[s
 class Cutter:
     """Turns events into batches, in order, and checks each on the way."""
 
-    def __init__(self, inputs: Mapping[str, Schema]) -> None:
-        self._stretches = {name: _Stretch(name, schema) for name, schema in inputs.items()}
+    def __init__(self, inputs: Mapping[str, Schema], defaults: Mapping[str, Mapping[str, Any]] = EMPTY) -> None:
+        """`defaults` are what streams have for attributes that are missing or null."""
+        self._stretches = {name: _Stretch(schema, defaults.get(name, EMPTY)) for name, schema in inputs.items()}
         self._only = next(iter(inputs)) if len(inputs) == 1 else None
         self._count = 0
         self._now: int | None = None
@@ -159,8 +162,8 @@ class Cutter:
 class _Stretch:
     """The items of one stream that a batch has so far."""
 
-    def __init__(self, name: str, schema: Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: Schema, defaults: Mapping[str, Any]) -> None:
+        self._schema, self._defaults = schema, defaults
         self._arrow = arrow_schema(schema)
         self._clear()
 
@@ -201,17 +204,28 @@ class _Stretch:
 
     def _column(self, name: str, type_: Type) -> pa.Array:
         try:
+            if name in self._defaults:
+                return _filled([values.get(name) for values in self._tuples], type_, self._defaults[name])
             return column([values[name] for values in self._tuples], type_)
         except (ValueError, KeyError, OverflowError):
             raise self._first_wrong(name, type_) from None
 
     def _first_wrong(self, name: str, type_: Type) -> EventError:
         place, values = next(
-            (p, v) for p, v in zip(self._places, self._tuples, strict=True) if name not in v or not fits(v[name], type_)
-        )
+            (p, v) for p, v in zip(self._places, self._tuples, strict=True)
+            if not (v.get(name) is None and name in self._defaults) and (name not in v or not fits(v[name], type_))
+        )  # fmt: skip
         if name not in values:
             return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
         return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(values[name])}")
+
+
+def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:
+    """The values as a column, with the default for those that are missing or null."""
+    there = [value for value in values if value is not None]
+    known = pa.concat_arrays([pa.array([default], arrow_type(type_)), column(there, type_)])
+    given = np.array([value is not None for value in values])
+    return known.take(pa.array(np.where(given, np.cumsum(given), 0)))
 
 
 def _tuple(place: str, values: object) -> Mapping[str, Any]:

@@ -60,7 +60,8 @@ def replay(
     inputs = {stream.name: stream.schema for stream in pipeline.inputs}
     player = Player(pipeline, topic_partitions(placed(b"topic_partition"), list(inputs)), trace=trace)
     state = player.graph.initial()
-    for some in Cutter(inputs).batches(from_origin(placed(), pipeline), batch):
+    defaults = {stream.name: dict(stream.defaults) for stream in pipeline.inputs}
+    for some in Cutter(inputs, defaults).batches(from_origin(placed(), pipeline), batch):
         yield from player.feed(state, some)
 
 

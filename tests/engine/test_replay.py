@@ -198,6 +198,30 @@ def test_a_tuple_without_a_value_is_a_dead_letter_and_the_next_one_is_handled():
     assert all("has no value" in letter["reason"] for _, letter in letters)
 
 
+def test_a_dead_letter_has_the_tuple_as_json_has_it():
+    """To the nanosecond, with NaN and infinities, and null where there is no value."""
+    text = """
+pipeline: rests
+streams: {numbers: {topic: n, schema: {x: int64, f: float64, fs: list<float64>, t: timestamp}}, rests: {topic: r}}
+operators: [{name: divide, map: numbers, output: {rests: {rest: 1 % x}}}]
+"""
+    values = {"x": 0, "f": "NaN", "fs": ["Infinity", 1.5], "t": "1970-01-01T00:01:40.123456789Z"}
+    (letter,) = everything(pipeline(text), tuples(values))
+    assert letter["dead_letter"]["tuple"] == values
+
+
+def test_a_missing_attribute_has_its_default():
+    text = """
+pipeline: defaults
+streams: {in: {topic: i, schema: {k: string, v: float64, t: timestamp}, defaults: {v: 1.5, t: 7}}, out: {topic: o}}
+operators: [{name: m, map: in, output: {out: {k: k, v: v, t: toSeconds(t)}}}]
+"""
+    records = everything(pipeline(text), tuples({"k": "a"}, {"k": "b", "v": None, "t": 8}, {"k": "c", "v": 2}))
+    assert [record["tuple"] for record in records] == [
+        {"k": "a", "v": 1.5, "t": 7.0}, {"k": "b", "v": 1.5, "t": 8.0}, {"k": "c", "v": 2.0, "t": 7.0},
+    ]  # fmt: skip
+
+
 # ---- values and the clock --------------------------------------------------------------------------------------------
 
 TICKS = """
