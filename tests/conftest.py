@@ -14,6 +14,7 @@ settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs a broker or Spark runs in one process, one after the other; the rest beside it."""
     for item in items:

@@ -9,6 +9,7 @@ import click
 from service.explain.drawing import drawing
 from service.explain.plan import plan
 from service.explain.text import lines
+from service.pipeline.errors import SluiceError
 from service.pipeline.load import load
 
 
@@ -25,4 +26,12 @@ def explain(file: Path, svg: Path | None) -> None:
     for line in lines(pipeline, stages):
         click.echo(line)
     if svg is not None:
-        svg.write_text(drawing(pipeline, stages))
+        _write(svg, drawing(pipeline, stages))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        message = f"cannot write {file}: {error.strerror}"
+        raise SluiceError(message) from None

@@ -34,7 +34,7 @@ def replay(
     file: Path, events: str | None, clock_origin: str | None, batch: int,
     *, checkpoint: str | None, kafka: dict[str, str], trace: bool,
 ) -> None:  # fmt: skip
-    r"""Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print what comes out.
+    """Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print what comes out.
 
     \b
     {"at": 1.5, "tuple": {"x": 1}}       a tuple, at 1.5 seconds on the operator's clock
@@ -45,7 +45,7 @@ def replay(
     With --checkpoint in place of EVENTS the last batches of the service are read again from its input topics, as far
     back as its checkpoint (the file's, or FOLDER) tells of them, and what comes out is compared with its output topics.
     It may run, or have ended. Prints where each topic partition differs first, and exits with 1 if one does.
-    """
+    """  # noqa: D301 - click looks for the character itself
     if (checkpoint is None) == (events is None):
         message = "give it EVENTS, or --checkpoint"
         raise click.UsageError(message)

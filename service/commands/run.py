@@ -18,7 +18,7 @@ from service.pipeline.spec import Pipeline
 @click.option("--buckets", type=click.IntRange(min=1), help="Slices of keys, of a new checkpoint; else one per core.")
 @options.kafka
 @click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Where metrics are.")
-@click.option("--no-http", is_flag=True, help="Serve neither.")
+@click.option("--no-http", is_flag=True, help="Serve neither metrics nor health.")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option("--reset-ledger", is_flag=True, help="Forget what an earlier checkpoint has written, once.")
 @click.option("--until-final", is_flag=True, help="End once every topic partition has sent its final mark.")

@@ -489,8 +489,8 @@ class FileShape(Shape):
     )
     merge: Literal["arrival", "timestamp"] = Field(
         "arrival",
-        description="In which order records of several topic partitions are handled: as they come, those of a batch by "
-        "their timestamps, or all by their timestamps, for which they wait for each other.",
+        description="In which order records of several topic partitions are handled: by their timestamps within each "
+        "batch as it comes (arrival), or within all, for which they wait for each other (timestamp).",
     )
     merge_wait: float = Field(
         5.0,

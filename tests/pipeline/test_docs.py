@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 import pytest
 from pydantic_core import PydanticUndefined
@@ -18,10 +19,16 @@ EXPRESSIONS_PAGE = (DOCS / "expressions.md").read_text(encoding="utf-8")
 
 def key_table(model):
     rows = [
-        f"| `{field.alias or name}` | {default(field)} | {field.description} |"
+        f"| `{field.alias or name}` | {default(field)} | {field.description}{words(field.annotation)} |"
         for name, field in model.model_fields.items()
     ]
     return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows])
+
+
+def words(annotation):
+    """The words that a key may have."""
+    of = [part for part in (annotation, *get_args(annotation)) if get_origin(part) is Literal]
+    return f" One of {', '.join(f'`{word}`' for word in get_args(of[0]))}." if of else ""
 
 
 def default(field):
