@@ -22,7 +22,7 @@ demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hand
 	@$(BIN)/sluice demo $(ARGS)
 
 test: lint ## lint, types and all tests but the slow ones; TESTS=tests/engine runs some, ARGS hands options on
-	@$(BIN)/python -m pytest --numprocesses=auto --dist=loadgroup -m "not slow and not registry" $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not registry" $(TESTS) $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .

@@ -14,15 +14,6 @@ settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a broker or Spark runs in one process, one after the other; the rest beside it."""
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if item.get_closest_marker("spark") or item.get_closest_marker("kafka") or "broker" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("kafka and spark"))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What we start, and what that starts, leaves its temporary files where pytest removes them."""

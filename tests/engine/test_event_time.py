@@ -39,13 +39,13 @@ def dead_letters(case: Case) -> list[int]:
 
 
 @given(cases, cuts)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_random_windows_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
 @given(sort_cases, cuts)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_random_sorts(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 

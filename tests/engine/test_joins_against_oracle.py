@@ -42,13 +42,13 @@ def check(case: Case, *cuts: list[int], oracle: Callable[[Case], list[Record]]) 
 
 
 @given(join_cases(), cuts)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_random_joins(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, oracle=run_join)
 
 
 @given(sort_cases(), cuts)
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_random_sorts(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches, oracle=run_sort)
 
