@@ -140,7 +140,7 @@ def read_time(part: Part) -> Time | Fault:
             exact = Decimal(text) * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
-            return part.fault("time(seconds) with a number above 0")
+            return part.fault("time(seconds) with a number above 0, at most 292 years")
 
 
 def read_delta(part: Part) -> DeltaText | Fault:

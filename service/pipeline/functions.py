@@ -255,23 +255,13 @@ def is_zone(name: str) -> bool:
         return False
 
 
-def is_regex(pattern: str) -> bool:
-    import pyarrow as pa  # noqa: PLC0415 - of all constants only this one needs it
+def is_regex(pattern: str, replacement: str = "") -> bool:
+    """Whether this is one, and each group that the replacement names is one of its groups."""
+    import pyarrow as pa  # noqa: PLC0415 - of all constants only these need it
     import pyarrow.compute as pc  # noqa: PLC0415
 
     try:
-        return bool(pc.match_substring_regex(pa.scalar(""), pattern=pattern).is_valid)
-    except pa.ArrowInvalid:
-        return False
-
-
-def is_replacement(pattern: str, text: str) -> bool:
-    """Whether each group that the text names is one of the regular expression."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    try:
-        return bool(pc.replace_substring_regex(pa.scalar(""), pattern=pattern, replacement=text).is_valid)
+        return bool(pc.replace_substring_regex(pa.scalar(""), pattern=pattern, replacement=replacement).is_valid)
     except pa.ArrowInvalid:
         return False
 

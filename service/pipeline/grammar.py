@@ -24,7 +24,7 @@ from service.pipeline.functions import (
     VARIABLES,
     Function,
     Signature,
-    is_replacement,
+    is_regex,
     match,
 )
 from service.pipeline.types import BOOLEAN, FLOAT64, INT64, STRING, Type
@@ -128,6 +128,8 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
         return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
     assert isinstance(error, UnexpectedToken)  # noqa: S101 - the two that an LALR parser raises
     expected = wanted(error.accepts or error.expected)
+    if error.token.type == "COMPARISON" and expected == "an operator":
+        expected = "one comparison, or two joined by and (1 < x and x < 3)"
     if error.token.type == "$END":
         return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
     return Fault(expected, str(error.token), None, start + 1)
@@ -361,13 +363,12 @@ def converted(value: Expression, wanted: Type) -> Expression:
 
 
 def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
+    """Each by itself, and a replacement with its regular expression."""
     if not all(map(constant_fits, signature.parameters, arguments)):
         return False
-    given = dict(zip(signature.parameters, arguments, strict=False))
-    regex, replacement = given.get("regex"), given.get("replacement")
-    if not (isinstance(regex, Literal) and isinstance(replacement, Literal)):
-        return True
-    return is_replacement(str(regex.value), str(replacement.value))
+    texts = {word: str(given.value) for word, given in zip(signature.parameters, arguments, strict=False)
+             if isinstance(given, Literal)}  # fmt: skip
+    return "replacement" not in texts or is_regex(texts["regex"], texts["replacement"])
 
 
 def constant_fits(word: str, value: Expression) -> bool:

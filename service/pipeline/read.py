@@ -47,6 +47,12 @@ class Source:
                 self.data[key] = value
                 self.forget([(key,)])
 
+    def rename(self, old: Path, new: Path) -> None:
+        """What was written at `old` stands at `new`, too."""
+        moved = {path: (*new, *path[len(old) :]) for path in self.lines if path[: len(old)] == old}
+        self.lines |= {there: self.lines[here] for here, there in moved.items()}
+        self.texts |= {there: self.texts[here] for here, there in moved.items() if here in self.texts}
+
     def forget(self, paths: Iterable[Path]) -> None:
         for path in paths:
             self.overridden.add(path)

@@ -1,4 +1,7 @@
-"""Plain data -> the models of file.py. What is wrong is reported and left out, so that the rest is checked too."""
+"""Plain data -> the models of file.py.
+
+What is wrong is reported and left out, and a misspelled key taken as it was meant, so that the rest is checked too.
+"""
 
 from __future__ import annotations
 
@@ -71,9 +74,32 @@ def shape(report: Report) -> Shaped | None:
         return Shaped(file, list(range(len(file.operators))))
     except ValidationError as error:
         found = error.errors(include_url=False)
+    meant = respelled(report.source.data, found)
     for details in found:
-        tell(details, report)
-    return Rest(report.source.data, found).shaped()
+        if details["type"] != "missing" or place(details) not in meant.values():
+            tell(details, report)
+    as_meant = Rest(report.source.data, found, meant).shaped()
+    if as_meant is None:
+        return Rest(report.source.data, found, {}).shaped()
+    for path, new in meant.items():
+        report.source.rename(path, new)
+    return as_meant
+
+
+def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Path, Path]:
+    """For each unknown key that is near to one that is not there: where it was meant to stand."""
+    meant = {}
+    for path, details in ((place(details), details) for details in found if details["type"] == "extra_forbidden"):
+        near = nearest(str(path[-1]), keys_at(path[:-1], details))
+        if near and near not in at(data, path[:-1]):
+            meant[path] = (*path[:-1], near)
+    return meant
+
+
+def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
+    for step in path:
+        data = data[step]
+    return data
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
@@ -134,14 +160,20 @@ def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
 class Rest:
     """The data without what is wrong."""
 
-    def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> None:
+    def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails], meant: Mapping[Path, Path]) -> None:
+        """`meant`: where a misspelled key was meant to stand."""
         self.data = copy.deepcopy(dict(data))
         self.unclear: set[str] = set()
         self.left_out: set[Path] = set()
         self.dropped: set[int] = set()
         for details in errors:
-            self.left_out.add(place(details))
-            self.leave_out(place(details), details["type"])
+            path = place(details)
+            self.left_out.add(path)
+            if path in meant:
+                at(self.data, path[:-1])[meant[path][-1]] = at(self.data, path)
+                self.remove(path)
+            elif path not in meant.values():
+                self.leave_out(path, details["type"])
 
     def shaped(self) -> Shaped | None:
         operators = self.data.get("operators")
@@ -157,6 +189,8 @@ class Rest:
         match path:
             case ("pipeline",):
                 self.data["pipeline"] = "unnamed"
+            case ("operators", int(index), "name"):
+                self.data["operators"][index]["name"] = f"operator-{index}"
             case ("streams", str(name), *inner) if kind != "extra_forbidden":
                 self.unclear.add(name)
                 self.remove(path if inner else ("streams", name))
@@ -181,9 +215,7 @@ class Rest:
         self.unclear.update(str(operator[key]) for key in UNMATCHED if key in operator)
 
     def remove(self, path: Path) -> None:
-        inner: Any = self.data
-        for step in path[:-1]:
-            inner = inner[step]
+        inner = at(self.data, path[:-1])
         if isinstance(inner, dict):
             inner.pop(path[-1], None)
 
