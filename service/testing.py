@@ -182,7 +182,7 @@ def _type_of(value: object, known: str | None) -> str:
 
 
 def _batches(pipeline: Pipeline, events: list[Placed], cuts: list[int] | None) -> Iterator[Batch]:
-    cutter = Cutter({stream.name: stream.schema for stream in pipeline.inputs})
+    cutter = Cutter(pipeline.inputs)
     rest = iter(events)
     for size in cuts or []:
         yield cutter.batch(list(islice(rest, size)))

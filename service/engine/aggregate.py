@@ -10,19 +10,18 @@ import pyarrow as pa
 from service.engine import contents, emit, inside, multisets, windows
 from service.engine.clean import clean
 from service.engine.clock import Clock
-from service.engine.expressions import evaluate
+from service.engine.expressions import evaluate, named
 from service.engine.found import Counted, Found
 from service.engine.inside import Inside
 from service.engine.items import FINAL, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
-from service.engine.rejects import joined, without_nulls
+from service.engine.rejects import joined, readable, without_nulls
 from service.engine.results import RESULT, Results, more
 from service.engine.state import NEVER, AggregateState, needed
 from service.engine.store import Data, grown
 from service.engine.timers import WallClock, timer
 from service.engine.words import to_words
-from service.pipeline.expressions import Expression
 from service.pipeline.spec import Aggregate
 from service.pipeline.types import Schema
 from service.pipeline.written import expression
@@ -59,7 +58,7 @@ class AggregateOperator:
         items, last, end = until_final(state, items, clock)
         if self._timer is not None and state.scalars[windows.TICK] == NEVER:
             state.scalars[windows.TICK] = self._timer.after(clock.start)
-        items, read, unread = without_nulls(items, computed(program.reads, items.tuples), self.spec.name, program.parts)
+        items, read, unread = readable(items, program.reads, self.spec.name)
         outputs, unmade = self._outputs(state, *self._run(state, self._arrive(state, items, read), end))
         clean(state, program)
         if last is not None:
@@ -222,13 +221,3 @@ def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tu
         return items, None, clock.end
     last = (int(items.event[ends[0]]), int(items.at[ends[0]]))
     return items.first(int(ends[0])), last, last[1]
-
-
-def computed(expressions: tuple[Expression, ...], tuples: pa.RecordBatch) -> pa.RecordBatch:
-    return named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
-
-
-def named(columns: list[pa.Array], count: int) -> pa.RecordBatch:
-    """Columns #0, #1 ...; one that nobody reads where there is none, for the number of rows."""
-    columns = columns or [pa.array(np.zeros(count, np.int8))]
-    return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])

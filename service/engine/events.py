@@ -20,15 +20,14 @@ from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
 from service.engine.values import column, fits, nanoseconds
 from service.engine.watermark import watermark
 from service.pipeline.errors import SluiceError
-from service.pipeline.types import Schema, Type
+from service.pipeline.spec import Stream
+from service.pipeline.types import Type
 
 Event = Mapping[str, Any]
 #: an event and where it stands, for people
 Placed = tuple[str, Event]
 
 KEYS = ("at", "stream", "tuple", "punct", "watermark", "topic_partition")
-#: of what has no defaults
-EMPTY: Mapping[str, Any] = {}
 CONTENTS = ("tuple", "punct", "watermark")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this many seconds a float64 tells nanoseconds apart
@@ -100,10 +99,9 @@ def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[s
 class Cutter:
     """Turns events into batches, in order, and checks each on the way."""
 
-    def __init__(self, inputs: Mapping[str, Schema], defaults: Mapping[str, Mapping[str, Any]] = EMPTY) -> None:
-        """`defaults` are what streams have for attributes that are missing or null."""
-        self._stretches = {name: _Stretch(schema, defaults.get(name, EMPTY)) for name, schema in inputs.items()}
-        self._only = next(iter(inputs)) if len(inputs) == 1 else None
+    def __init__(self, inputs: Sequence[Stream]) -> None:
+        self._stretches = {stream.name: _Stretch(stream) for stream in inputs}
+        self._only = inputs[0].name if len(inputs) == 1 else None
         self._count = 0
         self._now: int | None = None
 
@@ -162,9 +160,9 @@ class Cutter:
 class _Stretch:
     """The items of one stream that a batch has so far."""
 
-    def __init__(self, schema: Schema, defaults: Mapping[str, Any]) -> None:
-        self._schema, self._defaults = schema, defaults
-        self._arrow = arrow_schema(schema)
+    def __init__(self, stream: Stream) -> None:
+        self._schema, self._defaults = stream.schema, dict(stream.defaults)
+        self._arrow = arrow_schema(stream.schema)
         self._clear()
 
     def _clear(self) -> None:
@@ -211,13 +209,16 @@ class _Stretch:
             raise self._first_wrong(name, type_) from None
 
     def _first_wrong(self, name: str, type_: Type) -> EventError:
-        place, values = next(
-            (p, v) for p, v in zip(self._places, self._tuples, strict=True)
-            if not (v.get(name) is None and name in self._defaults) and (name not in v or not fits(v[name], type_))
-        )  # fmt: skip
+        tuples = zip(self._places, self._tuples, strict=True)
+        place, values = next((place, values) for place, values in tuples if not self._good(values, name, type_))
         if name not in values:
             return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
         return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(values[name])}")
+
+    def _good(self, values: Mapping[str, Any], name: str, type_: Type) -> bool:
+        if values.get(name) is None and name in self._defaults:
+            return True
+        return name in values and fits(values[name], type_)
 
 
 def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:

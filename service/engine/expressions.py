@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +22,17 @@ def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
     """
     value = _column(expression, tuples)
     return pa.repeat(value, tuples.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def computed(expressions: Sequence[Expression], tuples: pa.RecordBatch) -> pa.RecordBatch:
+    """The values of each expression, as columns #0, #1 ..."""
+    return named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
+
+
+def named(columns: Sequence[pa.Array], count: int) -> pa.RecordBatch:
+    """Columns #0, #1 ...; one that nobody reads where there is none, for the number of rows."""
+    columns = columns or [pa.array(np.zeros(count, np.int8))]
+    return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
 
 
 def _column(expression: Expression, tuples: pa.RecordBatch) -> Column:

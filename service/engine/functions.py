@@ -368,12 +368,11 @@ def start_of_day(time: Column, zone: Column | None = None) -> Column:
 
     No value where that is before 1677.
     """
-    calendar = naive(time) if zone is None else pc.local_timestamp(local(time, zone))
-    midnight = pc.floor_temporal(calendar, unit="day")
+    wall = naive(time) if zone is None else pc.local_timestamp(local(time, zone))
+    midnight = pc.floor_temporal(wall, unit="day")
     if zone is not None:
         midnight = pc.assume_timezone(midnight, zone.as_py(), ambiguous="earliest", nonexistent="latest")
-    start = ticks(midnight)
-    return instant(pc.if_else(pc.less_equal(start, ticks(time)), start, none(start)))
+    return not_after(ticks(time), ticks(midnight))
 
 
 def floor_time(time: Column, seconds: Column) -> Column:
@@ -381,7 +380,12 @@ def floor_time(time: Column, seconds: Column) -> Column:
     nanoseconds, size_ = ticks(time), round(seconds.as_py() * SECOND)
     past = pc.if_else(pc.less(int_remainder(nanoseconds, pa.scalar(size_)), 0), size_, 0)
     start = pc.subtract(pc.subtract(nanoseconds, int_remainder(nanoseconds, pa.scalar(size_))), past)
-    return instant(pc.if_else(pc.less_equal(start, nanoseconds), start, none(start)))
+    return not_after(nanoseconds, start)
+
+
+def not_after(end: Column, start: Column) -> Column:
+    """The start as a time; no value where it wrapped around, being before 1677."""
+    return instant(pc.if_else(pc.less_equal(start, end), start, none(start)))
 
 
 def format_time(time: Column, form: Column, zone: Column | None = None) -> Column:

@@ -20,7 +20,7 @@ from service.engine.linked import NOBODY
 from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, REACHED, RIGHT
 from service.engine.ordering import canonical
 from service.engine.rejects import joined as together
-from service.engine.rejects import without_nulls
+from service.engine.rejects import readable, without_nulls
 from service.engine.routing import independent
 from service.engine.state import NEVER
 from service.engine.store import Data
@@ -41,7 +41,6 @@ class Port:
     """One side of a join as the numbers that the kernels read.
 
     reads         expressions over the side's tuples: what is kept as words, then keys
-    parts         what each of them is, for a message
     names         the kept attributes, and in their places the sizes of deltas, which have no name; their types are
                   `types`, their values in a default tuple `default`
     equality, partition_by   places among `reads`
@@ -50,7 +49,6 @@ class Port:
     spec: Side
     clause: policies.Clause
     reads: tuple[Expression, ...]
-    parts: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[Type, ...]
     default: tuple[pa.Array, ...]
@@ -75,7 +73,6 @@ class Port:
             spec=side,
             clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
             reads=tuple(reads),
-            parts=tuple(f"a key of the {SIDES[port]} side" for _ in reads),
             names=names,
             types=tuple(e.type for e in kept),
             default=tuple(pa.array([values.get(n, 0)], arrow_type(e.type)) for n, e in zip(names, kept, strict=True)),
@@ -159,11 +156,7 @@ class JoinOperator:
         """The arrivals of a port up to its final mark, each tuple with a slot, its words and the codes of its keys."""
         port, side = self._ports[number], state.sides[number]
         items = items.first(0) if side.state[FROZEN] else _until_final(items)
-        columns = [evaluate(e, items.tuples) for e in port.reads] or [
-            pa.array(np.zeros(items.tuples.num_rows, np.int8))
-        ]
-        read = pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
-        items, read, unread = without_nulls(items, read, self.spec.name, port.parts)
+        items, read, unread = readable(items, port.reads, self.spec.name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), MEETING)
         if port.partition_by:

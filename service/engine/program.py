@@ -21,10 +21,8 @@ class Program:
     """What `AggregateOperator` runs.
 
     reads         the distinct expressions over the input, those that are kept as words first
-    parts         what each of them is, for a message
     columns       the types of those that are kept as words: arguments of functions, attributes and sizes of deltas;
-                  over event
-                  time the tuple's number in the order of arrival follows
+                  over event time the tuple's number in the order of arrival follows
     partition_by, group_by   places among `reads`
     clause        the window clause
     layout        the summaries of a cell, `summary` words in all
@@ -37,7 +35,6 @@ class Program:
     """
 
     reads: tuple[Expression, ...]
-    parts: tuple[str, ...]
     columns: tuple[Type, ...]
     partition_by: tuple[int, ...]
     group_by: tuple[int, ...]
@@ -72,7 +69,6 @@ class Program:
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
-            parts=tuple(_part(i, len(columns), spec) for i in range(len(reads))),
             columns=tuple(e.type for e in columns),
             partition_by=tuple(where[e] for e in spec.partition_by),
             group_by=tuple(where[e] for e in spec.group_by),
@@ -112,10 +108,6 @@ def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list
     arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
     deltas = [Attribute(name, types[name]) for name in policies.deltas(spec.window)]
     return list(dict.fromkeys([*arguments, *deltas, *policies.sizes(spec.window)]))
-
-
-def _part(place: int, columns: int, spec: Aggregate) -> str:
-    return "an argument or a size" if place < columns else "partition_by" if spec.partition_by else "group_by"
 
 
 def _summary(kept: Kept, where: dict[Expression, int]) -> summaries.Summary:

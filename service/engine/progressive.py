@@ -10,14 +10,13 @@ import pyarrow as pa
 from service.engine import clean, emit, inside, piles, policies, windows
 from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
-from service.engine.expressions import evaluate
 from service.engine.held import Held
 from service.engine.inside import Inside
 from service.engine.items import FINAL, MADE, TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
 from service.engine.policies import Clause
-from service.engine.rejects import joined, without_nulls
+from service.engine.rejects import joined, readable
 from service.engine.store import Data, Saved, load, save
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, STORED
@@ -100,10 +99,7 @@ class ProgressiveOperator:
             return {}
         ends = np.flatnonzero(items.kind == FINAL)
         items = items.first(int(ends[0]) + 1) if len(ends) else items
-        read = pa.record_batch(
-            [evaluate(e, items.tuples) for e in self._reads], names=[f"#{i}" for i in range(len(self._reads))]
-        )
-        items, read, unread = without_nulls(items, read, self.spec.name, ["an attribute or a key" for _ in self._reads])
+        items, read, unread = readable(items, self._reads, self.spec.name)
         made = self._run(state, items, self._arrive(state, items, read))
         state.clean()
         if len(ends):

@@ -13,14 +13,25 @@ import orjson
 import pyarrow as pa
 
 from service.engine.arrow import type_of
+from service.engine.expressions import computed
 from service.engine.items import TUPLE, Items
 from service.engine.values import json_values
+from service.pipeline.expressions import Expression
+from service.pipeline.written import expression as written
 
 #: the name of that stream; an item has the event that brought the tuple, or made it
 REJECTS = ""
 #: what the reasons of all those say that lack a value
 NO_VALUE = "has no value"
 SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple", pa.string())])
+
+
+def readable(
+    items: Items, expressions: Sequence[Expression], operator: str
+) -> tuple[Items, pa.RecordBatch, Items | None]:
+    """The items without the tuples that lack the value of an expression, all values, and the rejected tuples."""
+    columns = computed(expressions, items.tuples)
+    return without_nulls(items, columns, operator, [written(e) for e in expressions])
 
 
 def without_nulls(

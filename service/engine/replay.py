@@ -57,11 +57,10 @@ def replay(
     def placed(naming: bytes = b"") -> Iterator[Placed]:
         return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
 
-    inputs = {stream.name: stream.schema for stream in pipeline.inputs}
-    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), list(inputs)), trace=trace)
+    names = [stream.name for stream in pipeline.inputs]
+    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), names), trace=trace)
     state = player.graph.initial()
-    defaults = {stream.name: dict(stream.defaults) for stream in pipeline.inputs}
-    for some in Cutter(inputs, defaults).batches(from_origin(placed(), pipeline), batch):
+    for some in Cutter(pipeline.inputs).batches(from_origin(placed(), pipeline), batch):
         yield from player.feed(state, some)
 
 

@@ -9,13 +9,14 @@ import pytest
 
 from service.engine.events import Cutter, EventError, numbered, read, topic_partitions
 from service.engine.items import FINAL, TUPLE, WINDOW
+from service.pipeline.spec import Stream
 from service.pipeline.types import FLOAT64, INT64, STRING, Schema
 
 SCHEMA: Schema = (("name", STRING), ("x", INT64), ("f", FLOAT64))
 
 
 def cutter() -> Cutter:
-    return Cutter({"trades": SCHEMA})
+    return Cutter([Stream("trades", SCHEMA)])
 
 
 def test_events_become_items_of_their_stream_with_their_numbers_and_nanoseconds():
@@ -96,7 +97,7 @@ def test_a_wrong_line_is_named_with_its_place(line: str, tmp_path: Path):
 def test_with_several_inputs_the_stream_must_be_named():
     events = [{"at": 0}, {"at": 1, "punct": "window"}]
     with pytest.raises(EventError, match=r"^event 1: `stream` is missing; the inputs are a, b$"):
-        list(Cutter({"a": SCHEMA, "b": SCHEMA}).batches(numbered(events), 10))
+        list(Cutter([Stream("a", SCHEMA), Stream("b", SCHEMA)]).batches(numbered(events), 10))
 
 
 def test_a_stream_has_the_topic_partitions_that_its_events_name():

@@ -26,7 +26,7 @@ def test_tuples_windows_and_what_is_held():
     events = list(numbered([{"at": 0.0, "tuple": {"key": key, "number": number}} for key, number in rows]))
     graph = Graph(pipeline, topic_partitions(events, ["in"]))
     state = graph.initial()
-    (batch,) = Cutter({"in": pipeline.streams["in"].schema}).batches(events, 100)
+    (batch,) = Cutter(pipeline.inputs).batches(events, 100)
     made = graph.feed(state, batch.inputs, Clock(0, 0))
     report = report_of(pipeline.operators, batch.inputs | made, graph.sizes(state))
     assert report == {

@@ -43,7 +43,7 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     states = [graph.initial() for graph in graphs]
     keys = spread_by(pipeline) or {}
     found = []
-    for batch in Cutter({s.name: s.schema for s in pipeline.inputs}).batches(placed, size):
+    for batch in Cutter(pipeline.inputs).batches(placed, size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         made = [
             graph.feed(state, {name: share(items, keys[name], number, buckets) for name, items in batch.inputs.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import emit, inside
-from service.engine.aggregate import computed, results_of, until_final
+from service.engine.aggregate import results_of, until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, slices, sliding_time
 from service.engine.eventtime.clean import clean
@@ -23,7 +23,7 @@ from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
 from service.engine.program import Program
-from service.engine.rejects import joined, rejected, without_nulls
+from service.engine.rejects import joined, readable, rejected
 from service.engine.results import RESULT, Results, more
 from service.engine.routing import sees_all
 from service.engine.store import Data, grown
@@ -76,7 +76,7 @@ class EventAggregateOperator:
         """What comes out of these items, per output stream, and the tuples that came too late."""
         program = self._program
         items, last, _ = until_final(state, items, clock)
-        items, read, unread = without_nulls(items, computed(program.reads, items.tuples), self.spec.name, program.parts)
+        items, read, unread = readable(items, program.reads, self.spec.name)
         items, read, times, untimed = self._timed(items, read)
         events, firings, late = self._window_events(state, self._arrive(state, items, read, times))
         found = self._fill(state, events, firings)

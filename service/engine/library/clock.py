@@ -66,9 +66,9 @@ class ClockLibrary(AggregateOperator):
         return ClockState(super().load(windows), {c.name: c for _, c in restored(contents)})
 
     @property
-    def reads(self) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
-        """The expressions that `tell` wants, and what each of them is, for a message."""
-        return self._program.reads, self._program.parts
+    def reads(self) -> tuple[Expression, ...]:
+        """The expressions that `tell` wants."""
+        return self._program.reads
 
     def tell(
         self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int

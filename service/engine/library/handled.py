@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from service.engine.aggregate import computed, until_final
+from service.engine.aggregate import until_final
 from service.engine.arrow import arrow_schema, arrow_type
 from service.engine.clock import Clock
 from service.engine.custom import counted
@@ -25,7 +25,7 @@ from service.engine.items import FINAL, MADE, TUPLE, WINDOW, Items
 from service.engine.library.choice import State, library
 from service.engine.library.told import LATE, TRIGGER, Content, Told, rows_of
 from service.engine.rejects import SCHEMA as REJECTED
-from service.engine.rejects import joined, without_nulls
+from service.engine.rejects import joined, readable
 from service.engine.store import Data
 from service.pipeline.handler import load
 from service.pipeline.spec import Custom, EventTime
@@ -85,8 +85,7 @@ class CustomOperator:
     def feed(self, state: State, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
         items, last, end = until_final(state, items, clock)
-        reads, parts = self._library.reads
-        items, read, unread = without_nulls(items, computed(reads, items.tuples), self.spec.name, parts)
+        items, read, unread = readable(items, self._library.reads, self.spec.name)
         rows = rows_of(items.tuples.select(self._reads))
         sending = Sending()
         for told in self._library.tell(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]

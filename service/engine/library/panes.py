@@ -79,9 +79,9 @@ class PaneLibrary(EventAggregateOperator):
         return PaneState(super().load(windows), {(place, c.name): c for (place, _), c in found}, came)
 
     @property
-    def reads(self) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
-        """The expressions that `tell` wants, and what each of them is, for a message."""
-        return self._program.reads, self._program.parts
+    def reads(self) -> tuple[Expression, ...]:
+        """The expressions that `tell` wants."""
+        return self._program.reads
 
     def tell(
         self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int

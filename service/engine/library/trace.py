@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from service.engine.aggregate import computed, until_final
+from service.engine.aggregate import until_final
 from service.engine.clock import Clock
 from service.engine.items import LONE, Items
 from service.engine.library.choice import State, library
 from service.engine.library.told import TRIGGER, Told
-from service.engine.rejects import without_nulls
+from service.engine.rejects import readable
 from service.pipeline.spec import (
     Aggregate,
     EventTime,
@@ -43,8 +43,7 @@ class Tracer:
     def feed(self, items: Items, rows: Rows, clock: Clock) -> list[tuple[int, int, Record]]:
         """Of each event the item that caused it, or TIMER, the time, and what is shown."""
         items, last, end = until_final(self._state, items, clock)
-        reads, parts = self._library.reads
-        items, read, _ = without_nulls(items, computed(reads, items.tuples), "", parts)
+        items, read, _ = readable(items, self._library.reads, "")
         told = self._library.tell(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
         self._state.finished |= last is not None
         return [(one.event, one.at, self._shown(one)) for one in told if isinstance(one.what, str) or one.what == LONE]
