@@ -7,11 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from service import compiled
-
 __version__ = "0.1.0"
-
-compiled.keep()
 
 
 def replay(

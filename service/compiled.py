@@ -2,7 +2,8 @@
 
 numba notices a change in the file of a kernel, not one in a file that the kernel calls into: with one folder for each
 state of the sources, what runs is always what stands here. Where the installed package cannot be written (a container),
-the user's cache serves, which begins with what was compiled when the package was installed.
+the user's cache serves, which begins with what was compiled when the package was installed. Where the package itself
+stands says nothing: what was compiled goes with it into an archive, and is found where that is unpacked.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from numba import config, njit
+from numba.core.caching import UserProvidedCacheLocator
+
+__all__ = ["njit"]
+
 #: the folders with kernels, and with what goes into them
 SOURCES = ("engine", "wire", "kafka")
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(package: Path = PACKAGE) -> Path:
@@ -31,10 +37,15 @@ def folder(package: Path = PACKAGE) -> Path:
     return users
 
 
-def keep() -> None:
-    """Tells numba, unless the environment does. It must not have been imported before."""
-    if "NUMBA_CACHE_DIR" not in os.environ:
-        os.environ["NUMBA_CACHE_DIR"] = str(folder())
+class Locator(UserProvidedCacheLocator):
+    """Keeps the kernels of a module below its path in the package; numba goes by where that stands."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        path = Path(py_file).resolve()
+        if path.is_relative_to(PACKAGE):
+            return str(path.parent.relative_to(PACKAGE))
+        return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
 
 
 def _name(package: Path) -> str:
@@ -50,3 +61,10 @@ def _copy(installed: Path, users: Path) -> None:
     with tempfile.TemporaryDirectory(dir=users.parent) as name:
         shutil.copytree(installed, Path(name, users.name))
         Path(name, users.name).rename(users)
+
+
+# What the environment says goes before; numba makes these attributes as it is imported.
+config.CACHE_DIR = config.CACHE_DIR or str(folder())  # type: ignore[attr-defined]
+config.CACHE_LOCATOR_CLASSES = (  # type: ignore[attr-defined]
+    config.CACHE_LOCATOR_CLASSES or f"{__name__}.{Locator.__name__}"  # type: ignore[attr-defined]
+)

@@ -58,3 +58,9 @@ def test_other_sources_have_another_folder(package):
     before = compiled.folder(package)
     (package / "engine" / "one.py").write_text("2")
     assert compiled.folder(package) != before
+
+
+def test_a_module_keeps_its_kernels_below_its_path_in_the_package():
+    of = compiled.Locator.get_suitable_cache_subpath
+    assert of(str(compiled.PACKAGE / "engine" / "windows" / "run.py")) == "engine/windows"
+    assert of("/elsewhere/windows/run.py").startswith("windows_")

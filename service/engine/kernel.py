@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from numba import njit
+from service.compiled import njit
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from service.kafka.jars import jars
+from service.spark import shipping
 from service.spark.home import spark_home
 
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
@@ -66,21 +66,21 @@ OVERRIDE = "SLUICE_SPARK_"
 
 def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A session; `extra` and the environment override the settings."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    own = overrides(os.environ) | dict(extra or {})
+    archives = own.get("spark.archives", "")
+    os.environ["PYSPARK_PYTHON"] = shipping.python(archives)
     if home := spark_home():
         os.environ.setdefault("SPARK_HOME", str(home))
-    classpath = os.pathsep.join(map(str, jars("spark")))
     settings = SETTINGS | {
         "spark.app.name": name,
         "spark.master": master,
-        "spark.driver.extraClassPath": classpath,
-        "spark.executor.extraClassPath": classpath,
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars("spark"))),
         # Java's own folder for temporary files is /tmp, whatever TMPDIR says, and a kill leaves them behind.
         "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData "
         f"-Djava.io.tmpdir={tempfile.gettempdir()} -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
-    for key, value in (settings | overrides(os.environ) | dict(extra or {})).items():
+    for key, value in (settings | shipping.classes(archives) | own).items():
         builder = builder.config(key, value)
     with _deaf_to_termination():
         return builder.getOrCreate()

