@@ -56,13 +56,14 @@ def test_the_image_has_the_versions_that_are_tested():
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[Image]:
-    """Built below a folder that anybody may read."""
-    root = Path(tempfile.mkdtemp(prefix="sluice-image-"))
-    root.chmod(0o755)
-    built = Image(DOCKERFILE.parent, root)
-    built.build()
-    yield built
-    shutil.rmtree(root)
+    """Built below a folder that anybody may read, which those of pytest are not."""
+    public = next((folder for folder in Path(tempfile.gettempdir()).parents if folder.stat().st_mode & 0o002), None)
+    with tempfile.TemporaryDirectory(prefix="sluice-image-", dir=public) as name:
+        root = Path(name)
+        root.chmod(0o755)
+        built = Image(DOCKERFILE.parent, root)
+        built.build()
+        yield built
 
 
 @pytest.mark.kafka
