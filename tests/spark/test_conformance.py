@@ -1,6 +1,6 @@
 """Every conformance vector, and random operators, through a real broker and the real Spark job.
 
-The whole of it takes minutes (`make conformance`); a sample is part of every run of the tests.
+The whole of it takes minutes (`make conformance`); a sample of the vectors is part of every run of the tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 SEED = int(os.environ.get("SLUICE_SEED", "1"))
 PER_QUERY = 40
 RANDOM = 200
-SAMPLE = 16
+SAMPLE = 8
 
 
 def chunks(cases: Sequence[Case]) -> list[Any]:
@@ -58,7 +58,7 @@ SPREADING = [case for case in VECTORS if spreads(case)]
 
 
 def test_a_sample(service):
-    """Every tenth vector, and random ones."""
+    """Vectors of every kind, since neighbours are alike."""
     playing = Playing(service, VECTORS[:: len(VECTORS) // SAMPLE])
     playing.play()
     assert playing.wrong() == []
@@ -67,14 +67,6 @@ def test_a_sample(service):
 def test_a_sample_in_several_buckets_and_runs(service):
     playing = Playing(service, SPREADING[:: len(SPREADING) // SAMPLE], buckets=3)
     playing.play(rounds=2)
-    assert playing.wrong() == []
-
-
-def test_a_sample_of_random_operators_whose_records_wait_for_each_other(service):
-    """Over several topic partitions and buckets, in small batches."""
-    cases = randoms(SAMPLE, spreading=True)
-    playing = Playing(service, cases, buckets=2, merge="timestamp", max_records_per_batch=200)
-    playing.play()
     assert playing.wrong() == []
 
 
