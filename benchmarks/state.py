@@ -86,8 +86,10 @@ class Keys:
         return cls(texts, np.flatnonzero(partition_for(key_bytes([texts]), buckets) == bucket))
 
     def tuples(self, keys: np.ndarray, first: int) -> dict[str, pa.Array]:
-        column = pa.DictionaryArray.from_arrays(pa.array(keys.astype(np.int32)), self.texts)
-        return {"k": column, "v": pa.array((np.arange(first, first + len(keys)) * 7919 % 1000) / 10)}
+        return {
+            "k": self.texts.take(pa.array(keys)),
+            "v": pa.array((np.arange(first, first + len(keys)) * 7919 % 1000) / 10),
+        }
 
 
 def planted(graph: Graph, keys: Keys, tuples: int) -> GraphState:

@@ -1,4 +1,4 @@
-"""Forgetting keys, texts and slots that no window needs any more, whenever their number has doubled: O(1) amortised."""
+"""Forgetting keys, texts and slots that no window needs any more, when there are many of them: O(1) amortised."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ def clean(state: AggregateState, program: Program) -> None:
 def forget(state: AggregateState, program: Program) -> None:
     """Keys and texts alone: slots keep their numbers."""
     names = max(state.keys.count, state.pairs.count)
-    if doubled(names, state.kept_keys):
+    if outgrown(names, state.kept_keys, state.top):
         _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
-    if doubled(state.strings.count, state.kept_strings):
+    if outgrown(state.strings.count, state.kept_strings, state.top):
         _forget_strings(state, program)
 
 
 def doubled(count: int, kept: int) -> bool:
     return count > SMALL and count > 2 * kept
+
+
+def outgrown(names: int, kept: int, tuples: int) -> bool:
+    """Whether so many names are new since `kept` that all of them, and all stored tuples, may be gone through.
+
+    A name that comes pays for one other, and for four of the tuples: few names that come and go beside many tuples that
+    stay cost each batch no more than it brings.
+    """
+    return names > SMALL and names - kept > max(kept, tuples // 4)
 
 
 def _forget_partitions(state: AggregateState) -> None:

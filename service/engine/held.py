@@ -83,9 +83,9 @@ class Held:
     # ---- forgetting -------------------------------------------------------------------------------------------------
 
     def forget_partitions(self) -> None:
-        """Keeps the partitions that hold tuples, where the number of keys has doubled."""
+        """Keeps the partitions that hold tuples, where many keys came since."""
         count = self.keys.count
-        if not clean.doubled(count, self.kept_keys):
+        if not clean.outgrown(count, self.kept_keys, self.top):
             return
         kept = np.flatnonzero(self.partitions["size"][:count] > 0)
         renamed = self.keys.keep(kept)

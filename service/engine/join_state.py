@@ -91,12 +91,13 @@ class JoinState:
         return state
 
     def clean(self) -> None:
-        """Forgets what no window holds, whenever there is twice as much."""
+        """Forgets what no window holds, where much came since."""
+        tuples = sum(side.top for side in self.sides)
         for side in self.sides:
             side.forget_partitions()
-        if clean.doubled(self.keys.count, self.kept_keys):
+        if clean.outgrown(self.keys.count, self.kept_keys, tuples):
             self._forget_keys()
-        if clean.doubled(self.strings.count, self.kept_strings):
+        if clean.outgrown(self.strings.count, self.kept_strings, tuples):
             old, self.strings = self.strings, Strings()
             for side in self.sides:
                 side.intern_anew(old, self.strings)

@@ -55,7 +55,7 @@ class SortState(Held):
 
     def clean(self) -> None:
         self.forget_partitions()
-        if clean.doubled(self.strings.count, int(self.more[2])):
+        if clean.outgrown(self.strings.count, int(self.more[2]), self.top):
             old, self.strings = self.strings, Strings()
             self.intern_anew(old, self.strings)
             self.more[2] = self.strings.count

@@ -56,6 +56,17 @@ def check(operator, events, monkeypatch) -> None:
     assert run_case(case, [1] * len(events)) == expected
 
 
+def test_names_that_come_and_go_beside_a_million_tuples_are_forgotten_every_250_batches():
+    stay = names = 1000
+    forgotten = []
+    for batch in range(600):
+        names += 1000
+        if clean.outgrown(names, stay, tuples=1_000_000):
+            forgotten.append(batch)
+            names = stay
+    assert forgotten == [250, 501]
+
+
 @pytest.mark.parametrize(
     ("type_", "values"),
     [

@@ -1,10 +1,10 @@
-"""Forgetting partitions, cells and texts that no window needs any more, whenever their number has doubled."""
+"""Forgetting partitions, cells and texts that no window needs any more, when there are many of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from service.engine.clean import doubled, move, rename, rename_pairs
+from service.engine.clean import move, outgrown, rename, rename_pairs
 from service.engine.eventtime.records import ENDLESS, NEVER
 from service.engine.eventtime.slices import TOP_SLICE
 from service.engine.eventtime.state import EventState
@@ -14,9 +14,9 @@ from service.engine.program import Program
 
 def clean(state: EventState, program: Program, *, full: bool) -> None:
     """`full`: partitions that took part in the completion of a pane are kept for ever (E34)."""
-    if doubled(max(state.keys.count, state.places.count, state.pairs.count), state.kept_keys):
+    if outgrown(max(state.keys.count, state.places.count, state.pairs.count), state.kept_keys, state.top):
         _forget_partitions(state, full=full)
-    if doubled(state.strings.count, state.kept_strings):
+    if outgrown(state.strings.count, state.kept_strings, state.top):
         _forget_strings(state, program)
 
 
