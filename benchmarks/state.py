@@ -215,7 +215,7 @@ def _packed(keys: Keys, chosen: np.ndarray) -> list[Packed]:
     columns = keys.tuples(chosen, 0)
     batch = pa.record_batch({
         "@number": np.arange(count, dtype=np.uint32) * 2, "@stamp": np.full(count, START * MILLISECOND),
-        "@kind": np.full(count, TUPLE, np.int8), "k": columns["k"].cast(pa.string()), "v": columns["v"],
+        "@kind": np.full(count, TUPLE, np.int8), "k": columns["k"], "v": columns["v"],
     })  # fmt: skip
     times = {"start": START * MILLISECOND, "end": START * MILLISECOND}
     return [(RECORDS, pack(batch, {"stream": "records", "first": 0, "number": 0, "offset": 0, **times}))]

@@ -18,11 +18,12 @@ from pathlib import Path
 from numba import config, njit
 from numba.core.caching import UserProvidedCacheLocator
 
+from service.files import PACKAGE
+
 __all__ = ["njit"]
 
 #: the folders with kernels, and with what goes into them
 SOURCES = ("engine", "wire", "kafka")
-PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(package: Path = PACKAGE) -> Path:
@@ -42,7 +43,7 @@ class Locator(UserProvidedCacheLocator):
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        path = Path(py_file).resolve()
+        path = Path(py_file)
         if path.is_relative_to(PACKAGE):
             return str(path.parent.relative_to(PACKAGE))
         return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from service import compiled
+from service.files import PACKAGE
 
 
 @pytest.fixture
@@ -62,5 +63,5 @@ def test_other_sources_have_another_folder(package):
 
 def test_a_module_keeps_its_kernels_below_its_path_in_the_package():
     of = compiled.Locator.get_suitable_cache_subpath
-    assert of(str(compiled.PACKAGE / "engine" / "windows" / "run.py")) == "engine/windows"
+    assert of(str(PACKAGE / "engine" / "windows" / "run.py")) == "engine/windows"
     assert of("/elsewhere/windows/run.py").startswith("windows_")

@@ -16,7 +16,7 @@ from service.engine.inside import Inside
 from service.engine.items import FINAL, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
-from service.engine.rejects import joined, readable, without_nulls
+from service.engine.rejects import complete, joined, readable
 from service.engine.results import RESULT, Results, more
 from service.engine.state import NEVER, AggregateState, needed
 from service.engine.store import Data, grown
@@ -203,8 +203,7 @@ def results_of(
     outputs, rejected = {}, []
     for stream, schema, expressions in program.outputs:
         made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
-        names = [f"{stream}.{name}" for name in schema.names]
-        outputs[stream], _, bad = without_nulls(made, made.tuples, operator, names)
+        outputs[stream], _, bad = complete(made, made.tuples, operator, stream)
         rejected.append(bad)
     return outputs, rejected
 

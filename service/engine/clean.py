@@ -19,7 +19,7 @@ SMALL = 4096
 
 def clean(state: AggregateState, program: Program) -> None:
     forget(state, program)
-    if doubled(state.top, state.top - len(state.free)):
+    if outgrown(state.top, state.top - len(state.free)):
         move_together(state)
 
 
@@ -32,17 +32,13 @@ def forget(state: AggregateState, program: Program) -> None:
         _forget_strings(state, program)
 
 
-def doubled(count: int, kept: int) -> bool:
-    return count > SMALL and count > 2 * kept
+def outgrown(count: int, kept: int, tuples: int = 0) -> bool:
+    """Whether so many entries came since those that were `kept` that all of them, and all `tuples`, may be gone through.
 
-
-def outgrown(names: int, kept: int, tuples: int) -> bool:
-    """Whether so many names are new since `kept` that all of them, and all stored tuples, may be gone through.
-
-    A name that comes pays for one other, and for four of the tuples: few names that come and go beside many tuples that
-    stay cost each batch no more than it brings.
+    An entry that comes pays for one other, and for four of the tuples: few names that come and go beside many tuples
+    that stay cost each batch no more than it brings.
     """
-    return names > SMALL and names - kept > max(kept, tuples // 4)
+    return count > SMALL and count - kept > max(kept, tuples // 4)
 
 
 def _forget_partitions(state: AggregateState) -> None:

@@ -77,7 +77,7 @@ class Held:
     def release(self, freed: np.ndarray) -> None:
         """Makes the slots of what left in a batch free; moves the tuples together where most slots are."""
         self.free.give(freed)
-        if clean.doubled(self.top, self.top - len(self.free)):
+        if clean.outgrown(self.top, self.top - len(self.free)):
             clean.move_together(self)
 
     # ---- forgetting -------------------------------------------------------------------------------------------------

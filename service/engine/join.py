@@ -19,8 +19,8 @@ from service.engine.keys import key_codes
 from service.engine.linked import NOBODY
 from service.engine.matches import FROZEN, LEFT, MEETING, NOTHING, REACHED, RIGHT
 from service.engine.ordering import canonical
+from service.engine.rejects import complete, readable
 from service.engine.rejects import joined as together
-from service.engine.rejects import readable, without_nulls
 from service.engine.routing import independent
 from service.engine.state import NEVER
 from service.engine.store import Data
@@ -260,8 +260,7 @@ class JoinOperator:
             columns = self._columns(state, expressions, whole.left, whole.right)
             schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
             items = whole.items(pa.record_batch([evaluate(e, columns) for e in expressions], schema=schema))
-            names = [f"{output.stream}.{name}" for name in schema.names]
-            outputs[output.stream], _, bad = without_nulls(items, items.tuples, self.spec.name, names)
+            outputs[output.stream], _, bad = complete(items, items.tuples, self.spec.name, output.stream)
             rejected.append(bad)
         return outputs, rejected
 

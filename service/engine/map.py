@@ -10,7 +10,7 @@ from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.inside import Inside
 from service.engine.items import TUPLE, Items
-from service.engine.rejects import joined, without_nulls
+from service.engine.rejects import complete, joined
 from service.engine.store import Data
 from service.pipeline.spec import Map
 
@@ -45,8 +45,7 @@ class MapOperator:
         for stream, expressions, schema in self._outputs:
             tuples = kept.tuples
             made = pa.RecordBatch.from_arrays([evaluate(e, tuples) for e in expressions], schema=schema)
-            names = [f"{stream}.{name}" for name in schema.names]
-            whole, made, bad = without_nulls(kept, made, self.spec.name, names)
+            whole, made, bad = complete(kept, made, self.spec.name, stream)
             outputs[stream] = whole.with_tuples(made)
             rejected.append(bad)
         return outputs | joined(rejected)

@@ -5,7 +5,7 @@ They leave the operator on a stream of their own, for the dead letters: nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,24 +30,27 @@ def readable(
     items: Items, expressions: Sequence[Expression], operator: str
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
     """The items without the tuples that lack the value of an expression, all values, and the rejected tuples."""
-    columns = computed(expressions, items.tuples)
-    return without_nulls(items, columns, operator, [written(e) for e in expressions])
+    return _without_nulls(items, computed(expressions, items.tuples), operator, lambda n: written(expressions[n]))
 
 
-def without_nulls(
-    items: Items, columns: pa.RecordBatch, operator: str, names: Sequence[str]
+def complete(
+    items: Items, made: pa.RecordBatch, operator: str, stream: str
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """The items and columns of the tuples that have all values, and the rejected tuples.
+    """The items, and what was made of them for an output stream, where all values are there; the rejected tuples."""
+    return _without_nulls(items, made, operator, lambda n: f"{stream}.{made.schema.names[n]}")
 
-    `columns` has a row for each tuple of `items`; `names` says of each column what it is, for the reason.
-    """
+
+def _without_nulls(
+    items: Items, columns: pa.RecordBatch, operator: str, name: Callable[[int], str]
+) -> tuple[Items, pa.RecordBatch, Items | None]:
+    """`columns` has a row for each tuple of `items`; `name` says what a column is, for the reason."""
     if not any(column.null_count for column in columns.columns):
         return items, columns, None
     null = np.array([column.is_null().to_numpy(zero_copy_only=False) for column in columns.columns])
     bad = null.any(axis=0)
     kept = items.kind != TUPLE
     kept[~kept] = ~bad
-    reasons = [f"{names[column]} {NO_VALUE}" for column in null[:, bad].argmax(axis=0).tolist()]
+    reasons = [f"{name(column)} {NO_VALUE}" for column in null[:, bad].argmax(axis=0).tolist()]
     return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
 
 

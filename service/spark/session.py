@@ -71,16 +71,17 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     os.environ["PYSPARK_PYTHON"] = shipping.python(archives)
     if home := spark_home():
         os.environ.setdefault("SPARK_HOME", str(home))
+    files = [str(path) for path in jars("spark")]
     settings = SETTINGS | {
         "spark.app.name": name,
         "spark.master": master,
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars("spark"))),
+        "spark.driver.extraClassPath": os.pathsep.join(files),
         # Java's own folder for temporary files is /tmp, whatever TMPDIR says, and a kill leaves them behind.
         "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData "
         f"-Djava.io.tmpdir={tempfile.gettempdir()} -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
-    for key, value in (settings | shipping.classes(archives) | own).items():
+    for key, value in (settings | shipping.classes(archives, files) | own).items():
         builder = builder.config(key, value)
     with _deaf_to_termination():
         return builder.getOrCreate()

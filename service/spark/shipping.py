@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from service.kafka.jars import jars
 from service.pipeline.errors import SluiceError
 
 
@@ -29,12 +29,11 @@ def python(archives: str) -> str:
     return str(inside)
 
 
-def classes(archives: str) -> dict[str, str]:
+def classes(archives: str, jars: Sequence[str]) -> dict[str, str]:
     """The properties that give the workers the jars: of the installed package, or sent along."""
-    files = [str(path) for path in jars("spark")]
     if _unpacked(archives):
-        return {"spark.jars": ",".join(files)}
-    return {"spark.executor.extraClassPath": os.pathsep.join(files)}
+        return {"spark.jars": ",".join(jars)}
+    return {"spark.executor.extraClassPath": os.pathsep.join(jars)}
 
 
 def _unpacked(archives: str) -> str:

@@ -20,8 +20,8 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from service.compiled import PACKAGE
 from service.engine.replay import replay
+from service.files import PACKAGE
 from service.pipeline.load import load
 from service.processes import Tethered
 from service.wire.marks import HEADER

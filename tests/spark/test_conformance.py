@@ -47,9 +47,9 @@ def drawn(strategy: st.SearchStrategy[Case], number: int) -> Case:
 
 
 @cache
-def randoms(number: int = RANDOM, *, spreading: bool = False) -> list[Case]:
+def randoms(*, spreading: bool = False) -> list[Case]:
     cases = (drawn(ANY, RANDOM * SEED + place) for place in count())
-    return list(islice((case for case in cases if case["input"] and (spreads(case) or not spreading)), number))
+    return list(islice((case for case in cases if case["input"] and (spreads(case) or not spreading)), RANDOM))
 
 
 ANY = st.one_of(strategies.cases(), event_strategies.cases, strategies_join.join_cases(), strategies_join.sort_cases())
