@@ -33,7 +33,7 @@ def forget(state: AggregateState, program: Program) -> None:
 
 
 def outgrown(count: int, kept: int, tuples: int = 0) -> bool:
-    """Whether so many entries came since those that were `kept` that all of them, and all `tuples`, may be gone through.
+    """Whether so many entries came since those that were `kept` that all of them, and all tuples, may be gone through.
 
     An entry that comes pays for one other, and for four of the tuples: few names that come and go beside many tuples
     that stay cost each batch no more than it brings.
