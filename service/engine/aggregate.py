@@ -38,7 +38,7 @@ class AggregateOperator:
         self.spec = spec
         self._program = Program.of(spec, schema)
         self._widths = widths(self._program, sources)
-        self._needed = needed(self._program.clause)
+        self._needed = needed(self._program)
         self._timer = timer(spec.window)
 
     @property
@@ -97,7 +97,8 @@ class AggregateOperator:
         state.reserve_cells(max(1, state.keys.count, state.pairs.count))
         slot = self._slots(state, count)
         rows = slot if program.holding else slice(count)
-        state.links["cell"][rows] = cell
+        if program.group_by:
+            state.cell_of[rows] = cell
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
         return windows.arrivals(items, partition, slot)
@@ -161,17 +162,17 @@ class AggregateOperator:
 
     def _fill(self, state: AggregateState, events: np.ndarray, firings: int) -> Results:
         """What the windows hold at each firing."""
-        width = self._program.summary
+        program, linked = self._program, "links" in self._needed
         results = Results(
-            np.empty(firings, RESULT), np.empty((firings, width), np.int64),
-            np.empty(len(events) if self._program.listing else 0, np.int64),
+            np.empty(firings, RESULT), np.empty((firings, program.told), np.int64),
+            np.empty(len(events) if program.listing else 0, np.int64),
             np.empty(len(events) + state.top, np.int32), np.zeros(4, np.int64),
             np.zeros((firings, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
         kernel = contents.Contents(
-            self._program.layout, state.strings.text, state.words, state.cells, state.back, state.links, state.stack,
-            state.trees, state.ends,
-            self._program.clause.sliding, self._program.listing, np.zeros((1, width), np.int64),
+            program.layout, program.edges, state.strings.text, state.words, state.cells, state.back, state.cell_of,
+            state.links if linked else state.chain, state.stack, state.trees, state.ends,
+            program.clause.sliding, program.listing, linked, np.zeros((1, program.summary), np.int64),
             state.counted.kernel,
         )  # fmt: skip
         start = 0

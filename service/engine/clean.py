@@ -74,7 +74,7 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
     for records, links in ((state.cells, ("younger", "older")), (state.ends, ("oldest", "youngest"))):
         for link in links:
             records[link] = rename(records[link], renamed)
-    state.links["cell"][: state.top] = rename(state.links["cell"][: state.top], renamed)
+    state.cell_of[:] = rename(state.cell_of, renamed)
     state.counted.rename_cells(kept, renamed)
     state.kept_keys = max(state.keys.count, state.pairs.count)
 
@@ -101,12 +101,14 @@ def _forget_strings(state: AggregateState, program: Program) -> None:
     """Keeps the texts of stored tuples, of summaries and of counted values, and for a while those of free slots and
     empty cells.
     """
-    words = program.text_words
     counted = state.counted.words(program.text_columns)
-    tables = (
-        (state.words[: state.top], program.text_columns), (state.stack[: state.top], words), (state.back, words),
+    tables = [
+        (state.words[: state.top], program.text_columns),
+        (state.back, program.text_words),
         (counted, np.array([0])),
-    )  # fmt: skip
+    ]
+    if state.stack.shape[1]:
+        tables.append((state.stack[: state.top], program.text_words))
     codes = np.concatenate([table[:, which].reshape(-1) for table, which in tables])
     renamed = state.strings.keep(codes[(codes >= 0) & (codes < state.strings.count)])
     for table, which in tables:

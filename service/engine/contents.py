@@ -20,7 +20,7 @@ from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.results import Results
 from service.engine.strings import Text
-from service.engine.summaries import Layout, combine, lift
+from service.engine.summaries import OLDEST, Layout, combine, lift
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE
 
 #: the state of each cell, one record each
@@ -37,9 +37,6 @@ CELL = np.dtype([
     ("root", np.int32),
 ])  # fmt: skip
 
-#: the stored tuples: their cell, and their neighbours in it
-LINK = np.dtype([("cell", np.int32), ("younger", np.int32), ("older", np.int32)])
-
 #: the list of each partition's cells that hold tuples
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
@@ -48,12 +45,17 @@ class Contents(NamedTuple):
     """All that the kernel works on."""
 
     layout: Layout
+    #: what the oldest or the youngest tuple says alone, where they leave one by one
+    edges: Layout
     text: Text
     #: the words of every stored tuple
     rows: np.ndarray
     cells: np.ndarray
     #: the summary of each cell's back stack
     back: np.ndarray
+    #: the cell of each tuple; empty where that is its partition
+    cell_of: np.ndarray
+    #: the neighbours of each tuple in its cell
     links: np.ndarray
     #: the summaries that the tuples of the front carry, or those of a tree
     stack: np.ndarray
@@ -62,6 +64,9 @@ class Contents(NamedTuple):
     #: whether tuples leave one by one, and whether the results list the tuples
     sliding: bool
     listing: bool
+    #: whether the links are ours to make; else they are the window's, where the cell is the partition. The window is
+    #: through with the batch by then, but between what we hold they are as they were: it only appends, and lets `pop`
+    linking: bool
     scratch: np.ndarray
     counted: multisets.Multisets
 
@@ -97,7 +102,6 @@ def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
             prefetch(c.links, events[k].slot)
             prefetch(c.stack, events[k].slot)
         elif code == INSERT:
-            prefetch(c.links, events[k].slot)
             prefetch(c.rows, events[k].slot)
             prefetch(c.cells, p)
             prefetch(c.back, p)
@@ -105,9 +109,14 @@ def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
 
 
 @inlined
+def _cell(c: Contents, p: int, slot: int) -> int:
+    return c.cell_of[slot] if len(c.cell_of) else p
+
+
+@inlined
 def _insert(c: Contents, p: int, slot: int) -> None:
     cells = c.cells
-    cell = c.links[slot].cell
+    cell = _cell(c, p, slot)
     if not cells[cell].size:
         _remember(c, p, cell)
     multisets.count(c.counted, c.rows, slot, cell, 1)
@@ -118,17 +127,20 @@ def _insert(c: Contents, p: int, slot: int) -> None:
     else:
         lift(c.layout, c.rows, slot, c.scratch, 0)
         combine(c.layout, c.text, c.back, cell, c.scratch, 0, c.back, cell)
-    if c.sliding or c.listing:
-        linked.append(c.cells, cell, c.links, slot)
+    if c.linking:
+        linked.append(cells, cell, c.links, slot)
+    elif c.sliding:
+        linked.extend(cells, cell, slot)
     cells[cell].size += 1
 
 
 @inlined
 def _evict(c: Contents, p: int, slot: int) -> None:
-    cells, links = c.cells, c.links
-    cell = links[slot].cell
+    cells = c.cells
+    cell = _cell(c, p, slot)
+    oldest = slot == cells[cell].oldest
     multisets.count(c.counted, c.rows, slot, cell, -1)
-    if cells[cell].root == NOBODY and links[slot].older != NOBODY:
+    if cells[cell].root == NOBODY and not oldest:
         _plant(c, cell)
     if cells[cell].root != NOBODY:
         cells[cell].root = trees.remove(c.trees, cells[cell].root, slot)
@@ -136,7 +148,10 @@ def _evict(c: Contents, p: int, slot: int) -> None:
         if not cells[cell].front:
             _build_front(c, cell)
         cells[cell].front -= 1
-    linked.take(cells, cell, links, slot)
+    if oldest:
+        linked.pop(cells, cell, c.links)
+    else:
+        linked.take(cells, cell, c.links, slot)
     cells[cell].size -= 1
     if not cells[cell].size:
         linked.take(c.ends, p, cells, cell)
@@ -148,11 +163,10 @@ def _build_front(c: Contents, cell: int) -> None:
 
     So nothing is ever subtracted (A23).
     """
-    links = c.links
-    slot = c.cells[cell].youngest
+    slot, oldest = c.cells[cell].youngest, c.cells[cell].oldest
     lift(c.layout, c.rows, slot, c.stack, slot)
-    while links[slot].older != NOBODY:
-        younger, slot = slot, links[slot].older
+    while slot != oldest:
+        younger, slot = slot, c.links[slot].older
         lift(c.layout, c.rows, slot, c.scratch, 0)
         combine(c.layout, c.text, c.scratch, 0, c.stack, younger, c.stack, slot)
     c.cells[cell].front = c.cells[cell].size
@@ -161,10 +175,10 @@ def _build_front(c: Contents, cell: int) -> None:
 @inlined
 def _plant(c: Contents, cell: int) -> None:
     """Makes a tree of the whole content."""
-    slot = c.cells[cell].oldest
+    youngest, slot = NOBODY, c.cells[cell].oldest
     while slot != NOBODY:
-        _grow(c, cell, c.links[slot].older, slot)
-        slot = c.links[slot].younger
+        _grow(c, cell, youngest, slot)
+        youngest, slot = slot, c.links[slot].younger
 
 
 @inlined
@@ -237,11 +251,14 @@ def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
         _copy(c.stack, one.oldest, into, row)
     else:
         _copy(c.back, cell, into, row)
+    for a in range(len(c.edges)):
+        edge = c.edges[a]
+        into[row, edge.word] = c.rows[one.oldest if edge.code == OLDEST else one.youngest, edge.value]
 
 
 @inlined
 def _copy(summaries: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
-    for i in range(into.shape[1]):
+    for i in range(summaries.shape[1]):
         into[row, i] = summaries[at, i]
 
 
@@ -249,7 +266,7 @@ def _copy(summaries: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
 def _list(c: Contents, cell: int, results: Results) -> None:
     k = results.used[1]
     slot = c.cells[cell].oldest
-    while slot != NOBODY:
+    for _ in range(c.cells[cell].size):
         results.tuples[k] = slot
         k += 1
         slot = c.links[slot].younger

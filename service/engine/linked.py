@@ -26,6 +26,14 @@ def append(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None
 
 
 @inlined
+def extend(lists: np.ndarray, at: int, member: int) -> None:
+    """Behind the youngest, which knows it already: other lists of the same members linked them."""
+    if lists[at].oldest == NOBODY:
+        lists[at].oldest = member
+    lists[at].youngest = member
+
+
+@inlined
 def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: int) -> None:
     """Behind `older`; where that is NOBODY, before all others."""
     younger = lists[at].oldest if older == NOBODY else members[older].younger
@@ -39,6 +47,19 @@ def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: 
         lists[at].youngest = member
     else:
         members[younger].older = member
+
+
+@inlined
+def pop(lists: np.ndarray, at: int, members: np.ndarray) -> None:
+    """The oldest leaves, and no member is touched: who reads along behind still finds each beside its neighbours.
+
+    So what is the oldest now says who left before it: `take` is not for the oldest of such a list, and who goes back
+    stops at `oldest`.
+    """
+    younger = members[lists[at].oldest].younger
+    lists[at].oldest = younger
+    if younger == NOBODY:
+        lists[at].youngest = NOBODY
 
 
 @inlined

@@ -26,6 +26,7 @@ class Program:
     partition_by, group_by   places among `reads`
     clause        the window clause
     layout        the summaries of a cell, `summary` words in all
+    edges         those that the oldest or the youngest tuple alone makes: with them a result has `told` words
     functions     the functions, each with the first words of its summaries and the columns that it lists
     outputs       of each stream its name, its schema, and its expressions over the functions' results
     listing       whether a function lists the tuples
@@ -40,7 +41,9 @@ class Program:
     group_by: tuple[int, ...]
     clause: policies.Clause
     layout: summaries.Layout
+    edges: summaries.Layout
     summary: int
+    told: int
     functions: tuple[tuple[Function, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
     listing: bool
@@ -63,8 +66,11 @@ class Program:
         clause = policies.clause(spec.window, told, incomplete=incomplete, evicted=evicted)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         arrival = len(columns) if isinstance(spec.window, EventWindow) else summaries.NONE
-        layout, width = summaries.layout([_summary(k, where) for k in kept], arrival)
-        words = dict(zip(kept, layout["word"].tolist(), strict=True))
+        outer = [k for k in kept if clause.sliding and _at_edge(k)]
+        kept = [*(k for k in kept if k not in outer), *outer]
+        layout, width = summaries.layout([_summary(k, where) for k in kept if k not in outer], arrival)
+        edges, whole = summaries.layout([_summary(k, where) for k in outer], first=width)
+        words = dict(zip(kept, [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
         listing = any(f.lists for f in functions)
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
@@ -74,7 +80,9 @@ class Program:
             group_by=tuple(where[e] for e in spec.group_by),
             clause=clause,
             layout=layout,
+            edges=edges,
             summary=width,
+            told=whole,
             functions=tuple(
                 (f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists), *map(counted.index, f.counted)))
                 for f in functions
@@ -91,8 +99,11 @@ class Program:
 def widths(program: Program, sources: int) -> dict[str, int]:
     """The words in each row of the tables of AggregateState; `sources` is the number of topic partitions."""
     return {
-        "sources": -(-sources // 64), "back": program.summary, "stack": program.summary, "words": len(program.columns),
-    }  # fmt: skip
+        "sources": -(-sources // 64) if program.clause.eviction.kind == policies.PUNCT else 0,
+        "words": len(program.columns),
+        "back": program.summary,
+        "stack": program.summary if program.clause.sliding else 0,
+    }
 
 
 def _calls(spec: Aggregate) -> list[AggregateCall]:
@@ -108,6 +119,11 @@ def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list
     arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
     deltas = [Attribute(name, types[name]) for name in policies.deltas(spec.window)]
     return list(dict.fromkeys([*arguments, *deltas, *policies.sizes(spec.window)]))
+
+
+def _at_edge(kept: Kept) -> bool:
+    """Whether the oldest or the youngest tuple says it alone: no need to carry it along where these are at hand."""
+    return kept.code in (summaries.OLDEST, summaries.YOUNGEST) and kept.companion == summaries.NONE
 
 
 def _summary(kept: Kept, where: dict[Expression, int]) -> summaries.Summary:

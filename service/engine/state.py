@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from service.engine import windows
-from service.engine.contents import CELL, ENDS, LINK
+from service.engine.contents import CELL, ENDS
 from service.engine.free import Free
 from service.engine.linked import NOBODY
 from service.engine.multisets import TABLE, Table
-from service.engine.policies import Clause
+from service.engine.program import Program
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 from service.engine.trees import NODE
@@ -23,16 +23,24 @@ NEVER = -(2**63)
 #: tables of records: the window's, and those of its contents
 PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
 PER_CELL = {"cells": CELL}
-PER_SLOT = windows.PER_SLOT | {"links": LINK, "trees": NODE}
+PER_SLOT = windows.PER_SLOT | {"cell_of": np.dtype(np.int32), "links": windows.CHAIN, "trees": NODE}
 #: tables of words, as many in each row as `widths` says: per partition, per cell, and twice per slot
 WORDS = ("sources", "back", "words", "stack")
 STRINGS = ("keys", "groups", "pairs", "strings")
 
 
-def needed(clause: Clause) -> set[str]:
-    """The names of the tables that are not always empty."""
-    names = windows.needed(clause) | {"links"}
-    return names | {"trees"} if "order" in names else names  # tuples leave by value, wherever they stand
+def needed(program: Program) -> set[str]:
+    """The names of the tables that are not always empty.
+
+    The tuples of a cell have links of their own where it is not the whole partition, and where the window's do not
+    serve: a tumbling one has none, and where tuples leave by value, wherever they stand, they no longer say who stood
+    beside them.
+    """
+    names = windows.needed(program.clause)
+    by_value = "order" in names
+    linked = program.group_by or by_value if program.clause.sliding else program.listing
+    more = {"cell_of": program.group_by, "links": linked, "trees": by_value}
+    return names | {name for name, wanted in more.items() if wanted}
 
 
 class AggregateState:
@@ -54,6 +62,7 @@ class AggregateState:
     chain: np.ndarray
     order: np.ndarray
     queue: np.ndarray
+    cell_of: np.ndarray
     links: np.ndarray
     trees: np.ndarray
 

@@ -64,9 +64,9 @@ class Summary(NamedTuple):
     companion: int = NONE
 
 
-def layout(summaries: list[Summary], arrival: int = NONE) -> tuple[Layout, int]:
-    """The layout of the summaries, and their words in all."""
-    made, width = np.zeros(len(summaries), LAYOUT), 0
+def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
+    """The layout of the summaries, from word number `first` on, and the words up to its end."""
+    made, width = np.zeros(len(summaries), LAYOUT), first
     for a, (code, value, companion) in enumerate(summaries):
         sequence = arrival if code >= OLDEST else NONE
         made[a] = (code, width, value, companion, sequence)

@@ -23,6 +23,7 @@ its record.
 from service.engine.windows.arrivals import arrivals
 from service.engine.windows.events import (
     ARRIVAL,
+    CHAIN,
     CLEAR,
     EVENT,
     EVICT,
@@ -48,8 +49,8 @@ from service.engine.windows.run import MOST_VOID, arrive, leave, pass_over, run
 from service.engine.windows.tables import PER_PARTITION, PER_SLOT, PERIODIC, SLOTS, Windowed, needed, scalars, window_of
 
 __all__ = [
-    "ARRIVAL", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST", "LIVE",
-    "LOSE", "MOST_VOID", "NEWEST", "OLDEST", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
+    "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
+    "LIVE", "LOSE", "MOST_VOID", "NEWEST", "OLDEST", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
     "Window", "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_surplus", "expired", "leave", "needed",
     "pass_over", "run", "scalars", "window_of",
 ]  # fmt: skip
