@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
+PROCESSES ?= 2
 MINUTES ?= 5
 
 .PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry \
@@ -21,8 +22,8 @@ setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice demo $(ARGS)
 
-test: lint ## lint, types and all tests but the slow ones; TESTS=tests/engine runs some, ARGS hands options on
-	@$(BIN)/python -m pytest -m "not slow and not registry" $(TESTS) $(ARGS)
+test: lint ## lint, types and all tests but the slow ones; TESTS=tests/engine runs some, ARGS="-k join" hands options on
+	@$(BIN)/python -m pytest -m "not slow and not registry" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .
