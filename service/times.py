@@ -4,3 +4,6 @@ from __future__ import annotations
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+
+#: a time before all others, where there is none yet
+UNSET = -(2**63)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,14 @@ def test_only_the_spark_part_imports_pyspark():
         if any(name.split(".")[0] == "pyspark" for name in imported(path))
     }
     assert users == {"spark"}
+
+
+def test_what_spark_plans_and_commits_with_needs_no_engine():
+    """A first batch starts four processes for that, one after the other, and numba takes each of them a second."""
+    modules = "import service.spark.sink, service.spark.stage, service.spark.pulse, service.spark.source"
+    check = f"{modules}, sys; print(sorted({{'numba', 'pandas', 'polars'}} & {{*sys.modules}}))"
+    found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
 
 
 def test_every_part_is_known():

@@ -47,12 +47,9 @@ from service.pipeline.spec import (
     TimeInterval,
 )
 from service.pipeline.types import Schema
+from service.times import UNSET
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
-
-#: `origin` while nothing has come in
-UNSET = -(2**63)
-
 
 AnyOperator = (
     AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator | CustomOperator

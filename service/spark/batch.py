@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from service.engine.graph import Clock
 from service.engine.items import TUPLE, Items
-from service.spark.packed import PULSE, RECORDS, TOPICS, Packed, time_of
+from service.spark.packed import PULSE, RECORDS, TOPICS, Packed, time_of, topics_of
 from service.spark.places import topic_partition_of
 from service.spark.plan import Plan
 from service.spark.stretch import Stretch
-
-#: the clock of a bucket that has seen nothing yet
-UNSET = -(2**63)
+from service.times import UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Batch:
 
     @classmethod
     def of(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Batch | None:
-        """None where nothing is there that could move the clock, which stands at `clock`."""
+        """None where nothing is there that could move the clock, which stands at `clock` (UNSET: nowhere yet)."""
         stretches = sorted(
             (Stretch.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
         )
@@ -52,13 +49,8 @@ class Batch:
             return None
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
         firsts = {stretch.first: stretch.offset for stretch in stretches}
-        topics = [orjson.loads(packed) for holds, packed in rows if holds == TOPICS]
+        topics = [topics_of(packed) for holds, packed in rows if holds == TOPICS]
         return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)), *(topics or [{}]))
-
-
-def topics_row(plan: Plan) -> Packed:
-    """The row that tells a bucket how many topic partitions there are."""
-    return TOPICS, orjson.dumps(dict(plan.topic_partitions))
 
 
 def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:

@@ -16,8 +16,7 @@ from service.kafka.sessions import DEFAULT_LIMIT
 from service.kafka.transactions import WriterSettings, writer
 from service.spark.dead import as_they_were, letters
 from service.spark.merge import merged
-from service.spark.outgoing import EVERY, MARKED
-from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, Packed, unpack
+from service.spark.packed import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Packed, unpack
 from service.spark.plan import Plan
 from service.times import MILLISECOND
 from service.wire.dead_letters import DeadLetter, Reason, reason, word_of

@@ -19,9 +19,7 @@ from service.spark.packed import PULSE, RECORDS, Packed, packed_time, time_of
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.stretch import Limit, Stretch
-
-#: before every time
-NEVER = -(2**63)
+from service.times import UNSET
 
 
 @dataclass(slots=True)
@@ -41,15 +39,15 @@ class Holding:
         if pulses:
             self._wait_no_longer(plan, max(pulses) - plan.pipeline.settings.merge_wait)
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
-        limit = min(((self.frontiers.get(first, NEVER), first) for first in awaited), default=(MAXIMUM, 0))
+        limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAXIMUM, 0))
         released = [(RECORDS, stretch.packed()) for stretch in self._released(limit)]
-        if NEVER < limit[0] < MAXIMUM:
+        if UNSET < limit[0] < MAXIMUM:
             released.append((PULSE, packed_time(limit[0])))
         return released
 
     def _hold(self, stretches: Iterable[Stretch]) -> None:
         for stretch in sorted(stretches, key=lambda stretch: stretch.order):
-            held = stretch.since(self.frontiers.get(stretch.first, NEVER))
+            held = stretch.since(self.frontiers.get(stretch.first, UNSET))
             self.frontiers[held.first] = held.end
             if (held.kinds == FINAL).any():
                 self.finals.add(held.first)
@@ -57,7 +55,7 @@ class Holding:
 
     def _wait_no_longer(self, plan: Plan, time: int) -> None:
         for first in topic_partitions(plan):
-            self.frontiers[first] = max(self.frontiers.get(first, NEVER), time)
+            self.frontiers[first] = max(self.frontiers.get(first, UNSET), time)
 
     def _released(self, limit: Limit) -> Iterator[Stretch]:
         """All that may go. A stretch is held, be it empty, until all of it may go in every bucket."""

@@ -14,17 +14,12 @@ from service.engine.watermark import to_text
 from service.kafka.murmur2 import partition_for
 from service.pipeline.spec import Stream
 from service.spark.batch import Batch
-from service.spark.packed import DEAD_LETTERS, RECORDS, pack
+from service.spark.packed import DEAD_LETTERS, EVERY, MARKED, RECORDS, pack
 from service.spark.places import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.times import MILLISECOND
 from service.wire.dead_letters import of_operator
 from service.wire.formats import Records
-
-#: in place of a topic partition: all of them
-EVERY = -1
-#: kind of a tuple that carries the mark of its run as a header
-MARKED = 10
 
 SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import orjson
 import pyarrow as pa
 
 #: what a packed row holds: Arrow rows, a time, Arrow rows, a part of the batch's report, how many topic partitions the
@@ -14,6 +15,11 @@ THROUGH = (DEAD_LETTERS, COUNTS)
 
 #: a packed row: what it holds, and the bytes
 Packed = tuple[int, bytes]
+
+#: among the records of a stream, in place of a topic partition: all of them
+EVERY = -1
+#: and the kind of a tuple that carries the mark of its run as a header
+MARKED = 10
 
 #: of packed rows on their way to the stateful stage
 ROUTED = "bucket int, holds int, packed binary"
@@ -45,3 +51,12 @@ def packed_time(time: int) -> bytes:
 
 def time_of(packed: bytes) -> int:
     return int.from_bytes(packed, "big", signed=True)
+
+
+def packed_topics(topic_partitions: Mapping[str, int]) -> bytes:
+    """What a TOPICS row holds."""
+    return orjson.dumps(dict(topic_partitions))
+
+
+def topics_of(packed: bytes) -> dict[str, int]:
+    return orjson.loads(packed)  # type: ignore[no-any-return]

@@ -14,18 +14,19 @@ from pyspark.sql import SparkSession
 from service.kafka.reading import read
 from service.kafka.records import Records
 from service.kafka.transactions import within
-from service.spark.batch import UNSET, Batch, topics_row
+from service.spark.batch import Batch
 from service.spark.buckets import labels
 from service.spark.commit import Gathered
 from service.spark.headers import to_text
 from service.spark.holding import in_order
 from service.spark.offsets import Planned
 from service.spark.outgoing import outgoing
-from service.spark.packed import PULSE, THROUGH, Packed, packed_time
+from service.spark.packed import PULSE, THROUGH, TOPICS, Packed, packed_time, packed_topics
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.route import route
 from service.spark.state.bucket import Bucket
+from service.times import UNSET
 
 SCHEMA = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
@@ -82,7 +83,7 @@ class Repetition:
         rest = [row for row in arrived if row[0] not in THROUGH]
         if plan.merging:
             rest, held = in_order(plan, held, rest)
-        batch = Batch.of(plan, [*rest, topics_row(plan)], clock)
+        batch = Batch.of(plan, [*rest, (TOPICS, packed_topics(plan.topic_partitions))], clock)
         if batch is not None:
             made = self._buckets[number].tried(batch)
             yield from outgoing(plan, made, batch, number)

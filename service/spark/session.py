@@ -31,6 +31,8 @@ SETTINGS = {
     # Warm Python workers: ours imports what they need before it forks them.
     "spark.python.daemon.module": "service.spark.daemon",
     "spark.python.worker.reuse": "true",
+    # One daemon for all stages: some would have it in their environment, and each environment has its own daemon.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.locality.wait": "0",
     # What Spark shows of properties and options hides these.
     "spark.redaction.regex": HIDDEN,

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 
 from service.pipeline.load import load_text
-from service.spark.batch import UNSET, Batch
+from service.spark.batch import Batch
 from service.spark.buckets import labels
 from service.spark.holding import Holding
 from service.spark.packed import PULSE, RECORDS
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.route import route
+from service.times import UNSET
 from tests.spark.test_route import SCHEMA
 
 PIPELINE = """

@@ -14,10 +14,10 @@ from service.cli import main
 from service.engine.items import TUPLE
 from service.pipeline.load import load
 from service.spark import checkpoint
-from service.spark.batch import UNSET
 from service.spark.packed import RECORDS, pack
 from service.spark.plan import Plan
 from service.spark.state.bucket import Bucket
+from service.times import UNSET
 
 SECOND = 1_000_000_000
 FILE = """

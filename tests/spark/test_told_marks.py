@@ -10,13 +10,14 @@ import pytest
 
 from service.engine.graph import Graph
 from service.pipeline.load import load_text
-from service.spark.batch import UNSET, Batch
+from service.spark.batch import Batch
 from service.spark.merge import merged
 from service.spark.outgoing import outgoing
 from service.spark.packed import RECORDS, Packed, unpack
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.route import route
+from service.times import UNSET
 from tests.spark.test_route import SCHEMA, labels, record, routed
 
 PIPELINE = """

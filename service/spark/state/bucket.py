@@ -20,12 +20,13 @@ from pathlib import Path
 from service.engine.graph import Graph, GraphState
 from service.engine.items import Items
 from service.engine.store import StateError
-from service.spark.batch import UNSET, Batch
+from service.spark.batch import Batch
 from service.spark.packed import Packed
 from service.spark.plan import Plan
 from service.spark.state.background import Background
 from service.spark.state.log import Entry, Log
 from service.spark.state.snapshots import Snapshots
+from service.times import UNSET
 
 #: versions that stay within reach: Spark may go back by the batch in hand, and readers of the checkpoint lag behind
 KEPT = 3

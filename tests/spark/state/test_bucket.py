@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.engine.store import StateError
-from service.spark.batch import UNSET
 from service.spark.packed import Packed
 from service.spark.state import bucket as module
 from service.spark.state.bucket import Bucket, Fed
+from service.times import UNSET
 from tests.spark.state.rows import SECOND, plan_of, pulse_of, rows_of
 
 BATCH = 40

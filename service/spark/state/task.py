@@ -1,0 +1,55 @@
+"""The question that a Spark task puts to the keeper of its bucket: what comes out of these rows?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.serializers import CloudPickleSerializer
+
+from service.spark.packed import Packed
+from service.spark.plan import Plan
+from service.spark.state import nursery
+from service.spark.state.message import Message
+
+#: the plan goes to the keeper as Spark brings it to its workers
+SERIALIZER: Any = CloudPickleSerializer()
+#: the first number of an answer
+DONE, NOTHING, FAILED = range(3)
+#: keepers that may die under one task before it fails
+TRIES = 3
+
+
+class KeeperError(Exception):
+    """The work failed; the message is the keeper's own account of it."""
+
+
+def ask(plan: Plan, bucket: int, version: int, clock: int, rows: list[Packed]) -> tuple[int, int, list[Packed]] | None:
+    """Feeds the rows to the bucket at `version` with its `clock`: its next version, its clock then, what goes out.
+
+    None where nothing was there that could move the clock.
+    """
+    question = Message(
+        (bucket, version, clock, *(holds for holds, _ in rows)),
+        [SERIALIZER.dumps(plan), *(packed for _, packed in rows)],
+    )
+    for left in reversed(range(TRIES)):
+        try:
+            answer = _answer(f"{plan.query}/{plan.start}", bucket, question)
+            break
+        except (EOFError, ConnectionError):  # it died; another one will make the state again
+            if not left:
+                raise
+    kind, *numbers = answer.numbers
+    if kind == FAILED:
+        raise KeeperError(answer.bodies[0].decode())
+    if kind == NOTHING:
+        return None
+    version, clock, *holds = numbers
+    return version, clock, list(zip(holds, answer.bodies, strict=True))
+
+
+def _answer(service: str, bucket: int, question: Message) -> Message:
+    with nursery.connection(service, bucket) as connection:
+        question.write(connection.sendall)
+        with connection.makefile("rb") as file:
+            return Message.read(file)
