@@ -68,7 +68,8 @@ def _throughput(
 ) -> tuple[float, int]:
     """Records per second after the warm-up, from commit to commit, and the peak memory."""
     records, topic = options.warm_up + options.records, f"{name}-results"
-    with service(workload.pipeline(name, f"records-{workload.keys}", topic), bootstrap, folder) as running:
+    pipeline = workload.pipeline(name, f"records-{workload.keys}", topic)
+    with service(pipeline, bootstrap, folder, watched=True) as running:
         entries = batches(running, bootstrap, name, records)
     count, total = outputs(bootstrap, topic)
     if not workload.right(records, workload.keys, count, total):
