@@ -64,13 +64,19 @@ def load(data: Data) -> dict[str, pa.Buffer]:
     if written != str(FORMAT):
         msg = f"the saved state has format {written}, this version reads format {FORMAT}"
         raise StateError(msg)
-    return {name: batch.column(name)[0].as_buffer() for name in batch.schema.names}
+    return {name: _bytes(batch.column(name)) for name in batch.schema.names}
 
 
 def column(data: pa.Buffer, dtype: np.dtype | type, width: int | None = None) -> np.ndarray:
     """A saved column; `width`: with that many words a row."""
     flat = np.frombuffer(data, dtype).copy()
     return flat if width is None else flat.reshape(-1, width) if width else flat.reshape(0, 0)
+
+
+def _bytes(field: pa.LargeBinaryArray) -> pa.Buffer:
+    """Its one value, where it stands; what Arrow gives as a scalar is a copy."""
+    _, ends, data = field.buffers()
+    return pa.py_buffer(b"") if data is None else data.slice(0, np.frombuffer(ends, np.int64)[1])
 
 
 def _field(column: np.ndarray) -> pa.LargeBinaryArray:
