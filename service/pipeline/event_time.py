@@ -18,6 +18,8 @@ from service.times import MILLISECOND, SECOND
 TICKS = {"milliseconds": MILLISECOND, "microseconds": 1000, "nanoseconds": 1}
 #: sizes of a window in ticks, all together, stay below: so that no sum of times and sizes leaves int64
 MOST_TICKS = 2**60
+#: panes that hold a tuple, or begin in a second: more are perhaps not what was meant
+MANY_PANES = 10_000
 
 
 def event_time(
@@ -81,7 +83,16 @@ def event_window(
     duration = size["intervalDuration"]
     period = size.get("creationPeriod", duration)  # W2
     offset = size.get("intervalOffset", 0) % period  # E10
+    check_panes(duration, period, (*path, "window"), report)
     return TimeInterval(duration, period, size.get("discardAge", 0), offset, clause.partitioned)
+
+
+def check_panes(duration: int, period: int, path: Path, report: Report) -> None:
+    """So many panes are legal, and need memory and time for each of them."""
+    if duration // period > MANY_PANES:
+        report.caution(path, f"each tuple is in {duration // period:,} panes, each of which gives a result")
+    if SECOND // period > MANY_PANES:
+        report.caution(path, f"{SECOND // period:,} panes begin in each second of event time")
 
 
 def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from service.pipeline.errors import PipelineError
-from service.pipeline.load import load_text
+from service.pipeline.load import check, load_text
 from service.pipeline.spec import EventTime, SlidingTime, TimeInterval
 
 SECOND = 10**9
@@ -49,6 +49,24 @@ WINDOWS = {
 def test_windows(clause, window):
     (operator,) = loaded(clause).operators
     assert operator.window == window
+
+
+MANY_PANES = {
+    "timeInterval, intervalDuration(10000), creationPeriod(1)": [],
+    "timeInterval, intervalDuration(86400), creationPeriod(0.001)": [
+        "each tuple is in 86,400,000 panes, each of which gives a result"
+    ],
+    "timeInterval, intervalDuration(1e-6)": ["1,000,000 panes begin in each second of event time"],
+}
+
+
+@pytest.mark.parametrize(("clause", "texts"), MANY_PANES.items())
+def test_panes_without_number_are_legal_but_perhaps_not_meant(clause, texts, tmp_path):
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FILE.format(window=clause, event_time="time", by="", more="", output="n: Count()"))
+    checked = check(file)
+    assert checked.pipeline
+    assert [caution.text for caution in checked.cautions] == texts
 
 
 def test_partitioned():
