@@ -86,13 +86,22 @@ def test_nobody_asks_for_more_keepers_than_there_are_buckets(service):
 
 
 def keepers():
-    """The processes that a process forked which Spark's daemon forked, and which have no children of their own."""
-    parents = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if b"service.spark.daemon" in (folder / "cmdline").read_bytes().split(b"\0"):
-                    parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-    return [number for number, parent in parents.items() if parents.get(parent) in parents]
+    """Our processes that a process forked which Spark's daemon forked: other tests have theirs at the same time."""
+    parents, daemons = {}, set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if b"service.spark.daemon" in (folder / "cmdline").read_bytes().split(b"\0"):
+                daemons.add(int(folder.name))
+        except OSError:
+            continue
+    return [
+        number for number in daemons
+        if {parents[number], parents.get(parents[number])} <= daemons and is_ours(number, parents)
+    ]  # fmt: skip
+
+
+def is_ours(number, parents):
+    while number > 1 and number != os.getpid():
+        number = parents.get(number, 0)
+    return number == os.getpid()
