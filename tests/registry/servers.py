@@ -64,11 +64,11 @@ def _fetch(work: Path) -> None:
     files = ["-settings", str(HERE / "ivysettings.xml"), "-ivy", str(HERE / "ivy.xml"), "-cache", str(work / "cache")]
     java = [find_java(), f"-Divy.default.ivy.user.dir={work}", "-jar", str(ivy)]
     subprocess.run(
-        [*java, *files, "-types", "tar.gz", "-warn", "-retrieve", str(work / "registry.tar.gz")],
+        [*java, *files, "-types", "tar.gz", "-warn", "-retrieve", str(work / "[artifact].[ext]")],
         check=True,
         capture_output=True,
     )
-    with tarfile.open(work / "registry.tar.gz") as archive:
+    with tarfile.open(next(work.glob("*.tar.gz"))) as archive:
         archive.extractall(work / "unpacked", filter="data")
 
 
