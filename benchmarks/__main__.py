@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.load import fill, make_topic, trickle
 from benchmarks.machine import machine
 from benchmarks.page import write
-from benchmarks.running import batches, latencies, outputs, service, tuples_read
+from benchmarks.running import batches, latencies, outputs, service, tuples_read, watched
 from benchmarks.workloads import WORKLOADS, Workload
 from service.kafka.broker import EmbeddedBroker
 
@@ -69,7 +69,7 @@ def _throughput(
     """Records per second after the warm-up, from commit to commit, and the peak memory."""
     records, topic = options.warm_up + options.records, f"{name}-results"
     pipeline = workload.pipeline(name, f"records-{workload.keys}", topic)
-    with service(pipeline, bootstrap, folder, watched=True) as running:
+    with service(pipeline, bootstrap, folder) as running, watched(running):
         entries = batches(running, bootstrap, name, records)
     count, total = outputs(bootstrap, topic)
     if not workload.right(records, workload.keys, count, total):

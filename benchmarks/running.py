@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -24,12 +24,13 @@ PATIENCE = 600.0
 
 @dataclass(slots=True)
 class Service:
-    """`peak` is the most memory that its processes had together, bytes; shared pages are counted once (PSS)."""
+    """`peak` is the most memory that its processes had together while they were `watched`, bytes; shared pages are
+    counted once (PSS).
+    """
 
     process: Tethered
     log: Path
     peak: int = 0
-    over: threading.Event = field(default_factory=threading.Event)
 
     def check(self) -> None:
         if self.process.exit_code is not None:
@@ -41,19 +42,13 @@ class Service:
             self.check()
             time.sleep(0.2)
 
-    def watch(self) -> None:
-        while not self.over.wait(0.5):
-            self.peak = max(self.peak, self.memory())
-
     def memory(self) -> int:
         return sum(map(_memory, tree(self.process.pid)))
 
 
 @contextmanager
-def service(pipeline: str, bootstrap: str, folder: Path, *, watched: bool = False) -> Iterator[Service]:
-    """Runs the pipeline until the block ends. `watched`: notes the peak of its memory, which stops large processes for
-    a tenth of a second each time.
-    """
+def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
+    """Runs the pipeline until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(pipeline)
@@ -62,16 +57,28 @@ def service(pipeline: str, bootstrap: str, folder: Path, *, watched: bool = Fals
     environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"
     running = Service(Tethered([*command, *options], folder=folder, log=log, environment=environment), log)
-    watcher = threading.Thread(target=running.watch, daemon=True)
-    if watched:
-        watcher.start()
     try:
         yield running
     finally:
-        running.over.set()
-        if watched:
-            watcher.join()
         running.process.terminate(15)
+
+
+@contextmanager
+def watched(running: Service) -> Iterator[None]:
+    """Notes the peak of its memory until the block ends; a look stops one of gigabytes for a tenth of a second."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            running.peak = max(running.peak, running.memory())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def batches(running: Service, bootstrap: str, query: str, records: int) -> list[Entry]:

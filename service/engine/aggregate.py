@@ -18,13 +18,14 @@ from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import complete, joined, readable
 from service.engine.results import RESULT, Results, more
-from service.engine.state import NEVER, AggregateState, needed
+from service.engine.state import AggregateState, needed
 from service.engine.store import Data, grown
 from service.engine.timers import WallClock, timer
 from service.engine.words import to_words
 from service.pipeline.spec import Aggregate
 from service.pipeline.types import Schema
 from service.pipeline.written import expression
+from service.times import UNSET
 
 #: room for window events per item, to begin with
 EVENTS_PER_ITEM = 4
@@ -56,7 +57,7 @@ class AggregateOperator:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
         program = self._program
         items, last, end = until_final(state, items, clock)
-        if self._timer is not None and state.scalars[windows.TICK] == NEVER:
+        if self._timer is not None and state.scalars[windows.TICK] == UNSET:
             state.scalars[windows.TICK] = self._timer.after(clock.start)
         items, read, unread = readable(items, program.reads, self.spec.name)
         outputs, unmade = self._outputs(state, *self._run(state, self._arrive(state, items, read), end))
@@ -164,7 +165,7 @@ class AggregateOperator:
         """What the windows hold at each firing."""
         program, linked = self._program, "links" in self._needed
         results = Results(
-            np.empty(firings, RESULT), np.empty((firings, program.told), np.int64),
+            np.empty(firings, RESULT), np.empty((firings, program.summary + len(program.edges)), np.int64),
             np.empty(len(events) if program.listing else 0, np.int64),
             np.empty(len(events) + state.top, np.int32), np.zeros(4, np.int64),
             np.zeros((firings, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
@@ -215,7 +216,7 @@ def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tu
     No window sees that mark, so it flushes none (P10), and nothing comes out behind it (P14).
     """
     if state.finished:
-        return items.first(0), None, NEVER
+        return items.first(0), None, UNSET
     ends = np.flatnonzero(items.kind == FINAL)
     if not len(ends):
         return items, None, clock.end

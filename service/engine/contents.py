@@ -65,7 +65,7 @@ class Contents(NamedTuple):
     sliding: bool
     listing: bool
     #: whether the links are ours to make; else they are the window's, where the cell is the partition. The window is
-    #: through with the batch by then, but between what we hold they are as they were: it only appends, and lets `pop`
+    #: through with the batch by then, but between what we hold they are as they were: it appends, and lets them `leave`
     linking: bool
     scratch: np.ndarray
     counted: multisets.Multisets
@@ -138,9 +138,8 @@ def _insert(c: Contents, p: int, slot: int) -> None:
 def _evict(c: Contents, p: int, slot: int) -> None:
     cells = c.cells
     cell = _cell(c, p, slot)
-    oldest = slot == cells[cell].oldest
     multisets.count(c.counted, c.rows, slot, cell, -1)
-    if cells[cell].root == NOBODY and not oldest:
+    if cells[cell].root == NOBODY and slot != cells[cell].oldest:
         _plant(c, cell)
     if cells[cell].root != NOBODY:
         cells[cell].root = trees.remove(c.trees, cells[cell].root, slot)
@@ -148,10 +147,7 @@ def _evict(c: Contents, p: int, slot: int) -> None:
         if not cells[cell].front:
             _build_front(c, cell)
         cells[cell].front -= 1
-    if oldest:
-        linked.pop(cells, cell, c.links)
-    else:
-        linked.take(cells, cell, c.links, slot)
+    linked.leave(cells, cell, c.links, slot)
     cells[cell].size -= 1
     if not cells[cell].size:
         linked.take(c.ends, p, cells, cell)

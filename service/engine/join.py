@@ -22,7 +22,6 @@ from service.engine.ordering import canonical
 from service.engine.rejects import complete, readable
 from service.engine.rejects import joined as together
 from service.engine.routing import independent
-from service.engine.state import NEVER
 from service.engine.store import Data
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, STORED
@@ -30,6 +29,7 @@ from service.engine.words import from_words, to_words
 from service.pipeline.expressions import Attribute, Expression, walk
 from service.pipeline.spec import Count, Join, Side, Time
 from service.pipeline.types import Schema, Type
+from service.times import UNSET
 
 #: log entries that are settled at a time: a bound on the memory for candidates that do not match
 ENTRIES = 2_000_000
@@ -179,7 +179,7 @@ class JoinOperator:
         before = MAXIMUM
         for number, side in enumerate(state.sides):
             if self._timed[number]:
-                came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], NEVER)
+                came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], UNSET)
                 reached = np.maximum(np.maximum.accumulate(came), side.state[REACHED])
                 least, before = np.minimum(least, reached), min(before, int(side.state[REACHED]))
                 side.state[REACHED] = reached[-1]

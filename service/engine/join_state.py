@@ -10,10 +10,10 @@ from service.engine import clean
 from service.engine.held import Held
 from service.engine.matches import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING, REACHED
 from service.engine.policies import Clause
-from service.engine.state import NEVER
 from service.engine.store import Data, Saved, column, grown, load, save
 from service.engine.strings import Strings
 from service.pipeline.types import Type
+from service.times import UNSET
 
 SIDES = ("left", "right")
 Types = tuple[Type, ...]
@@ -31,7 +31,7 @@ class SideState(Held):
         self.buckets = np.zeros(1, BUCKET)
         #: FROZEN, FREED and REACHED
         self.state = np.zeros(3, np.int64)
-        self.state[REACHED] = NEVER
+        self.state[REACHED] = UNSET
 
     held: np.ndarray
 

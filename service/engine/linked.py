@@ -50,19 +50,6 @@ def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: 
 
 
 @inlined
-def pop(lists: np.ndarray, at: int, members: np.ndarray) -> None:
-    """The oldest leaves, and no member is touched: who reads along behind still finds each beside its neighbours.
-
-    So what is the oldest now says who left before it: `take` is not for the oldest of such a list, and who goes back
-    stops at `oldest`.
-    """
-    younger = members[lists[at].oldest].younger
-    lists[at].oldest = younger
-    if younger == NOBODY:
-        lists[at].youngest = NOBODY
-
-
-@inlined
 def take(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
     """Out of the list; the member itself still says who its neighbours were."""
     older, younger = members[member].older, members[member].younger
@@ -74,3 +61,19 @@ def take(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
         lists[at].youngest = older
     else:
         members[younger].older = older
+
+
+@inlined
+def leave(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
+    """Out of the list, as `take`, but where the oldest leaves no member is touched.
+
+    So who reads along behind still finds the others beside their neighbours, and the oldest may say who left before it:
+    who goes back stops at `oldest`.
+    """
+    if member != lists[at].oldest:
+        take(lists, at, members, member)
+    else:
+        younger = members[member].younger
+        lists[at].oldest = younger
+        if younger == NOBODY:
+            lists[at].youngest = NOBODY

@@ -26,7 +26,7 @@ class Program:
     partition_by, group_by   places among `reads`
     clause        the window clause
     layout        the summaries of a cell, `summary` words in all
-    edges         those that the oldest or the youngest tuple alone makes: with them a result has `told` words
+    edges         those that the oldest or the youngest tuple alone makes: the words of a result behind the others
     functions     the functions, each with the first words of its summaries and the columns that it lists
     outputs       of each stream its name, its schema, and its expressions over the functions' results
     listing       whether a function lists the tuples
@@ -43,7 +43,6 @@ class Program:
     layout: summaries.Layout
     edges: summaries.Layout
     summary: int
-    told: int
     functions: tuple[tuple[Function, tuple[int, ...]], ...]
     outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
     listing: bool
@@ -67,10 +66,10 @@ class Program:
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         arrival = len(columns) if isinstance(spec.window, EventWindow) else summaries.NONE
         outer = [k for k in kept if clause.sliding and _at_edge(k)]
-        kept = [*(k for k in kept if k not in outer), *outer]
-        layout, width = summaries.layout([_summary(k, where) for k in kept if k not in outer], arrival)
-        edges, whole = summaries.layout([_summary(k, where) for k in outer], first=width)
-        words = dict(zip(kept, [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
+        inner = [k for k in kept if k not in outer]
+        layout, width = summaries.layout([_summary(k, where) for k in inner], arrival)
+        edges, _ = summaries.layout([_summary(k, where) for k in outer], first=width)
+        words = dict(zip([*inner, *outer], [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
         listing = any(f.lists for f in functions)
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
@@ -82,7 +81,6 @@ class Program:
             layout=layout,
             edges=edges,
             summary=width,
-            told=whole,
             functions=tuple(
                 (f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists), *map(counted.index, f.counted)))
                 for f in functions

@@ -17,9 +17,8 @@ from service.engine.store import Data, Saved, StateError, column, grown, load, s
 from service.engine.strings import Strings
 from service.engine.trees import NODE
 from service.engine.windows import TICK
+from service.times import UNSET
 
-#: `TICK` while the timer has not started
-NEVER = -(2**63)
 #: tables of records: the window's, and those of its contents
 PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
 PER_CELL = {"cells": CELL}
@@ -68,7 +67,7 @@ class AggregateState:
 
     def __init__(self, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray) -> None:
         self.scalars = windows.scalars()
-        self.scalars[TICK] = NEVER
+        self.scalars[TICK] = UNSET  # while the timer has not started
         for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT).items():
             setattr(self, name, np.zeros(0, dtype))
         self.sources, self.back, self.words, self.stack = (np.zeros((0, widths[name]), np.int64) for name in WORDS)

@@ -53,9 +53,9 @@ def time_of(packed: bytes) -> int:
     return int.from_bytes(packed, "big", signed=True)
 
 
-def packed_topics(topic_partitions: Mapping[str, int]) -> bytes:
-    """What a TOPICS row holds."""
-    return orjson.dumps(dict(topic_partitions))
+def topics_row(topic_partitions: Mapping[str, int]) -> Packed:
+    """Tells a bucket how many topic partitions there are."""
+    return TOPICS, orjson.dumps(dict(topic_partitions))
 
 
 def topics_of(packed: bytes) -> dict[str, int]:

@@ -21,7 +21,7 @@ from service.spark.headers import to_text
 from service.spark.holding import in_order
 from service.spark.offsets import Planned
 from service.spark.outgoing import outgoing
-from service.spark.packed import PULSE, THROUGH, TOPICS, Packed, packed_time, packed_topics
+from service.spark.packed import PULSE, THROUGH, Packed, packed_time, topics_row
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.route import route
@@ -83,7 +83,7 @@ class Repetition:
         rest = [row for row in arrived if row[0] not in THROUGH]
         if plan.merging:
             rest, held = in_order(plan, held, rest)
-        batch = Batch.of(plan, [*rest, (TOPICS, packed_topics(plan.topic_partitions))], clock)
+        batch = Batch.of(plan, [*rest, topics_row(plan.topic_partitions)], clock)
         if batch is not None:
             made = self._buckets[number].tried(batch)
             yield from outgoing(plan, made, batch, number)

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from service.spark.buckets import labels
 from service.spark.holding import in_order
-from service.spark.packed import THROUGH, TOPICS, Packed, packed_topics
+from service.spark.packed import THROUGH, Packed, topics_row
 from service.spark.plan import Plan
 from service.spark.state.task import ask
 from service.times import UNSET
@@ -28,7 +28,7 @@ class Stage(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._bucket_of = {label: bucket for bucket, label in enumerate(labels(self._plan.buckets))}
         self._head = handle.getValueState("head", "version long, clock long")
-        self._topics = TOPICS, packed_topics(self._plan.topic_partitions)
+        self._topics = topics_row(self._plan.topic_partitions)
         if self._plan.merging:
             self._held = handle.getValueState("held", "held binary")
 

@@ -30,12 +30,13 @@ from service.engine.library.told import (
     values_of,
 )
 from service.engine.linked import NOBODY
-from service.engine.state import NEVER, AggregateState
+from service.engine.state import AggregateState
 from service.engine.store import Data, Saved
 from service.engine.windows import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, OLDEST, TICK
 from service.pipeline.expressions import AggregateCall, Expression
 from service.pipeline.spec import Aggregate, Output, Sliding, Tumbling, Windowed
 from service.pipeline.types import INT64, Schema
+from service.times import UNSET
 
 
 class ClockState(LibraryState):
@@ -78,7 +79,7 @@ class ClockLibrary(AggregateOperator):
         `rows` are the tuples, `start` is where the clock's timers count from.
         """
         window = state.windows
-        if self._timer is not None and window.scalars[TICK] == NEVER:
+        if self._timer is not None and window.scalars[TICK] == UNSET:
             window.scalars[TICK] = self._timer.after(start)
         arrivals = self._arrive(window, items, read)
         keys = [values_of(read.column(i)) for i in self._program.partition_by]

@@ -30,10 +30,7 @@ def evict(w: Window, p: int, slot: int) -> None:
 
     With its last tuple a partition is no longer stored; its fullness, counter and reference stay in its record (S7).
     """
-    if slot == w.partitions[p].oldest:
-        linked.pop(w.partitions, p, w.chain)
-    else:
-        linked.take(w.partitions, p, w.chain, slot)
+    linked.leave(w.partitions, p, w.chain, slot)
     if w.clause.expiring:
         queue.take(w, slot)
     w.partitions[p].size -= 1
