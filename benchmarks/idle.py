@@ -7,19 +7,21 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
 from benchmarks.load import fill, make_topic
 from benchmarks.machine import machine
+from benchmarks.page import write
 from benchmarks.running import Service, service, tree
 from service.kafka.broker import EmbeddedBroker
 
 KEYS = 1000
 TOPIC = "records"
 HEAD = "| window | cores | batches/s | memory MB, growth | checkpoint files, growth |\n| --- | --- | --- | --- | --- |"
-WINDOWS = ("tumbling, time(10.0)", "tumbling, count(10)")
+WINDOWS = ("tumbling, count(10)", "tumbling, time(10.0)", "sliding, time(10.0), time(1.0)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,15 @@ class Look:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-idle ARGS=", description=__doc__)
-    parser.add_argument("--warm-up", type=float, default=60, help="seconds that do not count (%(default)s)")
+    parser.add_argument("--warm-up", type=float, default=240, help="seconds that do not count (%(default)s)")
     parser.add_argument("--seconds", type=float, default=120, help="seconds that do (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
+    said = [f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}:", "", HEAD]
+    print(*said, sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
         make_topic(broker.bootstrap, TOPIC)
         fill(broker.bootstrap, TOPIC, 10 * KEYS, KEYS)
-        print(f"{machine()}\n\n{HEAD}", flush=True)
         for number, window in enumerate(WINDOWS):
             folder = Path(scratch) / str(number)
             with service(_pipeline(f"idle-{number}", window), broker.bootstrap, folder) as running:
@@ -56,7 +60,10 @@ def main() -> None:
                 before = Look.at_once(running, folder / "checkpoint")
                 time.sleep(options.seconds)
                 running.check()
-                print(_row(window, before, Look.at_once(running, folder / "checkpoint")), flush=True)
+                said.append(_row(window, before, Look.at_once(running, folder / "checkpoint")))
+                print(said[-1], flush=True)
+    if options.write:
+        write("idle", said)
 
 
 def _row(window: str, before: Look, after: Look) -> str:

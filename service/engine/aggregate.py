@@ -13,7 +13,7 @@ from service.engine.clock import Clock
 from service.engine.expressions import evaluate, named
 from service.engine.found import Counted, Found
 from service.engine.inside import Inside
-from service.engine.items import FINAL, WINDOW, Items
+from service.engine.items import FINAL, MAXIMUM, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import complete, joined, readable
@@ -66,6 +66,10 @@ class AggregateOperator:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
         return outputs | joined([unread, *unmade])
+
+    def due(self, state: AggregateState) -> int:
+        """The next tick of the timer, MAXIMUM without one."""
+        return MAXIMUM if self._timer is None or state.finished else int(state.scalars[windows.TICK])
 
     def inside(self, state: AggregateState, key: str | None) -> list[Inside]:
         """The window of this key, or where there are no partitions the only one, if it holds anything."""

@@ -22,7 +22,7 @@ from service.engine.eventtime.records import NEVER
 from service.engine.eventtime.state import EventState
 from service.engine.eventtime.watermarks import SOURCE, Progress, Watermarks
 from service.engine.inside import Inside
-from service.engine.items import FINAL, Items
+from service.engine.items import FINAL, MAXIMUM, Items
 from service.engine.join import JoinOperator
 from service.engine.join_state import JoinState
 from service.engine.library.clock import ClockState
@@ -130,6 +130,12 @@ class Graph:
         """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
         pairs = zip(self.operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
+
+    def due(self, state: GraphState) -> int:
+        """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
+        of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]  # type: ignore[arg-type]
+        of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
+        return min([MAXIMUM, *of_operators, *of_streams])
 
     def inside(self, state: GraphState, key: str | None) -> list[Inside]:
         """What the windows of this key hold, and those without keys, operator by operator."""

@@ -139,6 +139,12 @@ class JoinOperator:
             }
         return outputs | together([left_unread, right_unread, *unmade])
 
+    def due(self, state: JoinState) -> int:
+        """When the oldest tuple leaves a side that tells of what met nobody; MAXIMUM where time takes none out."""
+        sides = zip(self._ports, state.sides, strict=True)
+        telling = [(port, side) for port, side in sides if port.spec.outer and not side.state[FROZEN]]
+        return min((windows.leaves(port.clause, side) for port, side in telling), default=MAXIMUM)
+
     def inside(self, state: JoinState, key: str | None) -> list[Inside]:
         """The tuples of each side with this key, or without `equality` all of them."""
         p = inside.place_of(state.keys, key) if self._ports[LEFT].equality else 0

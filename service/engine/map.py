@@ -9,7 +9,7 @@ from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate
 from service.engine.inside import Inside
-from service.engine.items import TUPLE, Items
+from service.engine.items import MAXIMUM, TUPLE, Items
 from service.engine.rejects import complete, joined
 from service.engine.store import Data
 from service.pipeline.spec import Map
@@ -34,6 +34,10 @@ class MapOperator:
 
     def load(self, data: Data) -> None:
         return None
+
+    def due(self, state: None) -> int:
+        """Never."""
+        return MAXIMUM
 
     def inside(self, state: None, key: str | None) -> list[Inside]:
         return []

@@ -12,7 +12,7 @@ from service.engine.arrow import arrow_schema
 from service.engine.clock import Clock
 from service.engine.held import Held
 from service.engine.inside import Inside
-from service.engine.items import FINAL, MADE, TUPLE, WATERMARK, Items
+from service.engine.items import FINAL, MADE, MAXIMUM, TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
 from service.engine.policies import Clause
@@ -106,6 +106,10 @@ class ProgressiveOperator:
             state.more[1] = 1
             made = emit.final(made, int(items.event[-1]), int(items.at[-1]))
         return {output.stream: made for output in self.spec.outputs} | joined([unread])
+
+    def due(self, state: SortState) -> int:
+        """Never: tuples go when others come."""
+        return MAXIMUM
 
     def inside(self, state: SortState, key: str | None) -> list[Inside]:
         """The tuples of this key, or where there are no partitions all of them."""

@@ -20,6 +20,7 @@ class Report:
     state           bytes "read", "written" and "held"
     watermarks      by stream that has one, nanoseconds since 1970; of several the least
     clock           of the operators, nanoseconds since 1970; of several the least, None where nothing moved one
+    due             when time alone will bring something out next, of several the first, None where it never will
     final           whether every topic partition of every input has sent its final mark
     """
 
@@ -30,6 +31,7 @@ class Report:
     state: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     clock: int | None = None
+    due: int | None = None
     final: bool = False
 
     def add(self, other: Report) -> None:
@@ -41,8 +43,8 @@ class Report:
         _sum(self.state, other.state)
         for stream, watermark in other.watermarks.items():
             self.watermarks[stream] = min(watermark, self.watermarks.get(stream, watermark))
-        self.clock = min((clock for clock in (self.clock, other.clock) if clock is not None), default=None)
-
+        self.clock = _least(self.clock, other.clock)
+        self.due = _least(self.due, other.due)
         self.final |= other.final
 
     def to_json(self) -> bytes:
@@ -75,6 +77,10 @@ class Entry:
     def from_json(cls, text: bytes) -> Entry:
         fields = json.loads(text)
         return cls(**{**fields, "report": Report(**fields["report"])})
+
+
+def _least(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)
 
 
 def _add(counts: Counts, others: Mapping[str, Mapping[str, int]]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from service.kafka.topics import Topic
-from service.pipeline.spec import Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
+from service.pipeline.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
 from service.spark.checkpoint import Identity, folder_of
 
 
@@ -81,5 +81,7 @@ def _falls_due(operator: Operator) -> bool:
             return any(
                 side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
             )
+        case Custom():  # is told of the tuples that leave
+            return any(isinstance(policy, Time) for policy in policies(operator.window))
         case _:
             return any(isinstance(policy, Time) for policy in policies(operator.window)[-1:])

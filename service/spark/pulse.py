@@ -3,6 +3,8 @@
 Its offset is a time T with a promise: every record that was appended before T is in this batch or an earlier one. For
 this it notes the time and then the ends of the logs, and releases that time once the records up to those ends have been
 read, which it sees in the offset log of the checkpoint. As T stands in that log itself, a rerun of a batch is equal.
+
+It stands still while nothing is due: each batch says in the ledger when time alone will bring something out next.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from service.engine.items import MAXIMUM
 from service.kafka.client import client_properties
+from service.kafka.follower import Follower
 from service.kafka.reading import Offsets, ends
+from service.kafka.report import Entry
 from service.spark.buckets import labels
+from service.spark.checkpoint import last_batch
 from service.spark.offsets import NO_PULSE, PULSE_KEY, offsets_read
 from service.spark.packed import PULSE, ROUTED, packed_time
 from service.spark.plan import Plan
@@ -41,16 +47,21 @@ class Pulse:
     """Which time may be released; knows neither Spark nor Kafka."""
 
     def __init__(
-        self, step: int, now: Callable[[], int], ends: Callable[[], Offsets], read: Callable[[], Offsets]
+        self,
+        step: int,
+        now: Callable[[], int],
+        ends: Callable[[], Offsets],
+        read: Callable[[], Offsets],
+        due: Callable[[], int],
     ) -> None:
-        self._step, self._now, self._ends, self._read = step, now, ends, read
+        self._step, self._now, self._ends, self._read, self._due = step, now, ends, read, due
         self._notes: deque[Note] = deque(maxlen=NOTES)
         self._noted = 0
 
     def released(self, last: int) -> int:
         """The newest time that may be released; `last` was the one before."""
         now = self._now()
-        if now - max(self._noted, last) >= self._step:
+        if now - max(self._noted, last) >= self._step and self._due() <= now:
             self._noted = now
             self._notes.append(Note(now, self._ends()))
         if not self._notes:
@@ -66,6 +77,25 @@ def _reached(ends: Offsets, read: Offsets) -> bool:
 
 
 # ---- Spark -----------------------------------------------------------------------------------------------------------
+
+
+class Due:
+    """When something is due, as the last batch said."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._query, self._planned = plan.query, Path(plan.checkpoint) / "offsets"
+        self._last: Entry | None = None
+        Follower(plan.pipeline.settings.kafka, plan.pipeline.name, self._heard)
+
+    def _heard(self, entry: Entry) -> None:
+        self._last = entry
+
+    def __call__(self) -> int:
+        """NO_PULSE while it is not known."""
+        last = self._last
+        if last is None or (last.query_id, last.batch) != (self._query, last_batch(self._planned)):
+            return NO_PULSE
+        return MAXIMUM if last.report.due is None else last.report.due
 
 
 class At(InputPartition):
@@ -104,8 +134,11 @@ def _pulse(plan: Plan) -> Pulse:
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
     checkpoint = Path(plan.checkpoint)
-    step = max(SECOND, settings.trigger_interval)
-    return Pulse(step, time.time_ns, lambda: ends(admin, places), lambda: offsets_read(checkpoint))
+    # Triggers are not so punctual that a whole interval always lies between them.
+    step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
+    # What waits for other topic partitions is no bucket's, and not in its report.
+    due = (lambda: NO_PULSE) if plan.merging else Due(plan)
+    return Pulse(step, time.time_ns, lambda: ends(admin, places), lambda: offsets_read(checkpoint), due)
 
 
 def pulse(plan: Plan) -> type[DataSource]:

@@ -50,6 +50,8 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # How often Kafka is asked for news while there are none; every 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
+    # They are read four times a second.
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A rerun needs the last batch; readers of the state a few more.
     "spark.sql.streaming.minBatchesToRetain": "10",
     f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

@@ -6,8 +6,10 @@ beside the driver that stays.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -45,6 +47,13 @@ class Writer(DataSourceStreamArrowWriter):
         """Nothing was written."""
 
 
+@cache
+def _freeze() -> None:
+    """Spark collects garbage after each batch in the two processes that ask for a writer; what they import is none."""
+    gc.collect()
+    gc.freeze()
+
+
 def sink(plan: Plan) -> type[DataSource]:
     """The data source to register for this plan. It carries the plan, whose secrets stay out of Spark's options."""
 
@@ -57,6 +66,7 @@ def sink(plan: Plan) -> type[DataSource]:
             return OUTGOING
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:  # noqa: FBT001, N802
+            _freeze()
             return Writer(plan)
 
     return Sink

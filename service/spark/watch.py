@@ -49,7 +49,10 @@ class Watched:
         return self.last >= 0 or self.query.status["message"] in IDLE
 
     def report(self) -> None:
-        """Hands on the reports that are new."""
+        """Hands on the reports that are new. To read all that Spark still has takes it a while."""
+        newest = self.query.lastProgress
+        if newest is None or newest["batchId"] <= self.last:
+            return
         for progress in self.query.recentProgress:
             if progress["batchId"] > self.last:
                 self.last = progress["batchId"]

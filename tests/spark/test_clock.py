@@ -8,6 +8,7 @@ import time
 import pytest
 
 from service.pipeline.load import load_text
+from service.spark.checkpoint import batches_in
 from service.spark.plan import Plan
 from tests.spark.playing import record, replayed
 
@@ -29,8 +30,8 @@ buckets: 2
 OPERATORS = """
 pipeline: p
 streams:
-  in: {{topic: in, schema: {{k: string, n: int64, t: timestamp}}, event_time: {event_time}}}
-  other: {{topic: other, schema: {{k: string, n: int64, t: timestamp}}}}
+  in: {{topic: in, schema: {{k: string, i: int64, t: timestamp}}, event_time: {event_time}}}
+  other: {{topic: other, schema: {{k: string, i: int64, t: timestamp}}}}
   out: {{topic: out}}
 operators:
   - {{name: o, {operator}}}
@@ -38,7 +39,9 @@ operators:
 """
 PANES = "timeInterval, intervalDuration(2)"
 COUNT = "output: {out: {n: Count()}}"
-JOIN = "join: {{left: in, right: other}}, window_left: '{}', window_right: '{}', output: {{out: {{n: left.n}}}}"
+JOIN = "join: {{left: in, right: other}}, window_left: '{}', window_right: '{}', output: {{out: {{n: left.i}}}}"
+
+CUSTOM = "custom: in, handler: tests.engine.handler_classes:Contents, window: '{}', output: [out]"
 
 
 @pytest.mark.parametrize(
@@ -58,8 +61,10 @@ JOIN = "join: {{left: in, right: other}}, window_left: '{}', window_right: '{}',
         ),
         ("map: in, output: [out]", "", "t", False),
         ("map: in, output: [out]", "merge: timestamp", "t", True),
-        ("sort: in, window: 'tumbling, time(2)', order_by: {n: asc}, output: [out]", "", "t", True),
-        ("sort: in, window: 'sliding, count(2)', order_by: {n: asc}, output: [out]", "", "t", False),
+        ("sort: in, window: 'tumbling, time(2)', order_by: {i: asc}, output: [out]", "", "t", True),
+        ("sort: in, window: 'sliding, count(2)', order_by: {i: asc}, output: [out]", "", "t", False),
+        (CUSTOM.format("sliding, time(2), count(2)"), "", "t", True),
+        (CUSTOM.format("sliding, count(2), count(2)"), "", "t", False),
         (JOIN.format("sliding, time(2)", "sliding, time(2)"), "", "t", False),
         (JOIN.format("sliding, time(2)", "sliding, count(2)") + ", algorithm: leftOuter", "", "t", True),
         (JOIN.format("sliding, time(2)", "sliding, count(2)") + ", algorithm: rightOuter", "", "t", False),
@@ -92,6 +97,18 @@ def test_windows_fire_though_a_topic_partition_is_quiet(service):
 
     service.run(service.pipeline(PIPELINE), until=some_more)
     assert min(late) < 4, "seconds from when it was due to when it was seen, by a cold service"
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_no_batch_runs_until_a_window_falls_due(service):
+    """That of an hour does not. One batch more may run, as long as what the first one reported is not known."""
+    service.create("in")
+    pipeline = service.pipeline(PIPELINE.replace("time(1.0)", "time(3600.0)"))
+    service.send("in", [record(row(0, "a", 1), int(time.time() * 1000))])
+    begin = time.monotonic()
+    service.run(pipeline, until=lambda: time.monotonic() - begin > 6)
+    assert max(batches_in(service.folder / "checkpoint" / "offsets")) <= 2
 
 
 def row(at, key, number):

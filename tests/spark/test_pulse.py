@@ -7,8 +7,9 @@ class World:
     """A log of one topic partition that grows, a query that reads it, and a clock."""
 
     def __init__(self):
-        self.now, self.end, self.read = 1000, 0, 0
-        self.pulse = Pulse(STEP, lambda: self.now, lambda: {("t", 0): self.end}, lambda: {("t", 0): self.read})
+        self.now, self.end, self.read, self.due = 1000, 0, 0, 0
+        ends, read = lambda: {("t", 0): self.end}, lambda: {("t", 0): self.read}
+        self.pulse = Pulse(STEP, lambda: self.now, ends, read, lambda: self.due)
 
     def after(self, nanoseconds, last):
         self.now += nanoseconds
@@ -55,6 +56,12 @@ def test_of_several_times_the_newest_is_released():
     assert world.after(1, last=0) == 1000 + 5 * STEP
 
 
+def test_time_stands_still_while_nothing_is_due():
+    world = World()
+    world.due = 1000 + 3 * STEP
+    assert [world.after(STEP, last=0) for _ in range(4)] == [0, 0, 1000 + 3 * STEP, 1000 + 4 * STEP]
+
+
 def test_an_unknown_topic_partition_was_not_read():
-    pulse = Pulse(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1})
+    pulse = Pulse(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
     assert pulse.released(0) == 0

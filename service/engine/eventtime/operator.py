@@ -19,7 +19,7 @@ from service.engine.eventtime.ticks import Ticks
 from service.engine.eventtime.totals import totals
 from service.engine.found import Found, Told
 from service.engine.inside import Inside
-from service.engine.items import TUPLE, WATERMARK, Items
+from service.engine.items import MAXIMUM, TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
 from service.engine.program import Program
@@ -86,6 +86,10 @@ class EventAggregateOperator:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
         return outputs | joined([unread, untimed, self._dropped(items, times, late), *unmade])
+
+    def due(self, state: EventState) -> int:
+        """Never: only watermarks move panes (E1)."""
+        return MAXIMUM
 
     def inside(self, state: EventState, key: str | None) -> list[Inside]:
         """What is held of this key, or where there are no partitions at all; of each topic partition apart."""

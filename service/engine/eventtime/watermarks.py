@@ -84,6 +84,13 @@ class Watermarks:
         )  # fmt: skip
         return _taken(items, rows[:count]), ahead
 
+    def due(self, progress: Progress) -> int:
+        """When the next topic partition will be idle, if nothing comes from it before; MAXIMUM: none will."""
+        if self._of is None or self._rule.idle_after < 0:
+            return MAXIMUM
+        heard = progress.sources["heard"][~progress.sources["idle"]]
+        return int(heard.min()) + self._rule.idle_after if len(heard) else MAXIMUM
+
     def _know(self, progress: Progress, start: int) -> None:
         """A topic partition that is new holds the watermark back until it has sent something, or is idle."""
         known = len(progress.sources)

@@ -32,7 +32,7 @@ from service.engine.library.told import (
 from service.engine.linked import NOBODY
 from service.engine.state import AggregateState
 from service.engine.store import Data, Saved
-from service.engine.windows import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, OLDEST, TICK
+from service.engine.windows import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, TICK
 from service.pipeline.expressions import AggregateCall, Expression
 from service.pipeline.spec import Aggregate, Output, Sliding, Tumbling, Windowed
 from service.pipeline.types import INT64, Schema
@@ -71,6 +71,10 @@ class ClockLibrary(AggregateOperator):
         """The expressions that `tell` wants."""
         return self._program.reads
 
+    def due(self, state: ClockState) -> int:  # type: ignore[override]
+        """When the next tuple leaves or the timer ticks, MAXIMUM without either."""
+        return MAXIMUM if state.finished else min(self._next(state.windows))
+
     def tell(
         self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[Told]:
@@ -103,18 +107,20 @@ class ClockLibrary(AggregateOperator):
 
     def _passing(self, state: ClockState, until: int, freed: list[int]) -> Iterator[Told]:
         """What falls due by then: tuples that have been inside for too long, and ticks; at one moment in this order."""
-        window, clause = state.windows, self._program.clause
+        window = state.windows
         nothing = np.zeros(0, windows.ARRIVAL)
         while True:
             self._pass_over(window, until)
-            oldest = window.scalars[OLDEST] if clause.expiring else NOBODY
-            leaves = MAXIMUM if oldest == NOBODY else int(window.queue["at"][oldest]) + clause.eviction.size + 1
-            tick = int(window.scalars[TICK]) if self._timer is not None else MAXIMUM
+            leaves, tick = self._next(window)
             now = min(leaves, tick)
             if now > until:
                 return
             found = (self._leaving(window, now), np.zeros(0, windows.FIRING)) if leaves <= tick else None
             yield from self._told(state, found or self._window_events(window, nothing, now), TIMER, now, freed, None)
+
+    def _next(self, window: AggregateState) -> tuple[int, int]:
+        """When the next tuple leaves, and the next tick."""
+        return windows.leaves(self._program.clause, window), super().due(window)
 
     def _pass_over(self, window: AggregateState, until: int) -> None:
         """The ticks that are passed over in silence."""

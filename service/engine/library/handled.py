@@ -78,6 +78,10 @@ class CustomOperator:
     def load(self, data: Data) -> State:
         return self._library.resumed(data)
 
+    def due(self, state: State) -> int:
+        """When the library will tell of something though nothing comes."""
+        return self._library.due(state)  # type: ignore[arg-type]
+
     def inside(self, state: State, key: str | None) -> list[Inside]:
         """Nothing: what its windows mean is the handler's to say."""
         return []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from service.engine.items import MAXIMUM
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
+from service.engine.policies import Clause
 from service.engine.windows.events import NEWEST, OLDEST, Window
+from service.engine.windows.tables import Windowed
 
 
 @inlined
@@ -41,3 +44,10 @@ def expired(w: Window, now: int) -> int:
     if oldest == NOBODY or now - w.queue[oldest].at <= w.clause.eviction.size:
         return NOBODY
     return oldest  # type: ignore[no-any-return]
+
+
+def leaves(clause: Clause, state: Windowed) -> int:
+    """When the oldest tuple will have been inside for more than the time; MAXIMUM where time takes none out."""
+    if not clause.expiring or state.scalars[OLDEST] == NOBODY:
+        return MAXIMUM
+    return int(state.queue["at"][state.scalars[OLDEST]]) + int(clause.eviction.size) + 1

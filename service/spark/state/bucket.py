@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from service.engine.graph import Graph, GraphState
-from service.engine.items import Items
+from service.engine.items import MAXIMUM, Items
 from service.engine.store import StateError
 from service.spark.batch import Batch
 from service.spark.packed import Packed
@@ -94,6 +94,11 @@ class Bucket:
     def watermarks(self) -> dict[str, int]:
         """By stream, as of the state at hand."""
         return self.graph.watermarks(self._state)
+
+    def due(self) -> int | None:
+        """When time alone will bring something out next, as of the state at hand; None: it never will."""
+        due = self.graph.due(self._state)
+        return None if due == MAXIMUM else due
 
     def ended(self) -> bool:
         """Whether all inputs are final, as of the state at hand."""

@@ -56,7 +56,7 @@ def _told(bucket: Bucket, number: int, fed: Fed) -> Message:
     rows = list(outgoing(plan, fed.made, fed.batch, number))
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
     operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())
-    watermarks, final = bucket.watermarks(), bucket.ended()
-    report = Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, final=final)
+    watermarks, due, final = bucket.watermarks(), bucket.due(), bucket.ended()
+    report = Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final)
     rows.append((COUNTS, report.to_json()))
     return Message((DONE, fed.version, clock, *(holds for holds, _ in rows)), [body for _, body in rows])
