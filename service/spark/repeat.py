@@ -24,13 +24,13 @@ from service.spark.outgoing import outgoing
 from service.spark.packed import PULSE, THROUGH, Packed, packed_time, topics_row
 from service.spark.places import place
 from service.spark.plan import Plan
-from service.spark.route import route
+from service.spark.route import routed
 from service.spark.state.bucket import Bucket
 from service.times import UNSET
 
 SCHEMA = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
-    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("ahead", pa.bool_()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
 #: records of a topic partition that go through at once
 AT_ONCE = 100_000
@@ -107,17 +107,16 @@ def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Pack
     found: dict[tuple[str, int], list[Message]] = defaultdict(list)
     settings = plan.pipeline.settings
     read(settings.kafka, before.offsets, batch.offsets, lambda m: found[m.topic(), m.partition()].append(m))
-    latest = batch.time + settings.max_future
     number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
     for (topic, partition), messages in found.items():
         port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)
-        for routed in route(plan, _as_columns(messages, place(port, partition), latest)):
-            for row in routed.to_pylist():
+        for packed in routed(plan, batch.time, _as_columns(messages, place(port, partition))):
+            for row in packed.to_pylist():
                 arrived[number_of[row["bucket"]]].append((row["holds"], row["packed"]))
     return arrived
 
 
-def _as_columns(messages: list[Message], first: int, latest: int) -> Iterator[pa.RecordBatch]:
+def _as_columns(messages: list[Message], first: int) -> Iterator[pa.RecordBatch]:
     """The records of a topic partition as Spark's source gives them."""
     for start in range(0, len(messages), AT_ONCE):
         some = messages[start : start + AT_ONCE]
@@ -126,7 +125,6 @@ def _as_columns(messages: list[Message], first: int, latest: int) -> Iterator[pa
             [message.key() for message in some], [message.value() for message in some],
             [to_text(message.headers()) for message in some], [first] * len(some),
             [message.offset() for message in some], [time * 1000 for time in times],
-            [time * 1_000_000 > latest for time in times],
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

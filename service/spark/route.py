@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 
 from service.engine.expressions import evaluate
 from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW
@@ -21,6 +23,7 @@ from service.pipeline.spec import Stream
 from service.spark.buckets import labels
 from service.spark.dead import Setting
 from service.spark.headers import with_lists
+from service.spark.offsets import planned
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS
 from service.spark.places import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
 from service.spark.plan import Plan
@@ -30,6 +33,8 @@ from service.wire.formats import Records
 from service.wire.marks import CLOCK, NAMES, UNKNOWN, kinds, watermarks
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
+#: the property of a Spark task that has the number of its batch
+BATCH = "streaming.sql.batchId"
 #: kinds of marks that may ride on a tuple: a record with such a header and a value is the tuple, then the mark
 RIDING = (WINDOW, FINAL)
 #: kind of a record -> its word in the report
@@ -37,14 +42,21 @@ WORDS = {TUPLE: "tuple"} | NAMES
 
 
 def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of one Spark task, which are those of one topic partition in a batch, as packed rows.
+    """The records of one Spark task, which are those of one topic partition in a batch, as packed rows."""
+    batch = int(TaskContext.get().getLocalProperty(BATCH))  # type: ignore[union-attr,arg-type]
+    return routed(plan, planned(Path(plan.checkpoint), batch).time, batches)
+
+
+def routed(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of one topic partition in a batch, as packed rows. `time` is when that was planned, nanoseconds: as
+    it is in the offset log, a rerun is equal.
 
     Every bucket gets a packed row, also without any tuple: all buckets know the times of all topic partitions.
     """
     lane: Lane | None = None
     for batch in batches:
         if batch.num_rows:
-            lane = lane or Lane(plan, batch.column("place")[0].as_py())
+            lane = lane or Lane(plan, time, batch.column("place")[0].as_py())
             yield lane.packed(with_lists(batch))
 
 
@@ -77,9 +89,10 @@ class Rows:
 class Lane:
     """The way of the records of one topic partition in one batch."""
 
-    def __init__(self, plan: Plan, first: int) -> None:
-        """`first` is the place of the topic partition's first record."""
+    def __init__(self, plan: Plan, time: int, first: int) -> None:
+        """`time` is when the batch was planned, `first` the place of the topic partition's first record."""
         self._plan = plan
+        self._latest = time + plan.pipeline.settings.max_future
         self._stream = plan.inputs[port_of(first)]
         _require_known(plan, self._stream, topic_partition_of(first))
         self._records = Records.of(self._stream, plan.pipeline.settings.registry)
@@ -115,8 +128,10 @@ class Lane:
     def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, setting: Setting) -> Rows:
         kind = kinds(batch.column("headers"))
         times = _nanoseconds(batch.column("timestamp"))
-        ahead = batch.column("ahead").to_numpy(zero_copy_only=False)
-        setting.aside(np.flatnonzero(ahead), reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"))
+        setting.aside(
+            np.flatnonzero(times > self._latest),
+            reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"),
+        )
         setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
         watermark = _watermarks(batch, kind, setting)
         riding = np.isin(kind, RIDING)

@@ -18,8 +18,9 @@ FETCHES = {"max.poll.records": "10000", "max.partition.fetch.bytes": str(4 << 20
 def read(spark: SparkSession, plan: Plan) -> DataFrame:
     """The records of all topics, those of a topic partition in one piece and in order.
 
-    For each: `key`, `value`, `headers`, `place` of its topic partition, `offset`, `timestamp`, and whether that is too
-    far `ahead`.
+    For each: `key`, `value`, `headers`, `place` of its topic partition, `offset` and `timestamp`. Nothing in it may
+    depend on the batch, as the time of day does: it would be a constant in the code that Spark generates and compiles,
+    which would be other code in each batch.
     """
     settings = plan.pipeline.settings
     client = FETCHES | java_properties(settings.kafka)
@@ -41,7 +42,6 @@ def read(spark: SparkSession, plan: Plan) -> DataFrame:
         _place(plan.inputs).alias("place"),
         "offset",
         "timestamp",
-        _ahead(settings.max_future).alias("ahead"),
     )
 
 
@@ -52,8 +52,3 @@ def _place(inputs: tuple[Stream, ...]) -> Column:
         port = sf.when(sf.col("topic") == str(stream.topic), sf.lit(number)).otherwise(port)
     partition = sf.col("partition").cast("long")
     return sf.shiftleft(port.cast("long"), PORT).bitwiseOR(sf.shiftleft(partition, TOPIC_PARTITION))
-
-
-def _ahead(max_future: int) -> Column:
-    """By the batch's own time, which is in the offset log: a rerun is equal."""
-    return sf.unix_micros("timestamp") > sf.unix_micros(sf.current_timestamp()) + max_future // 1000

@@ -16,7 +16,7 @@ from service.spark.holding import Holding
 from service.spark.packed import PULSE, RECORDS
 from service.spark.places import place
 from service.spark.plan import Plan
-from service.spark.route import route
+from service.spark.route import routed
 from service.times import UNSET
 from tests.spark.test_route import SCHEMA
 
@@ -52,7 +52,7 @@ def record(lane, offset, at, mark=None):
     headers = json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None
     value = b"" if mark else json.dumps({"key": "abcd"[number % 4], "number": number}).encode()
     return {"key": None, "value": value, "headers": headers, "place": place(*lane), "offset": offset,
-            "timestamp": at * 1_000_000, "ahead": False}  # fmt: skip
+            "timestamp": at * 1_000_000}  # fmt: skip
 
 
 class Bucket:
@@ -71,8 +71,8 @@ class Bucket:
         rows = [] if pulse is None else [(PULSE, (pulse * SECOND).to_bytes(8, "big", signed=True))]
         for lane in LANES:
             if records.get(lane):
-                routed = route(self._plan, iter([pa.RecordBatch.from_pylist(records[lane], SCHEMA)]))
-                rows += [(row["holds"], row["packed"]) for batch in routed for row in batch.to_pylist()
+                packed = routed(self._plan, 0, [pa.RecordBatch.from_pylist(records[lane], SCHEMA)])
+                rows += [(row["holds"], row["packed"]) for batch in packed for row in batch.to_pylist()
                          if row["bucket"] == self._label and row["holds"] == RECORDS]  # fmt: skip
         batch = Batch.of(self._plan, holding.through(self._plan, rows), self.clock)
         self._saved = holding.save()

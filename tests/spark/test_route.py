@@ -15,7 +15,7 @@ from service.spark.buckets import labels
 from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS, unpack
 from service.spark.places import place
 from service.spark.plan import Plan
-from service.spark.route import route
+from service.spark.route import routed as spread
 
 PIPELINE = """
 pipeline: p
@@ -32,22 +32,23 @@ operators:
 """
 
 SECOND = 1_000_000_000
+#: seconds that a record may be ahead of its batch, unless the file says otherwise
+HOUR = 3600
 
 
-def record(key="a", number=1, *, at=0, mark=None, value=b"", ahead=False, offset=7):
+def record(key="a", number=1, *, at=0, mark=None, value=b"", offset=7):
     """A record at so many seconds: a tuple, or a mark with a value."""
     return {
         "key": None,
         "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
         "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
-        "place": place(0, 1), "offset": offset, "timestamp": at * 1_000_000, "ahead": ahead,
+        "place": place(0, 1), "offset": offset, "timestamp": at * 1_000_000,
     }  # fmt: skip
 
 
 SCHEMA = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
     ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
-    ("ahead", pa.bool_()),
 ])  # fmt: skip
 
 
@@ -55,7 +56,7 @@ def routed(*batches, buckets=1, text=PIPELINE):
     """Per bucket and Arrow batch the rows (as they are packed) and what is said about them; and the rest."""
     plan = Plan(load_text(text, "p"), "q", "s", "c", buckets, {"in": 2, "out": 1})
     found = {"rest": []}
-    for batch in route(plan, iter([pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in batches])):
+    for batch in spread(plan, 0, [pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in batches]):
         for row in batch.to_pylist():
             if row["holds"] == RECORDS:
                 found.setdefault(labels(buckets).index(row["bucket"]), []).append(unpack(row["packed"]))
@@ -132,8 +133,8 @@ def test_a_watermark_without_a_time_is_a_dead_letter_and_moves_nothing():
 
 
 def test_a_record_from_beyond_the_future_moves_nothing():
-    found = routed([record(at=1), record(at=100, ahead=True), record(at=2)])
-    assert stamps(found[0]) == [1, 2]
+    found = routed([record(at=1), record(at=HOUR + 1), record(at=2), record(at=HOUR)])
+    assert stamps(found[0]) == [1, 2, HOUR]
     assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
 
 

@@ -16,7 +16,7 @@ from service.spark.outgoing import outgoing
 from service.spark.packed import RECORDS, Packed, unpack
 from service.spark.places import place
 from service.spark.plan import Plan
-from service.spark.route import route
+from service.spark.route import routed as spread
 from service.times import UNSET
 from tests.spark.test_route import SCHEMA, labels, record, routed
 
@@ -66,7 +66,7 @@ def routed_rows(plan: Plan, topic_partition: int, records: list[dict[str, Any]])
     batches = [pa.RecordBatch.from_pylist(placed, SCHEMA)] if placed else []
     return [
         (row["bucket"], (row["holds"], row["packed"]))
-        for batch in route(plan, iter(batches))
+        for batch in spread(plan, 0, batches)
         for row in batch.to_pylist()
     ]
 
