@@ -61,7 +61,12 @@ ROWS: dict[str, list[Panel]] = {
             {rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}"},
             "reqps",
         ),
-        Panel("The clock is behind", {f"time() - sluice_clock_timestamp_seconds{WHERE}": "{{stage}}"}, "s"),
+        Panel(
+            "The clock is behind",
+            {f"time() - sluice_clock_timestamp_seconds{WHERE}": "{{stage}}"},
+            "s",
+            description="While nothing comes it stands until the next window is due.",
+        ),
         Panel("Watermarks are behind", {f"time() - sluice_watermark_timestamp_seconds{WHERE}": "{{stream}}"}, "s"),
     ],
     "Operators": [
