@@ -44,8 +44,8 @@ class Look:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-idle ARGS=", description=__doc__)
-    parser.add_argument("--warm-up", type=float, default=240, help="seconds that do not count (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=120, help="seconds that do (%(default)s)")
+    parser.add_argument("--warm-up", type=float, default=120, help="seconds that do not count (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds that do (%(default)s)")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
     said = [f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}:", "", HEAD]
