@@ -50,7 +50,7 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # How often Kafka is asked for news while there are none; every 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
-    # They are read four times a second.
+    # With each new one all of them are read.
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A rerun needs the last batch; readers of the state a few more.
     "spark.sql.streaming.minBatchesToRetain": "10",

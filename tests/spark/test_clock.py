@@ -40,7 +40,6 @@ operators:
 PANES = "timeInterval, intervalDuration(2)"
 COUNT = "output: {out: {n: Count()}}"
 JOIN = "join: {{left: in, right: other}}, window_left: '{}', window_right: '{}', output: {{out: {{n: left.i}}}}"
-
 CUSTOM = "custom: in, handler: tests.engine.handler_classes:Contents, window: '{}', output: [out]"
 
 
