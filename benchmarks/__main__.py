@@ -19,8 +19,6 @@ from service.kafka.broker import EmbeddedBroker
 
 #: records a second, and seconds that count, of a latency run
 RATE, SECONDS = 1000, 30
-#: seconds of a latency run that do not count: Spark starts its processes, the virtual machine compiles
-WARM_UP = 60
 HEAD = "| workload | records/s | p50 ms | p99 ms | peak memory MB |\n| --- | --- | --- | --- | --- |"
 
 
@@ -59,7 +57,7 @@ def _measure(workload: Workload, bootstrap: str, scratch: Path, name: str, optio
     rate, memory = _throughput(workload, bootstrap, scratch / f"{name}-rate", name, options)
     p50 = p99 = 0.0
     if options.latency:
-        p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency")
+        p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency", options.settle)
     return Figures(workload.title, rate, p50, p99, memory)
 
 
@@ -81,13 +79,13 @@ def _throughput(
     return (records - read) / seconds, running.peak
 
 
-def _latency(workload: Workload, bootstrap: str, folder: Path, name: str) -> tuple[float, float]:
+def _latency(workload: Workload, bootstrap: str, folder: Path, name: str, settle: int) -> tuple[float, float]:
     """Milliseconds from sending a record to reading what it made, committed: median and 99th percentile."""
     source, target = f"{name}-records", f"{name}-results"
     make_topic(bootstrap, source)
     with service(workload.pipeline(name, source, target), bootstrap, folder) as running:
         running.await_start()
-        keys, length = min(workload.keys, 100), WARM_UP + SECONDS
+        keys, length = min(workload.keys, 100), settle + SECONDS
         sender = threading.Thread(target=trickle, args=(bootstrap, source, RATE, length, keys))
         sender.start()
         # A window of time tells once in ten seconds: what it has from the last record of each key.
@@ -109,6 +107,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=6_000_000)
     parser.add_argument("--warm-up", type=int, default=1_000_000)
     parser.add_argument("--only", default="", help="run the workloads whose title has this")
+    parser.add_argument(
+        "--settle", type=int, default=60,
+        help="seconds of a latency run that do not count: processes start, Java compiles (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--no-latency", dest="latency", action="store_false")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     return parser.parse_args()

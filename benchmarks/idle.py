@@ -44,6 +44,7 @@ class Look:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-idle ARGS=", description=__doc__)
+    parser.add_argument("--only", default="", help="measure the windows that have this")
     parser.add_argument("--warm-up", type=float, default=120, help="seconds that do not count (%(default)s)")
     parser.add_argument("--seconds", type=float, default=60, help="seconds that do (%(default)s)")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
@@ -53,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
         make_topic(broker.bootstrap, TOPIC)
         fill(broker.bootstrap, TOPIC, 10 * KEYS, KEYS)
-        for number, window in enumerate(WINDOWS):
+        for number, window in enumerate(w for w in WINDOWS if options.only in w):
             folder = Path(scratch) / str(number)
             with service(_pipeline(f"idle-{number}", window), broker.bootstrap, folder) as running:
                 time.sleep(options.warm_up)

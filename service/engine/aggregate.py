@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +30,8 @@ from service.times import UNSET
 
 #: room for window events per item, to begin with
 EVENTS_PER_ITEM = 4
+#: window events at a time, so that they are still near when the contents read them
+MOST_EVENTS = 16_384
 
 
 class AggregateOperator:
@@ -81,7 +84,7 @@ class AggregateOperator:
         events, firings = np.zeros(1, windows.EVENT), np.zeros(1, windows.FIRING)
         events["code"], events["partition"] = windows.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
-        found = self._found(state, events, firings)
+        found = self._found(state, firings, self._tell(state, events, self._room(state, 0)))
         words = state.words[inside.chained(one["oldest"], state.chain)] if program.clause.sliding else found.listed
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         made = {stream: items.tuples for stream, items in self._outputs(state, found, firings)[0].items()}
@@ -129,12 +132,32 @@ class AggregateOperator:
 
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
         """What the windows that fired hold, and the firings."""
-        events, firings = self._window_events(state, arrivals, end)
-        state.counted.reserve(len(state.cells), len(arrivals))
-        return self._found(state, events, firings), firings
+        results = self._room(state, len(arrivals))
+        for events, firings in self._window_events(state, arrivals, end):  # noqa: B007 - the last ones are all
+            results = self._tell(state, events, results)
+        return self._found(state, firings, results), firings
 
-    def _found(self, state: AggregateState, events: np.ndarray, firings: np.ndarray) -> Found:
-        results = self._fill(state, events, len(firings))
+    def _window_events(
+        self, state: AggregateState, arrivals: np.ndarray, end: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The window events of these arrivals and of the timers due by `end`, each time until they are asked for more,
+        and the firings up to there.
+        """
+        events = np.empty(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), windows.EVENT)
+        firings, used = np.empty(len(arrivals) + len(events), windows.FIRING), np.zeros(2, np.int64)
+        first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
+        while True:
+            window = windows.window_of(self._program.clause, state, state.sources, events, firings, used, instants)
+            first = windows.run(window, arrivals, end, first)
+            yield events[: used[0]], firings[: used[1]]
+            if first > len(arrivals):
+                return
+            if used[0] < len(events) // 2:  # an item that may need more than there is
+                events = np.empty(2 * len(events), windows.EVENT)
+            firings = grown(firings, int(used[1]) + len(events))  # each comes with an event, a lone mark with an item
+            used[0] = 0
+
+    def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> Found:
         rows, listed, freed, pairs = results.used
         if self._program.holding:
             state.free.give(results.freed[:freed])
@@ -146,18 +169,6 @@ class AggregateOperator:
             counted=Counted(results.counts[:rows], results.pairs[:pairs], self._program.series["rounded"]),
         )  # fmt: skip
 
-    def _window_events(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """The window events and the firings of these arrivals and of the timers due by `end`."""
-        size = EVENTS_PER_ITEM * len(arrivals) + 64
-        events, firings, used = np.empty(size, windows.EVENT), np.empty(size, windows.FIRING), np.zeros(2, np.int64)
-        first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
-        while True:
-            window = windows.window_of(self._program.clause, state, state.sources, events, firings, used, instants)
-            first = windows.run(window, arrivals, end, first)
-            if first > len(arrivals):
-                return events[: used[0]], firings[: used[1]]
-            events, firings = grown(events, 2 * len(events)), grown(firings, 2 * len(firings))
-
     def _instants(self, state: AggregateState, end: int) -> np.ndarray:
         """When the timer is due until then, and once more, where it cannot be told by adding up periods."""
         if not isinstance(self._timer, WallClock):
@@ -165,15 +176,20 @@ class AggregateOperator:
         state.scalars[windows.INSTANT] = 0
         return self._timer.through(int(state.scalars[windows.TICK]), end)
 
-    def _fill(self, state: AggregateState, events: np.ndarray, firings: int) -> Results:
-        """What the windows hold at each firing."""
-        program, linked = self._program, "links" in self._needed
-        results = Results(
-            np.empty(firings, RESULT), np.empty((firings, program.summary + len(program.edges)), np.int64),
-            np.empty(len(events) if program.listing else 0, np.int64),
-            np.empty(len(events) + state.top, np.int32), np.zeros(4, np.int64),
-            np.zeros((firings, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
+    def _room(self, state: AggregateState, arrivals: int) -> Results:
+        """Room for what comes out of so many arrivals, to begin with."""
+        program, rows = self._program, arrivals + 1
+        state.counted.reserve(len(state.cells), arrivals)
+        return Results(
+            np.empty(rows, RESULT), np.empty((rows, program.summary + len(program.edges)), np.int64),
+            np.empty(rows if program.listing else 0, np.int64),
+            np.empty(state.top + arrivals, np.int32), np.zeros(4, np.int64),
+            np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
+
+    def _tell(self, state: AggregateState, events: np.ndarray, results: Results) -> Results:
+        """Adds what the windows hold at each firing among these events."""
+        program, linked = self._program, "links" in self._needed
         kernel = contents.Contents(
             program.layout, program.edges, state.strings.text, state.words, state.cells, state.back, state.cell_of,
             state.links if linked else state.chain, state.stack, state.trees, state.ends,

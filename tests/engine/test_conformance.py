@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from service.engine import aggregate
 from service.testing import run_case
 from tests.engine.comparing import Record, differences
 from tests.engine.vectors import Case, all_cases, random_cuts, supported
@@ -44,6 +45,12 @@ def test_with_random_cuts(case: Case):
     for seed in range(RANDOM_CUTS):
         cuts = random_cuts(len(case["input"]), seed)
         assert differences(run_case(case, cuts), case["output"], case) == [], f"cuts {cuts}"
+
+
+@every_case
+def test_with_a_few_window_events_at_a_time(case: Case, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(aggregate, "MOST_EVENTS", 8)
+    assert differences(run_case(case), case["output"], case) == []
 
 
 # ---- partitions do not see each other --------------------------------------------------------------------------------

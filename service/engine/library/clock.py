@@ -97,7 +97,7 @@ class ClockLibrary(AggregateOperator):
                 yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
                 continue
             new = ([column[row] for column in keys], rows[row]) if kind == TUPLE else None
-            yield from self._told(state, self._window_events(window, arrivals[i : i + 1], at), event, at, freed, new)
+            yield from self._told(state, self._brought(window, arrivals[i : i + 1], at), event, at, freed, new)
             row += kind == TUPLE
         yield from self._passing(state, end, freed)
         window.free.give(np.array(freed, np.int64))
@@ -116,7 +116,7 @@ class ClockLibrary(AggregateOperator):
             if now > until:
                 return
             found = (self._leaving(window, now), np.zeros(0, windows.FIRING)) if leaves <= tick else None
-            yield from self._told(state, found or self._window_events(window, nothing, now), TIMER, now, freed, None)
+            yield from self._told(state, found or self._brought(window, nothing, now), TIMER, now, freed, None)
 
     def _next(self, window: AggregateState) -> tuple[int, int]:
         """When the next tuple leaves, and the next tick."""
@@ -129,6 +129,11 @@ class ClockLibrary(AggregateOperator):
             none = np.zeros(0, EVENT), np.zeros(0, windows.FIRING), np.zeros(2, np.int64)
             instants = self._instants(window, until)
             windows.pass_over(windows.window_of(clause, window, window.sources, *none, instants), until)
+
+    def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
+        """All window events and firings of one item, or of one moment."""
+        found = [(events.copy(), firings) for events, firings in self._window_events(window, arrivals, now)]
+        return np.concatenate([events for events, _ in found]), found[-1][1]
 
     def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
         """The evictions of this moment (S5)."""
