@@ -140,8 +140,9 @@ class AggregateOperator:
     def _window_events(
         self, state: AggregateState, arrivals: np.ndarray, end: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The window events of these arrivals and of the timers due by `end`, each time until they are asked for more,
-        and the firings up to there.
+        """The window events of these arrivals and of the timers due by `end`, some at a time, and the firings so far.
+
+        The events stand until more of them are asked for.
         """
         events = np.empty(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), windows.EVENT)
         firings, used = np.empty(len(arrivals) + len(events), windows.FIRING), np.zeros(2, np.int64)
