@@ -10,10 +10,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -196,9 +197,8 @@ def rate(case: Case, size: int, measured: int) -> Rate:
         feed(graph, state, inputs)
     spent, made = 0.0, 0
     with watched_kernels() as kernels:
-        for start in range(
-            case.filling, case.filling + measured, 1_000_000
-        ):  # what comes in is made ahead, and not all
+        # What comes in is made ahead, and not all.
+        for start in range(case.filling, case.filling + measured, 1_000_000):
             batches = case.batches(start, min(1_000_000, case.filling + measured - start), size)
             begin = time.perf_counter()
             made += sum(feed(graph, state, inputs) for inputs in batches)
@@ -220,17 +220,12 @@ def watched_kernels() -> Iterator[list[float]]:
 
         return call
 
-    modules = [module for name, module in sys.modules.items() if name.startswith("service.engine")]
-    kernels = [(vars(module), name) for module in modules for name in vars(module)]
-    kernels = [(names, name) for names, name in kernels if isinstance(names[name], Dispatcher)]
-    before = [names[name] for names, name in kernels]
-    for names, name in kernels:
-        names[name] = timed(names[name])
-    try:
+    with ExitStack() as stack:
+        for module in [module for name, module in sys.modules.items() if name.startswith("service.engine")]:
+            kernels = {name: timed(found) for name, found in vars(module).items() if isinstance(found, Dispatcher)}
+            if kernels:
+                stack.enter_context(patch.multiple(module, **kernels))
         yield seconds
-    finally:
-        for (names, name), kernel in zip(kernels, before, strict=True):
-            names[name] = kernel
 
 
 def feed(graph: Graph, state: GraphState, inputs: Inputs) -> int:

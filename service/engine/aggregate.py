@@ -18,7 +18,7 @@ from service.engine.items import FINAL, MAXIMUM, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import complete, joined, readable
-from service.engine.results import RESULT, Results, more
+from service.engine.results import RESULT, Results, filled
 from service.engine.state import AggregateState, needed
 from service.engine.store import Data, grown
 from service.engine.timers import WallClock, timer
@@ -84,7 +84,7 @@ class AggregateOperator:
         events, firings = np.zeros(1, windows.EVENT), np.zeros(1, windows.FIRING)
         events["code"], events["partition"] = windows.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
-        found = self._found(state, firings, self._tell(state, events, self._room(state, 0)))
+        found = self._found(state, firings, filled(contents.run, self._contents(state), events, self._room(state, 0)))
         words = state.words[inside.chained(one["oldest"], state.chain)] if program.clause.sliding else found.listed
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         made = {stream: items.tuples for stream, items in self._outputs(state, found, firings)[0].items()}
@@ -132,9 +132,10 @@ class AggregateOperator:
 
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
         """What the windows that fired hold, and the firings."""
-        results = self._room(state, len(arrivals))
+        state.counted.reserve(len(state.cells), len(arrivals))
+        kernel, results = self._contents(state), self._room(state, len(arrivals))
         for events, firings in self._window_events(state, arrivals, end):  # noqa: B007 - the last ones are all
-            results = self._tell(state, events, results)
+            results = filled(contents.run, kernel, events, results)
         return self._found(state, firings, results), firings
 
     def _window_events(
@@ -180,7 +181,6 @@ class AggregateOperator:
     def _room(self, state: AggregateState, arrivals: int) -> Results:
         """Room for what comes out of so many arrivals, to begin with."""
         program, rows = self._program, arrivals + 1
-        state.counted.reserve(len(state.cells), arrivals)
         return Results(
             np.empty(rows, RESULT), np.empty((rows, program.summary + len(program.edges)), np.int64),
             np.empty(rows if program.listing else 0, np.int64),
@@ -188,19 +188,15 @@ class AggregateOperator:
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
 
-    def _tell(self, state: AggregateState, events: np.ndarray, results: Results) -> Results:
-        """Adds what the windows hold at each firing among these events."""
+    def _contents(self, state: AggregateState) -> contents.Contents:
+        """What the windows hold, for the kernel."""
         program, linked = self._program, "links" in self._needed
-        kernel = contents.Contents(
+        return contents.Contents(
             program.layout, program.edges, state.strings.text, state.words, state.cells, state.back, state.cell_of,
             state.links if linked else state.chain, state.stack, state.trees, state.ends,
             program.clause.sliding, program.listing, linked, np.zeros((1, program.summary), np.int64),
             state.counted.kernel,
         )  # fmt: skip
-        start = 0
-        while (start := contents.run(kernel, events, results, start)) < len(events):
-            results = more(results)
-        return results
 
     # ---- out --------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,16 @@ class Results(NamedTuple):
     #: what is counted for each row, and the values behind it (multisets.py)
     counts: np.ndarray
     pairs: np.ndarray
+
+
+def filled(
+    run: Callable[[Any, np.ndarray, Results, int], int], kernel: tuple[Any, ...], events: np.ndarray, results: Results
+) -> Results:
+    """The results with what comes of these events; `run` gives the number of the one before which the room ran out."""
+    start = 0
+    while (start := run(kernel, events, results, start)) < len(events):
+        results = more(results)
+    return results
 
 
 def more(results: Results) -> Results:

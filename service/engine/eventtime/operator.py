@@ -24,7 +24,7 @@ from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
 from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
-from service.engine.results import RESULT, Results, more
+from service.engine.results import RESULT, Results, filled
 from service.engine.routing import sees_all
 from service.engine.store import Data, grown
 from service.engine.strings import Strings
@@ -229,9 +229,7 @@ class EventAggregateOperator:
             program.layout, state.strings.text, state.words, state.cells, state.back, state.slices, state.sums,
             state.stack, state.links, state.ends, state.slice_scalars, program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
-        start = 0
-        while (start := slices.run(kernel, events, results, start)) < len(events):
-            results = more(results)
+        results = filled(slices.run, kernel, events, results)
         rows, listed, freed, _ = results.used
         if program.listing:
             state.free.give(results.freed[:freed])
