@@ -10,11 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,8 +36,6 @@ from service.pipeline.spec import Pipeline
 from service.spark.packed import RECORDS, Packed, pack
 from service.spark.plan import Plan
 from service.spark.state.bucket import Bucket, folder_of
-from service.spark.state.log import Log
-from service.spark.state.snapshots import Snapshots
 
 MILLISECOND = 1_000_000
 CHUNK = 200_000
@@ -115,14 +111,13 @@ def _items(keys: Keys, chosen: np.ndarray, first: int) -> Items:
 
 def plant(pipeline: Pipeline, checkpoint: Path, buckets: int, keys: int, tuples: int) -> None:
     """Puts such a state in the place of what each bucket of a stopped service has."""
-    graph = Graph(pipeline, {"records": PARTITIONS})
-    for bucket in range(buckets):
-        folder = checkpoint / "buckets" / str(bucket)
-        snapshots = Snapshots(folder)
-        version = max(Log(folder).last(), snapshots.newest(sys.maxsize))
-        for old in folder.iterdir():
+    plan = Plan(pipeline, "q", "s", str(checkpoint), buckets, {"records": PARTITIONS, "results": 2})
+    for number in range(buckets):
+        bucket = Bucket(plan, number)
+        version = bucket.newest()
+        for old in folder_of(plan, number).iterdir():
             old.unlink()
-        snapshots.write(version, partial(graph.write, planted(graph, Keys.of(keys, buckets, bucket), tuples)))
+        bucket.plant(version, planted(bucket.graph, Keys.of(keys, buckets, number), tuples))
 
 
 # ---- the service -----------------------------------------------------------------------------------------------------
@@ -180,17 +175,16 @@ def alone(scratch: Path, keys: int, options: argparse.Namespace) -> str:
     pipeline = load_text(pipeline_text("alone", options), "alone")
     plan = Plan(pipeline, "q", "s", str(scratch / str(keys)), options.buckets, {"records": PARTITIONS, "results": 2})
     chosen = Keys.of(keys, options.buckets, 0)
-    graph = Graph(pipeline, plan.topic_partitions)
-    Snapshots(folder_of(plan, 0)).write(1, partial(graph.write, planted(graph, chosen, options.tuples)))
-
-    bucket, clock = Bucket(plan, 0), START * MILLISECOND
+    bucket = Bucket(plan, 0)
+    bucket.plant(1, planted(bucket.graph, chosen, options.tuples))
+    bucket = Bucket(plan, 0)
     chance = np.random.default_rng(1)
     each = options.batch // options.buckets
     load = [_packed(chosen, chance.choice(chosen.own, each)) for _ in range(WARM_UP + 2 * options.batches)]
 
     def feed(number: int) -> float:
         begin = time.perf_counter()
-        bucket.feed(number + 1, clock, load[number])
+        bucket.feed(number + 1, load[number])
         return time.perf_counter() - begin
 
     restart = feed(0)

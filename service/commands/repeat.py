@@ -9,22 +9,18 @@ from service.ops.logs import configure
 from service.pipeline.spec import Pipeline
 from service.pipeline.stages import stages
 from service.spark.compare import Compared, compare
-from service.spark.session import session
 
 
 def repeat(pipeline: Pipeline) -> int:
     """Compares what each stage has written with what its batches give once more; the exit code."""
     configure(secrets=pipeline.settings.kafka.secrets)
-    spark, differ = session(f"{pipeline.name}.replay", "local[1]"), False
-    try:
-        for stage in stages(pipeline):
-            compared = compare(stage, spark)
-            for difference in compared.differences:
-                click.echo(orjson.dumps(difference._asdict()))
-            differ |= bool(compared.differences)
-            click.echo(summary(compared), err=True)
-    finally:
-        spark.stop()
+    differ = False
+    for stage in stages(pipeline):
+        compared = compare(stage)
+        for difference in compared.differences:
+            click.echo(orjson.dumps(difference._asdict()))
+        differ |= bool(compared.differences)
+        click.echo(summary(compared), err=True)
     return int(differ)
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from service.engine.graph import Clock
 from service.engine.items import TUPLE, Items
-from service.spark.packed import PULSE, RECORDS, TOPICS, Packed, time_of, topics_of
+from service.spark.packed import PULSE, RECORDS, Packed, time_of
 from service.spark.places import topic_partition_of
 from service.spark.plan import Plan
 from service.spark.stretch import Stretch
@@ -24,14 +24,12 @@ class Batch:
 
     places   the place of each event
     firsts   the offset of each topic partition's first record in the batch, by its place
-    topics   how many topic partitions each stream had; empty: as the plan says
     """
 
     inputs: dict[str, Items]
     places: np.ndarray
     firsts: dict[int, int]
     clock: Clock
-    topics: dict[str, int]
 
     @classmethod
     def of(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Batch | None:
@@ -49,8 +47,7 @@ class Batch:
             return None
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
         firsts = {stretch.first: stretch.offset for stretch in stretches}
-        topics = [topics_of(packed) for holds, packed in rows if holds == TOPICS]
-        return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)), *(topics or [{}]))
+        return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)))
 
 
 def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:

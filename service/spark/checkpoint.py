@@ -14,7 +14,7 @@ from service.pipeline.spec import Pipeline
 
 FILE = "sluice.json"
 #: raised with every change of what a checkpoint holds
-FORMAT = 2
+FORMAT = 3
 
 
 class CheckpointError(SluiceError):

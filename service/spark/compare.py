@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from service.engine.store import StateError
 from service.kafka import ledger, topics
@@ -22,7 +20,7 @@ from service.spark import checkpoint
 from service.spark.checkpoint import CheckpointError
 from service.spark.offsets import before_all, planned
 from service.spark.plan import Plan
-from service.spark.repeat import Head, Repetition, heads
+from service.spark.repeat import Repetition
 
 #: key, value, headers and timestamp of a record
 Row = dict[str, Any]
@@ -63,11 +61,11 @@ class Made(NamedTuple):
 Outputs = Mapping[tuple[str, int], list[Made]]
 
 
-def compare(pipeline: Pipeline, spark: SparkSession) -> Compared:
+def compare(pipeline: Pipeline) -> Compared:
     """Repeats as many of the last batches as the checkpoint can still tell of. The service may run, or have ended."""
     plan = _plan(pipeline)
     last, written = _stand(plan)
-    first, repetition = _oldest(plan, spark, last)
+    first, repetition = _oldest(plan, last)
     folder, outputs = Path(plan.checkpoint), defaultdict(list)
     before = planned(folder, first - 1) if first else before_all(folder)
     for number in range(first, last + 1):
@@ -107,21 +105,21 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
     raise CheckpointError(message)
 
 
-def _oldest(plan: Plan, spark: SparkSession, last: int) -> tuple[int, Repetition]:
+def _oldest(plan: Plan, last: int) -> tuple[int, Repetition]:
     """The first of the batches up to `last` that can be repeated, and the buckets as they were before it."""
     log = checkpoint.batches_in(Path(plan.checkpoint, "offsets"))
     for first in sorted(log):
         whole = log.issuperset(range(max(0, first - 1), last + 1))
-        if whole and (repetition := _before(plan, spark, first)) is not None:
+        if whole and (repetition := _before(plan, first)) is not None:
             return first, repetition
     message = f"checkpoint {plan.checkpoint}: it does not tell of batch {last} any more, the last that was written"
     raise CheckpointError(message)
 
 
-def _before(plan: Plan, spark: SparkSession, batch: int) -> Repetition | None:
+def _before(plan: Plan, batch: int) -> Repetition | None:
     try:
-        return Repetition(plan, heads(spark, plan, batch - 1) if batch else [Head()] * plan.buckets)
-    except (StateError, FileNotFoundError, PySparkException):  # it is gone
+        return Repetition(plan, batch)
+    except (StateError, FileNotFoundError):  # it is gone
         return None
 
 

@@ -7,7 +7,6 @@ import gc
 import pyarrow as pa
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
-from pyspark.sql.streaming import transform_with_state_driver_worker as chatty
 
 import service.spark.route
 import service.spark.stage  # noqa: F401
@@ -17,8 +16,6 @@ from service.warm import main as warm
 
 # A pool of threads does not survive a fork.
 pa.set_cpu_count(1)
-# It prints each of its steps.
-setattr(chatty, "print", lambda *_: None)  # noqa: B010
 warm()
 # Spark's workers collect garbage after each task; what was imported here is none.
 gc.collect()

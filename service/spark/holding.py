@@ -40,7 +40,8 @@ class Holding:
             self._wait_no_longer(plan, max(pulses) - plan.pipeline.settings.merge_wait)
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
         limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAXIMUM, 0))
-        released = [(RECORDS, stretch.packed()) for stretch in self._released(limit)]
+        others = [row for row in rows if row[0] not in (RECORDS, PULSE)]
+        released = [*others, *((RECORDS, stretch.packed()) for stretch in self._released(limit))]
         if UNSET < limit[0] < MAXIMUM:
             released.append((PULSE, packed_time(limit[0])))
         return released
@@ -90,9 +91,9 @@ class Holding:
         return holding
 
 
-def in_order(plan: Plan, saved: bytes | None, rows: Sequence[Packed]) -> tuple[list[Packed], bytes]:
-    """What need not wait for other topic partitions any more, and what a bucket holds then; None: it holds nothing."""
-    holding = Holding() if saved is None else Holding.load(saved)
+def in_order(plan: Plan, saved: bytes, rows: Sequence[Packed]) -> tuple[list[Packed], bytes]:
+    """What need not wait for other topic partitions any more, and what a bucket holds then; empty: nothing yet."""
+    holding = Holding.load(saved) if saved else Holding()
     released = holding.through(plan, rows)
     return released, holding.save()
 

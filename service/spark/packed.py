@@ -21,7 +21,7 @@ EVERY = -1
 #: and the kind of a tuple that carries the mark of its run as a header
 MARKED = 10
 
-#: of packed rows on their way to the stateful stage
+#: of packed rows on their way to the buckets
 ROUTED = "bucket int, holds int, packed binary"
 #: of packed rows on their way to the sink
 OUTGOING = "holds int, packed binary"

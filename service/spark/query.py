@@ -19,7 +19,7 @@ from service.spark.pulse import pulse
 from service.spark.route import route
 from service.spark.sink import sink
 from service.spark.source import read
-from service.spark.stage import Stage
+from service.spark.stage import stage
 from service.times import MILLISECOND
 from service.wire.formats import Records
 
@@ -43,8 +43,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
 
 
 def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
-    """Starts the query of this plan. It keeps what the session says now: the next one may say otherwise."""
-    spark.conf.set("spark.sql.shuffle.partitions", plan.buckets)
+    """Starts the query of this plan."""
     spark.dataSource.register(sink(plan))
     writer = outputs(spark, plan).writeStream.format("sluice").outputMode("append")
     return (
@@ -61,4 +60,4 @@ def outputs(spark: SparkSession, plan: Plan) -> DataFrame:
     if plan.pulsing:
         spark.dataSource.register(pulse(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())
-    return routed.groupBy("bucket").transformWithState(Stage(plan), OUTGOING, "append", "none")
+    return routed.repartition(plan.buckets, "bucket").mapInArrow(partial(stage, plan), OUTGOING)

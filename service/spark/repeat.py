@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import Message
-from pyspark.sql import SparkSession
 
 from service.kafka.reading import read
 from service.kafka.records import Records
 from service.kafka.transactions import within
-from service.spark.batch import Batch
 from service.spark.buckets import labels
 from service.spark.commit import Gathered
 from service.spark.headers import to_text
-from service.spark.holding import in_order
 from service.spark.offsets import Planned
 from service.spark.outgoing import outgoing
-from service.spark.packed import PULSE, THROUGH, Packed, packed_time, topics_row
+from service.spark.packed import PULSE, Packed, packed_time
 from service.spark.places import place
 from service.spark.plan import Plan
 from service.spark.route import routed
+from service.spark.stage import parted
 from service.spark.state.bucket import Bucket
-from service.times import UNSET
 
 SCHEMA = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
@@ -36,37 +32,15 @@ SCHEMA = pa.schema([
 AT_ONCE = 100_000
 
 
-class Head(NamedTuple):
-    """What Spark's state says of a bucket: its version and clock, and what it holds back (holding.py)."""
-
-    version: int = 0
-    clock: int = UNSET
-    held: bytes | None = None
-
-
-def heads(spark: SparkSession, plan: Plan, batch: int) -> list[Head]:
-    """Of all buckets, after this batch. Raises Spark's error where the checkpoint does not have that any more."""
-
-    def state(variable: str) -> dict[int, tuple[object, ...]]:
-        options = {"path": plan.checkpoint, "batchId": str(batch), "stateVarName": variable}
-        rows = spark.read.format("statestore").options(**options).load().select("key.bucket", "value.*").collect()
-        return {row[0]: tuple(row[1:]) for row in rows}
-
-    spark.streams.active  # noqa: B018 - starts what readers of the state ask
-    known, held = state("head"), state("held") if plan.merging else {}
-    return [Head(*known.get(label, ()), *held.get(label, ())) for label in labels(plan.buckets)]  # type: ignore[arg-type]
-
-
 class Repetition:
-    """The buckets of a service as they were after a batch, from which they go on. Nothing is written."""
+    """The buckets of a service as they were before a batch, from which they go on. Nothing is written."""
 
-    def __init__(self, plan: Plan, after: list[Head]) -> None:
+    def __init__(self, plan: Plan, batch: int) -> None:
         """Raises StateError or FileNotFoundError where the checkpoint does not have that state any more."""
         self._plan = plan
-        self._heads = after
         self._buckets = [Bucket(plan, number) for number in range(plan.buckets)]
-        for bucket, head in zip(self._buckets, after, strict=True):
-            bucket.at(head.version)
+        for bucket in self._buckets:
+            bucket.at(batch)
 
     def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
         """What the batch that goes on from `before` writes."""
@@ -78,17 +52,11 @@ class Repetition:
 
     def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
         """What a bucket gives out, as the stage does."""
-        version, clock, held = self._heads[number]
-        yield from (row for row in arrived if row[0] in THROUGH)
-        rest = [row for row in arrived if row[0] not in THROUGH]
-        if plan.merging:
-            rest, held = in_order(plan, held, rest)
-        batch = Batch.of(plan, [*rest, topics_row(plan.topic_partitions)], clock)
+        through, rest = parted(plan, arrived)
+        yield from through
+        batch, made = self._buckets[number].tried(rest)
         if batch is not None:
-            made = self._buckets[number].tried(batch)
             yield from outgoing(plan, made, batch, number)
-            version, clock = version + 1, batch.clock.end
-        self._heads[number] = Head(version, clock, held)
 
 
 def _knowing(plan: Plan, batch: Planned) -> Plan:

@@ -21,7 +21,6 @@ DRIVER_MEMORY = "2g"
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
 LOG = Path(__file__).with_name("log4j2.properties")
-STATE = "spark.sql.streaming.stateStore"
 SETTINGS = {
     "spark.driver.memory": DRIVER_MEMORY,
     # The outputs of a batch reach the sink through the driver.
@@ -37,6 +36,8 @@ SETTINGS = {
     # What Spark shows of properties and options hides these.
     "spark.redaction.regex": HIDDEN,
     "spark.sql.redaction.options.regex": HIDDEN,
+    # A bucket's task is known by its number: none may be put together with others.
+    "spark.sql.adaptive.enabled": "false",
     # Values, not errors of a cast, decide what a record is.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -52,10 +53,8 @@ SETTINGS = {
     "spark.sql.streaming.pollingDelay": "25ms",
     # With each new one all of them are read.
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    # A rerun needs the last batch; readers of the state a few more.
+    # A rerun needs the last batch; who repeats batches a few more.
     "spark.sql.streaming.minBatchesToRetain": "10",
-    f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     # Hadoop's own local file system forks a process for each file permission: 40 ms per log entry instead of 3.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (

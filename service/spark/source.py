@@ -11,8 +11,10 @@ from service.spark.headers import as_text
 from service.spark.places import PORT, TOPIC_PARTITION
 from service.spark.plan import Plan
 
-#: fewer and larger fetches than by default, where the file does not say otherwise
-FETCHES = {"max.poll.records": "10000", "max.partition.fetch.bytes": str(4 << 20)}
+#: Where the file does not say otherwise: fewer and larger fetches than by default, and none that waits for records. A
+#: consumer asks for more as soon as it has some; where few come, a batch would wait half a second for that answer,
+#: before it could ask for its own.
+FETCHES = {"max.poll.records": "10000", "max.partition.fetch.bytes": str(4 << 20), "fetch.max.wait.ms": "10"}
 
 
 def read(spark: SparkSession, plan: Plan) -> DataFrame:

@@ -17,7 +17,6 @@ from service.spark import checkpoint
 from service.spark.packed import RECORDS, pack
 from service.spark.plan import Plan
 from service.spark.state.bucket import Bucket
-from service.times import UNSET
 
 SECOND = 1_000_000_000
 FILE = """
@@ -48,12 +47,10 @@ def shop(tmp_path, monkeypatch):
         known = {stream.topic: {"0": 9, "1": 9} for stream in pipeline.inputs}
         (folder / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(known)}\n")
         partitions = {stream.name: 2 for stream in pipeline.inputs} | {"out": 1}
-        bucket, clock = Bucket(Plan(pipeline, identity.query, "", str(folder), 1, partitions), 0), UNSET
+        bucket = Bucket(Plan(pipeline, identity.query, "", str(folder), 1, partitions), 0)
         for second, row in enumerate(TUPLES):
             for port, stream in enumerate(pipeline.inputs):
-                rows = [(RECORDS, packed(stream, port, row, second))]
-                fed = bucket.feed(second * len(pipeline.inputs) + port, clock, rows)
-                clock = fed.batch.clock.end
+                bucket.feed(second * len(pipeline.inputs) + port, [(RECORDS, packed(stream, port, row, second))])
         result = CliRunner().invoke(main, ["windows", "shop.yaml", *arguments])
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.stdout.splitlines()] or result.stderr

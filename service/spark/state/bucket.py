@@ -4,8 +4,9 @@ A batch costs what it brings: its rows go to the log, and the state is changed i
 as long as the state, or would take long to feed again, a new snapshot is written beside the work. A state that is no
 larger than the rows of the batch is written in place of them.
 
-The state at hand counts only if its version is the one that is asked for, and it has none while a batch changes it.
-Else it is made again: from the snapshot, or from what is at hand if that is older, by feeding the log.
+A version is the number of batches that led to it, with and without rows for this bucket. The state at hand counts only
+if its version is the one that is asked for, and it has none while a batch changes it. Else it is made again: from the
+snapshot, or from what is at hand if that is older, by feeding the log.
 """
 
 from __future__ import annotations
@@ -13,22 +14,26 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+import pyarrow as pa
 
 from service.engine.graph import Graph, GraphState
 from service.engine.items import MAXIMUM, Items
 from service.engine.store import StateError
 from service.spark.batch import Batch
-from service.spark.packed import Packed
+from service.spark.holding import in_order
+from service.spark.packed import TOPICS, Packed, topics_of
 from service.spark.plan import Plan
 from service.spark.state.background import Background
 from service.spark.state.log import Entry, Log
 from service.spark.state.snapshots import Snapshots
 from service.times import UNSET
 
-#: versions that stay within reach: Spark may go back by the batch in hand, and readers of the checkpoint lag behind
+#: versions that stay within reach: a start goes back by the batch in hand, and readers of the checkpoint lag behind
 KEPT = 3
 #: seconds that the log may take to feed again
 PATIENCE = 20.0
@@ -36,11 +41,14 @@ PATIENCE = 20.0
 SMALL = 4 << 20
 
 
+#: before the state in a snapshot: the length of what waits in front of it; both are padded to a multiple of it
+LENGTH = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What came of a batch, and the bytes of state that were read, written and are held."""
+    """What came of a batch, and the bytes of state that were read and written since the last one, and are held."""
 
-    version: int
     batch: Batch
     made: dict[str, Items]
     read: int
@@ -54,34 +62,38 @@ class Bucket:
     def __init__(self, plan: Plan, number: int, folder: Path | None = None) -> None:
         self.plan = plan
         self.graph = Graph(plan.pipeline, plan.topic_partitions)
-        self._topics = dict(plan.topic_partitions)
         self._folder = folder or folder_of(plan, number)
         self._log, self._snapshots = Log(self._folder), Snapshots(self._folder)
         #: of the greatest lengths of the log which this bucket takes, so that not all write their states in one batch
         self.share = (1 + (number + 1) / plan.buckets) / 2
         self.background = Background()
-        #: the state at hand, its version (UNSET while it is none), and how many bytes it would be in a file
+        #: the state at hand, what waits in front of it (holding.py), its version (UNSET while it is none), and how many
+        #: bytes it would be in a file
         self._state = self.graph.initial()
+        self._waiting = b""
         self._version = 0
         self.held = 0
         #: bytes of the log behind the newest snapshot, and seconds that its batches took
         self._behind, self._took = 0, 0.0
-        #: the version of the snapshot that is being written, its bytes, and those that the next report tells of
-        self._writing, self._size, self._written = 0, 0, 0
+        #: the version of the snapshot that is being written, and its bytes
+        self._writing, self._size = 0, 0
+        #: bytes that the next report tells of
+        self._read, self._written = 0, 0
         #: versions of snapshots, each of which makes what is older needless, once it is old enough itself
         self._covered: deque[int] = deque()
 
-    def feed(self, version: int, clock: int, rows: list[Packed]) -> Fed | None:
-        """Takes the bucket from `version`, with its clock there, to the next; None where nothing moves the clock."""
-        batch = Batch.of(self.plan, rows, clock)
+    def feed(self, version: int, rows: list[Packed]) -> Fed | None:
+        """Takes the bucket from `version` to the next; None where nothing came that tells where the clock stands."""
+        self._go_to(version)
+        batch, made = self.tried(rows)
+        self.held = self._size_of()
+        self._keep(Entry(version + 1, rows))
+        self._version = version + 1
         if batch is None:
             return None
-        read = self._go_to(version)
-        made = self._fed(batch)
-        self.held = self.graph.size(self._state)
-        written = self._keep(Entry(version + 1, clock, rows))
-        self._version = version + 1
-        return Fed(self._version, batch, made, read, written, self.held)
+        read, self._read = self._read, 0
+        written, self._written = self._written, 0
+        return Fed(batch, made, read, written, self.held)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """By operator, as of the state at hand."""
@@ -110,9 +122,26 @@ class Bucket:
         self._version = UNSET  # who has it may change it
         return self._state
 
-    def tried(self, batch: Batch) -> dict[str, Items]:
-        """What a batch makes of the state at hand, whichever version that is; nothing goes to the checkpoint."""
-        return self._fed(batch)
+    def tried(self, rows: list[Packed]) -> tuple[Batch | None, dict[str, Items]]:
+        """What a batch makes of the state at hand, which then is of no version; nothing goes to the checkpoint."""
+        self._version = UNSET
+        topics = next((topics_of(packed) for holds, packed in rows if holds == TOPICS), self.plan.topic_partitions)
+        if topics != self.plan.topic_partitions:
+            self._know(topics)
+        if self.plan.merging and rows:
+            rows, self._waiting = in_order(self.plan, self._waiting, rows)
+        batch = Batch.of(self.plan, rows, self._state.now) if rows else None
+        if batch is None:
+            return None, {}
+        begin = time.perf_counter()
+        made = self.graph.feed(self._state, batch.inputs, batch.clock)
+        self._took += time.perf_counter() - begin
+        return batch, made
+
+    def plant(self, version: int, state: GraphState) -> None:
+        """Makes this the state of a version, and puts it into the checkpoint."""
+        self._state, self._version = state, version
+        self._snapshots.write(version, self._write)
 
     def settle(self) -> None:
         """What can wait until a batch has been answered: a snapshot where one is due, and forgetting what it covers."""
@@ -128,7 +157,7 @@ class Bucket:
 
     def write_snapshot(self) -> None:
         """Of the state at hand: at once where it is small, or one that is being written hangs, else beside the work."""
-        write = partial(self._snapshots.write, self._version, partial(self.graph.write, self._state))
+        write = partial(self._snapshots.write, self._version, self._write)
         if self.held <= SMALL or self.background.busy:
             self.background.stop()
             write()
@@ -150,68 +179,67 @@ class Bucket:
 
     # ---- at hand ----------------------------------------------------------------------------------------------------
 
-    def _go_to(self, version: int) -> int:
-        """Makes the state that of `version`; how many bytes were read for it."""
+    def _go_to(self, version: int) -> None:
+        """Makes the state that of `version`."""
         if self._version == version:
-            return 0
-        newest, start, read = self._snapshots.newest(version), self._version, 0
+            return
+        newest, start = self._snapshots.newest(version), self._version
         if not newest <= start < version:
-            start, read = newest, self._load(newest)
+            start = newest
+            self._load(newest)
         for entry in self._log.entries(start, version):
-            batch = Batch.of(self.plan, entry.rows, entry.clock)
-            if batch is None:
-                msg = f"{self._folder}: nothing moves the clock to version {entry.version}"
-                raise StateError(msg)
-            self._fed(batch)
+            self.tried(entry.rows)
             self._behind += entry.size
-            read += entry.size
+            self._read += entry.size
         self._version = version
-        return read
 
-    def _load(self, version: int) -> int:
-        """Makes the state that of a snapshot, or the initial one; how many bytes were read."""
+    def _load(self, version: int) -> None:
+        """Makes the state that of a snapshot, or the initial one."""
         self._version = UNSET
         self._behind, self._took = 0, 0.0
-        self._state = self.graph.initial()  # room for the one that comes
+        self._state, self._waiting = self.graph.initial(), b""  # room for the one that comes
         if not version:
-            return 0
+            return
         body = self._snapshots.read(version)
+        length = int.from_bytes(body[:LENGTH], "little")
         try:
-            self._state = self.graph.load(body)
+            self._state = self.graph.load(body[LENGTH + _padded(length) :])
         except StateError as error:
             msg = f"{self._folder}, version {version}: {error}"
             raise StateError(msg) from error
+        self._waiting = bytes(body[LENGTH : LENGTH + length])
         self._covered.append(version)
-        return len(body)
+        self._read += len(body)
 
-    def _fed(self, batch: Batch) -> dict[str, Items]:
-        """What the engine makes of a batch. Until its version is set, the state is nobody's."""
-        self._version = UNSET
-        if batch.topics and batch.topics != self._topics:
-            self._know(batch.topics)
-        begin = time.perf_counter()
-        made = self.graph.feed(self._state, batch.inputs, batch.clock)
-        self._took += time.perf_counter() - begin
-        return made
-
-    def _know(self, topics: dict[str, int]) -> None:
+    def _know(self, topics: Mapping[str, int]) -> None:
         """The log tells how many topic partitions there were: to know more of them would have changed what came out."""
         body = self.graph.save(self._state)
-        self.graph, self._topics = Graph(self.plan.pipeline, topics), topics
+        self.plan = replace(self.plan, topic_partitions=topics)
+        self.graph = Graph(self.plan.pipeline, topics)
         self._state = self.graph.load(body)
+
+    def _size_of(self) -> int:
+        """How many bytes `_write` would write."""
+        return LENGTH + _padded(len(self._waiting)) + self.graph.size(self._state)
+
+    def _write(self, sink: pa.NativeFile) -> None:
+        """What a snapshot is."""
+        length = len(self._waiting)
+        sink.write(length.to_bytes(LENGTH, "little") + self._waiting.ljust(_padded(length), b"\0"))
+        self.graph.write(self._state, sink)
 
     # ---- in the checkpoint ------------------------------------------------------------------------------------------
 
-    def _keep(self, entry: Entry) -> int:
-        """Puts what is new into the checkpoint; how many bytes that were, with those of a snapshot beside the work."""
-        written, self._written = self._written, 0
+    def _keep(self, entry: Entry) -> None:
+        """Puts what is new into the checkpoint."""
         if self.held <= entry.size:
-            self._snapshots.write(entry.version, partial(self.graph.write, self._state))
+            self._snapshots.write(entry.version, self._write)
+            self._written += self.held
             self._begin_anew(entry.version)
-            return written + self.held
+            return
         self._log.append(entry)
         self._behind += entry.size
-        return written + entry.size
+        self._written += entry.size
 
     def _due(self, times: int) -> bool:
         """Whether the log is so many times as long as it should become."""
@@ -236,3 +264,7 @@ class Bucket:
 def folder_of(plan: Plan, number: int) -> Path:
     """Where a bucket's state is in the checkpoint."""
     return Path(plan.checkpoint, "buckets", str(number))
+
+
+def _padded(length: int) -> int:
+    return -(-length // LENGTH) * LENGTH

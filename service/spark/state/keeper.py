@@ -18,7 +18,7 @@ from service.spark.packed import COUNTS
 from service.spark.state import nursery
 from service.spark.state.bucket import Bucket, Fed
 from service.spark.state.message import Message
-from service.spark.state.task import DONE, FAILED, NOTHING, SERIALIZER
+from service.spark.state.task import DONE, FAILED, SERIALIZER
 
 #: seconds that a task may take to say what it wants
 PATIENCE = 60.0
@@ -39,12 +39,12 @@ def keep(control: socket.socket) -> None:
 def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
     with connection.makefile("rb") as file:
         question = Message.read(file)
-    number, version, clock, *holds = question.numbers
+    number, version, *holds = question.numbers
     plan, *packed = question.bodies
     try:
         bucket = bucket or Bucket(SERIALIZER.loads(plan), number)
-        fed = bucket.feed(version, clock, list(zip(holds, packed, strict=True)))
-        answer = Message((NOTHING,), []) if fed is None else _told(bucket, number, fed)
+        fed = bucket.feed(version, list(zip(holds, packed, strict=True)))
+        answer = Message((DONE,), []) if fed is None else _told(bucket, number, fed)
     except Exception:  # noqa: BLE001 - whatever it is, the task tells it
         answer = Message((FAILED,), [traceback.format_exc().encode()])
     answer.write(connection.sendall)
@@ -59,4 +59,4 @@ def _told(bucket: Bucket, number: int, fed: Fed) -> Message:
     watermarks, due, final = bucket.watermarks(), bucket.due(), bucket.ended()
     report = Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final)
     rows.append((COUNTS, report.to_json()))
-    return Message((DONE, fed.version, clock, *(holds for holds, _ in rows)), [body for _, body in rows])
+    return Message((DONE, *(holds for holds, _ in rows)), [body for _, body in rows])

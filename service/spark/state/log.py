@@ -19,25 +19,20 @@ from service.spark.packed import Packed
 from service.spark.state.message import Message, read_head
 
 #: before each entry: that it is one (a number that is raised with every change of the format), and its checksum
-MARK = 0x51CE0001
+MARK = 0x51CE0002
 START = struct.Struct("<II")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch of a bucket.
-
-    version   of the state that it leads to: the number of batches that the bucket has had
-    clock     before it
-    """
+    """One batch of a bucket. `version`: of the state that it leads to, which has had so many batches."""
 
     version: int
-    clock: int
     rows: list[Packed]
 
     @property
     def message(self) -> Message:
-        return Message((self.version, self.clock, *(holds for holds, _ in self.rows)), [body for _, body in self.rows])
+        return Message((self.version, *(holds for holds, _ in self.rows)), [body for _, body in self.rows])
 
     @property
     def size(self) -> int:
@@ -47,8 +42,8 @@ class Entry:
 
     @classmethod
     def of(cls, message: Message) -> Entry:
-        version, clock, *holds = message.numbers
-        return cls(version, clock, list(zip(holds, message.bodies, strict=True)))
+        version, *holds = message.numbers
+        return cls(version, list(zip(holds, message.bodies, strict=True)))
 
 
 class Log:

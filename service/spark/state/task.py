@@ -14,7 +14,7 @@ from service.spark.state.message import Message
 #: the plan goes to the keeper as Spark brings it to its workers
 SERIALIZER: Any = CloudPickleSerializer()
 #: the first number of an answer
-DONE, NOTHING, FAILED = range(3)
+DONE, FAILED = range(2)
 #: keepers that may die under one task before it fails
 TRIES = 3
 
@@ -23,13 +23,10 @@ class KeeperError(Exception):
     """The work failed; the message is the keeper's own account of it."""
 
 
-def ask(plan: Plan, bucket: int, version: int, clock: int, rows: list[Packed]) -> tuple[int, int, list[Packed]] | None:
-    """Feeds the rows to the bucket at `version` with its `clock`: its next version, its clock then, what goes out.
-
-    None where nothing was there that could move the clock.
-    """
+def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
+    """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out."""
     question = Message(
-        (bucket, version, clock, *(holds for holds, _ in rows)),
+        (bucket, version, *(holds for holds, _ in rows)),
         [SERIALIZER.dumps(plan), *(packed for _, packed in rows)],
     )
     for left in reversed(range(TRIES)):
@@ -39,13 +36,10 @@ def ask(plan: Plan, bucket: int, version: int, clock: int, rows: list[Packed]) -
         except (EOFError, ConnectionError):  # it died; another one will make the state again
             if not left:
                 raise
-    kind, *numbers = answer.numbers
+    kind, *holds = answer.numbers
     if kind == FAILED:
         raise KeeperError(answer.bodies[0].decode())
-    if kind == NOTHING:
-        return None
-    version, clock, *holds = numbers
-    return version, clock, list(zip(holds, answer.bodies, strict=True))
+    return list(zip(holds, answer.bodies, strict=True))
 
 
 def _answer(service: str, bucket: int, question: Message) -> Message:

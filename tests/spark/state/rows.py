@@ -1,4 +1,4 @@
-"""Packed rows as the stateful stage gets them, and a plan to feed them to."""
+"""Packed rows as a bucket gets them, and a plan to feed them to."""
 
 from __future__ import annotations
 

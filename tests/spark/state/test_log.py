@@ -10,7 +10,7 @@ from service.spark.state.log import Entry, Log
 
 
 def entry(version: int, text: bytes = b"rows") -> Entry:
-    return Entry(version, clock=version * 10, rows=[(RECORDS, text), (PULSE, b"12345678")])
+    return Entry(version, rows=[(RECORDS, text), (PULSE, b"12345678")])
 
 
 def log_of(folder: Path, *versions: int, text: bytes = b"rows") -> Log:
@@ -29,9 +29,9 @@ def test_entries_come_back_as_they_were(tmp_path):
 
 
 def test_an_entry_without_rows_takes_a_few_bytes(tmp_path):
-    Log(tmp_path).append(Entry(1, 0, [(PULSE, b"12345678")]))
+    Log(tmp_path).append(Entry(1, [(PULSE, b"12345678")]))
     (file,) = tmp_path.iterdir()
-    assert file.stat().st_size == Entry(1, 0, [(PULSE, b"12345678")]).size < 100
+    assert file.stat().st_size == Entry(1, [(PULSE, b"12345678")]).size < 100
 
 
 def test_nothing_is_made_before_the_first_entry(tmp_path):
