@@ -17,8 +17,8 @@ from benchmarks.running import batches, latencies, outputs, service, tuples_read
 from benchmarks.workloads import WORKLOADS, Workload
 from service.kafka.broker import EmbeddedBroker
 
-#: records a second, and seconds that count, of a latency run
-RATE, SECONDS = 1000, 30
+#: seconds that count of a latency run
+SECONDS = 30
 HEAD = "| workload | records/s | p50 ms | p99 ms | peak memory MB |\n| --- | --- | --- | --- | --- |"
 
 
@@ -57,7 +57,7 @@ def _measure(workload: Workload, bootstrap: str, scratch: Path, name: str, optio
     rate, memory = _throughput(workload, bootstrap, scratch / f"{name}-rate", name, options)
     p50 = p99 = 0.0
     if options.latency:
-        p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency", options.settle)
+        p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency", options)
     return Figures(workload.title, rate, p50, p99, memory)
 
 
@@ -79,17 +79,19 @@ def _throughput(
     return (records - read) / seconds, running.peak
 
 
-def _latency(workload: Workload, bootstrap: str, folder: Path, name: str, settle: int) -> tuple[float, float]:
+def _latency(
+    workload: Workload, bootstrap: str, folder: Path, name: str, options: argparse.Namespace
+) -> tuple[float, float]:
     """Milliseconds from sending a record to reading what it made, committed: median and 99th percentile."""
     source, target = f"{name}-records", f"{name}-results"
     make_topic(bootstrap, source)
     with service(workload.pipeline(name, source, target), bootstrap, folder) as running:
         running.await_start()
-        keys, length = min(workload.keys, 100), settle + SECONDS
-        sender = threading.Thread(target=trickle, args=(bootstrap, source, RATE, length, keys))
+        keys, length = min(workload.keys, 100), options.settle + SECONDS
+        sender = threading.Thread(target=trickle, args=(bootstrap, source, options.rate, length, keys))
         sender.start()
         # A window of time tells once in ten seconds: what it has from the last record of each key.
-        expected = RATE * length if "time" not in workload.name else keys * (length // 10 - 1)
+        expected = options.rate * length if "time" not in workload.name else keys * (length // 10 - 1)
         seen = latencies(running, bootstrap, target, expected)
         sender.join()
     last = max(sent for sent, _ in seen)
@@ -111,6 +113,7 @@ def _options() -> argparse.Namespace:
         "--settle", type=int, default=60,
         help="seconds of a latency run that do not count: processes start, Java compiles (%(default)s)",
     )  # fmt: skip
+    parser.add_argument("--rate", type=int, default=1000, help="records a second of a latency run (%(default)s)")
     parser.add_argument("--no-latency", dest="latency", action="store_false")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     return parser.parse_args()

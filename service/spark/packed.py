@@ -23,8 +23,6 @@ MARKED = 10
 
 #: of packed rows on their way to the buckets
 ROUTED = "bucket int, holds int, packed binary"
-#: of packed rows on their way to the sink
-OUTGOING = "holds int, packed binary"
 
 
 def pack(batch: pa.RecordBatch, about: Mapping[str, str | int]) -> bytes:

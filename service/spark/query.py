@@ -13,13 +13,12 @@ from service.engine.routing import spread_by
 from service.kafka import ledger, topics
 from service.pipeline.spec import Pipeline
 from service.spark import checkpoint
-from service.spark.packed import OUTGOING, ROUTED
+from service.spark.packed import ROUTED
 from service.spark.plan import Plan
 from service.spark.pulse import pulse
 from service.spark.route import route
 from service.spark.sink import sink
 from service.spark.source import read
-from service.spark.stage import stage
 from service.times import MILLISECOND
 from service.wire.formats import Records
 
@@ -45,7 +44,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
 def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
     """Starts the query of this plan."""
     spark.dataSource.register(sink(plan))
-    writer = outputs(spark, plan).writeStream.format("sluice").outputMode("append")
+    writer = inputs(spark, plan).writeStream.format("sluice").outputMode("append")
     return (
         writer.queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
@@ -54,10 +53,10 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
     )
 
 
-def outputs(spark: SparkSession, plan: Plan) -> DataFrame:
-    """The packed rows that a batch writes."""
+def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
+    """The packed rows of a batch, those of a bucket in the partition that has its number."""
     routed = read(spark, plan).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(pulse(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())
-    return routed.repartition(plan.buckets, "bucket").mapInArrow(partial(stage, plan), OUTGOING)
+    return routed.repartition(plan.buckets, "bucket")

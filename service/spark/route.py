@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from service.engine.expressions import evaluate
 from service.engine.items import FINAL, TUPLE, WATERMARK, WINDOW
@@ -28,13 +27,12 @@ from service.spark.packed import COUNTS, DEAD_LETTERS, RECORDS
 from service.spark.places import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
 from service.spark.plan import Plan
 from service.spark.stretch import Stretch
+from service.spark.task import Task
 from service.wire.dead_letters import Reason, reason
 from service.wire.formats import Records
 from service.wire.marks import CLOCK, NAMES, UNKNOWN, kinds, watermarks
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
-#: the property of a Spark task that has the number of its batch
-BATCH = "streaming.sql.batchId"
 #: kinds of marks that may ride on a tuple: a record with such a header and a value is the tuple, then the mark
 RIDING = (WINDOW, FINAL)
 #: kind of a record -> its word in the report
@@ -43,8 +41,7 @@ WORDS = {TUPLE: "tuple"} | NAMES
 
 def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The records of one Spark task, which are those of one topic partition in a batch, as packed rows."""
-    batch = int(TaskContext.get().getLocalProperty(BATCH))  # type: ignore[union-attr,arg-type]
-    return routed(plan, planned(Path(plan.checkpoint), batch).time, batches)
+    return routed(plan, planned(Path(plan.checkpoint), Task.now().batch).time, batches)
 
 
 def routed(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

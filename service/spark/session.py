@@ -20,6 +20,9 @@ DRIVER_MEMORY = "2g"
 
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
+#: folders for temporary files whose names are longer leave no room for that of a socket
+LONGEST = 60
+
 LOG = Path(__file__).with_name("log4j2.properties")
 SETTINGS = {
     "spark.driver.memory": DRIVER_MEMORY,
@@ -74,14 +77,16 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     os.environ["PYSPARK_PYTHON"] = shipping.python(archives)
     if home := spark_home():
         os.environ.setdefault("SPARK_HOME", str(home))
-    files = [str(path) for path in jars("spark")]
+    files, temporary = [str(path) for path in jars("spark")], tempfile.gettempdir()
     settings = SETTINGS | {
         "spark.app.name": name,
         "spark.master": master,
         "spark.driver.extraClassPath": os.pathsep.join(files),
+        # TCP holds small answers back until the other side has said that it has what came before: 40 ms a task.
+        "spark.python.unix.domain.socket.enabled": str(len(temporary) <= LONGEST).lower(),
         # Java's own folder for temporary files is /tmp, whatever TMPDIR says, and a kill leaves them behind.
         "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData "
-        f"-Djava.io.tmpdir={tempfile.gettempdir()} -Dlog4j2.configurationFile={LOG}",
+        f"-Djava.io.tmpdir={temporary} -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
     for key, value in (settings | shipping.classes(archives, files) | own).items():

@@ -1,7 +1,7 @@
-"""The sink: a data source of Spark's that gathers a batch's packed rows and writes them in one transaction.
+"""The sink: a data source of Spark's that runs the buckets, and writes what comes of a batch in one transaction.
 
-`write` runs in tasks and has no side effect; `commit` runs once per batch, after every task has succeeded, in a process
-beside the driver that stays.
+`write` runs in tasks, one for each bucket; what comes out goes straight to the driver. `commit` runs once per batch
+after that, in a process beside the driver that stays.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.types import StructType
 
 from service.spark.commit import commit
-from service.spark.packed import OUTGOING
+from service.spark.packed import ROUTED, Packed
 from service.spark.plan import Plan
+from service.spark.stage import staged
 
 
 @dataclass
-class Packed(WriterCommitMessage):
-    """What one task has to write: what its rows hold, and the rows."""
+class Made(WriterCommitMessage):
+    """What one task has to write."""
 
-    rows: list[tuple[int, bytes]]
+    rows: list[Packed]
 
 
 class Writer(DataSourceStreamArrowWriter):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Packed:
-        return Packed([
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Made:
+        arrived = [
             row
             for batch in iterator
             for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
-        ])  # fmt: skip
+        ]
+        return Made(staged(self._plan, arrived))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        commit(
-            self._plan, batchId, [row for message in messages if isinstance(message, Packed) for row in message.rows]
-        )
+        commit(self._plan, batchId, [row for message in messages if isinstance(message, Made) for row in message.rows])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing was written."""
@@ -63,7 +63,7 @@ def sink(plan: Plan) -> type[DataSource]:
             return "sluice"
 
         def schema(self) -> str:
-            return OUTGOING
+            return ROUTED
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:  # noqa: FBT001, N802
             _freeze()

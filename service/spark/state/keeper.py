@@ -1,4 +1,4 @@
-"""The process that keeps a bucket's state at hand, and answers what Spark's tasks ask of it (task.py).
+"""The process that keeps a bucket's state at hand, and answers what Spark's tasks ask of it (ask.py).
 
 Spark gives a bucket's task to any of its Python workers, and may end them when it likes. So the state lives in a
 process of its own, which does the work of one task after the other. It holds nothing that the checkpoint does not have,
@@ -16,9 +16,9 @@ from service.spark.measures import report_of
 from service.spark.outgoing import outgoing
 from service.spark.packed import COUNTS
 from service.spark.state import nursery
+from service.spark.state.ask import DONE, FAILED, SERIALIZER
 from service.spark.state.bucket import Bucket, Fed
 from service.spark.state.message import Message
-from service.spark.state.task import DONE, FAILED, SERIALIZER
 
 #: seconds that a task may take to say what it wants
 PATIENCE = 60.0
