@@ -10,6 +10,7 @@ import pyarrow as pa
 from service.engine.items import TUPLE
 from service.pipeline.load import load_text
 from service.spark.packed import PULSE, RECORDS, Packed, pack
+from service.spark.places import place
 from service.spark.plan import Plan
 
 SECOND = 1_000_000_000
@@ -34,7 +35,7 @@ def plan_of(checkpoint: Path, window: str = "count(10)", *, buckets: int = 2) ->
     return Plan(pipeline, "query", "start", str(checkpoint), buckets, {"in": 1, "out": 1})
 
 
-def rows_of(first: int, count: int, keys: int = 50) -> list[Packed]:
+def rows_of(first: int, count: int, keys: int = 50, topic_partition: int = 0) -> list[Packed]:
     """Tuples number `first` and on, one a second."""
     number = np.arange(first, first + count)
     batch = pa.record_batch({
@@ -44,7 +45,7 @@ def rows_of(first: int, count: int, keys: int = 50) -> list[Packed]:
     })  # fmt: skip
     about = {
         "stream": "in",
-        "first": 0,
+        "first": place(0, topic_partition),
         "number": 0,
         "offset": 0,
         "start": first * SECOND,

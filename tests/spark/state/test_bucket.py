@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -182,6 +182,20 @@ def test_a_batch_without_rows_is_a_version_too(driver):
     driver.start()
     assert driver.saved() == at_hand
     assert driver.bucket.feed(2, rows_of(driver.sent, 10)).written < 2000
+
+
+def test_what_waits_for_another_topic_partition_is_part_of_the_state(tmp_path):
+    plan = plan_of(tmp_path)
+    settings = replace(plan.pipeline.settings, merge="timestamp")
+    plan = replace(plan, pipeline=replace(plan.pipeline, settings=settings), topic_partitions={"in": 2, "out": 1})
+    log, snapshot = tmp_path / "log", tmp_path / "snapshot"
+    for folder in (log, snapshot):
+        assert Bucket(plan, 0, folder).feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
+    written = Bucket(plan, 0, snapshot)
+    written.plant(1, written.at(1))
+    for folder in (log, snapshot):
+        fed = Bucket(plan, 0, folder).feed(1, rows_of(0, 5, topic_partition=1))
+        assert len(outputs(fed)) == 9, "at second 4 the first topic partition may go on"
 
 
 # ---- what a batch costs ----------------------------------------------------------------------------------------------
