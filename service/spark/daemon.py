@@ -9,7 +9,7 @@ import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import service.spark.route
-import service.spark.stage  # noqa: F401
+import service.spark.sink  # noqa: F401
 from service.spark.state.keeper import keep
 from service.spark.state.nursery import open_nursery
 from service.warm import main as warm

@@ -39,8 +39,6 @@ KEPT = 3
 PATIENCE = 20.0
 #: snapshots up to so many bytes are written at once: a copy of the process would cost more
 SMALL = 4 << 20
-
-
 #: before the state in a snapshot: the length of what waits in front of it; both are padded to a multiple of it
 LENGTH = 8
 
@@ -125,12 +123,14 @@ class Bucket:
     def tried(self, rows: list[Packed]) -> tuple[Batch | None, dict[str, Items]]:
         """What a batch makes of the state at hand, which then is of no version; nothing goes to the checkpoint."""
         self._version = UNSET
+        if not rows:
+            return None, {}
         topics = next((topics_of(packed) for holds, packed in rows if holds == TOPICS), self.plan.topic_partitions)
         if topics != self.plan.topic_partitions:
             self._know(topics)
-        if self.plan.merging and rows:
+        if self.plan.merging:
             rows, self._waiting = in_order(self.plan, self._waiting, rows)
-        batch = Batch.of(self.plan, rows, self._state.now) if rows else None
+        batch = Batch.of(self.plan, rows, self._state.now)
         if batch is None:
             return None, {}
         begin = time.perf_counter()

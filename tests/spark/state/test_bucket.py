@@ -121,6 +121,7 @@ def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
     zombie.feed(1, rows_of(driver.sent, BATCH))
     driver.rows()
     driver.rows()
+    assert driver.bucket.newest() == 3
     at_hand = driver.saved()
     driver.start()
     assert driver.saved() == at_hand
