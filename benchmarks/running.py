@@ -65,11 +65,11 @@ def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
 
 @contextmanager
 def watched(running: Service) -> Iterator[None]:
-    """Notes the peak of its memory until the block ends; a look stops one of gigabytes for a tenth of a second."""
+    """Notes the peak of its memory until the block ends; a look takes a tenth of a second of processor time."""
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.5):
+        while not over.wait(2):
             running.peak = max(running.peak, running.memory())
 
     watcher = threading.Thread(target=watch, daemon=True)
