@@ -52,8 +52,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     Between batches the state is serialised and read back into a new engine. Keys of `case` that only people need may be
     missing. Beyond the vectors, an event may have a `topic_partition` (default 0) and the operator a `schema`,
     attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples; and
-    `mark_when` and `marks_in` of its input. A join has a `schema_left` and a `schema_right`; with `unmatched_left` or
-    `unmatched_right`, which name streams, the records of these have their `stream`.
+    `mark_when` and `marks_in` of its input. A join has a `schema_left` and a `schema_right`; with
+    `unmatched_left: true` (`unmatched_right`) the tuples of that side that come out alone have this as their `stream`.
 
     Dead letters are among the records if the case has `dead_letters: true`. Else those that came too late are left out,
     and one for which an expression has no value is an error: a case that expects a tuple should say why none comes.
