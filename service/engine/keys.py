@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.engine.strings import Strings, is_short
+from service.engine.strings import Strings
 
 
 def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
@@ -29,9 +29,8 @@ def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def key_codes(columns: Sequence[pa.Array], table: Strings) -> np.ndarray:
     """The code in `table` of the key of each row."""
-    if len(columns) == 1 and is_short(columns[0]):
-        codes: np.ndarray = table.intern_arrow(_texts(columns[0].dictionary))[columns[0].indices.to_numpy()]
-        return codes
+    if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
+        return table.intern_arrow(pa.DictionaryArray.from_arrays(columns[0].indices, _texts(columns[0].dictionary)))
     return table.intern_arrow(key_bytes(columns))
 
 

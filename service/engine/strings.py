@@ -135,10 +135,12 @@ class Strings:
 
     def intern_arrow(self, array: pa.Array) -> np.ndarray:
         """The codes of a string or binary array, dictionary-encoded or not. Nulls count as empty."""
-        if is_short(array):
-            codes: np.ndarray = self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
-            return codes
-        return self.intern(*buffers(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array))
+        if not pa.types.is_dictionary(array.type):
+            return self.intern(*buffers(array))
+        if len(array.dictionary) > len(array):  # most of its values may be in no row
+            return self.intern_arrow(array.dictionary_decode())
+        codes: np.ndarray = self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
+        return codes
 
     def take(self, codes: np.ndarray) -> pa.BinaryArray:
         """The byte strings of `codes`."""
@@ -189,11 +191,6 @@ class Strings:
     def _rehash(self, room: int) -> None:
         self._slots = np.empty(1 << max(4, (2 * room).bit_length()), np.int32)
         _place(self._hashes, self._slots, self.count)
-
-
-def is_short(array: pa.Array) -> bool:
-    """Whether the array has a dictionary with no more values than there are rows."""
-    return pa.types.is_dictionary(array.type) and len(array.dictionary) <= len(array)
 
 
 def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:

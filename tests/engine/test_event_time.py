@@ -51,7 +51,7 @@ def test_random_sorts(case: Case, batches: list[int]):
 
 
 def test_count_by_group_has_the_order_in_which_the_groups_come_out():
-    """In the second window, (0, 1], b comes first; the groups stay in the order in which they came to the partition."""
+    """In the second window, [0.001, 1.001], b comes first; the groups stay in the order in which they first came."""
     times = [("a", 0), ("b", 1), ("a", 1), ("a", 1), ("a", 9)]
     case = {
         "operator": {

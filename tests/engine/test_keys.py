@@ -1,0 +1,24 @@
+"""The codes of keys, whichever way their column is encoded."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from service.engine.keys import key_codes
+from service.engine.strings import Strings
+
+
+@pytest.mark.parametrize(
+    ("indices", "known"),
+    [
+        pytest.param([1, 0, 1, 2], [b"x", b"y", b"z"], id="a short dictionary is looked up whole"),
+        pytest.param([1, 1], [b"y"], id="of a long dictionary only what is in a row"),
+    ],
+)
+def test_keys_with_a_dictionary(indices: list[int], known: list[bytes]):
+    values, table = ["x", "y", "z"], Strings()
+    column = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(values))
+    codes = key_codes([column], table)
+    assert table.take(codes).to_pylist() == [values[index].encode() for index in indices]
+    assert table.take(range(table.count)).to_pylist() == known
