@@ -18,7 +18,7 @@ from service.engine.items import FINAL, MAXIMUM, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import complete, joined, readable
-from service.engine.results import RESULT, Results, filled
+from service.engine.results import Results, filled
 from service.engine.state import AggregateState, needed
 from service.engine.store import Data, grown
 from service.engine.timers import WallClock, timer
@@ -164,9 +164,8 @@ class AggregateOperator:
         if self._program.holding:
             state.free.give(results.freed[:freed])
         words = state.words[results.tuples[:listed]]
-        size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
         return Found(
-            size, firing, firings["stored"][firing], bool(self._program.group_by),
+            results.size[:rows], results.firing[:rows], firings["stored"], bool(self._program.group_by),
             results.summary[:rows], words, state.strings,
             counted=Counted(results.counts[:rows], results.pairs[:pairs], self._program.series["rounded"]),
         )  # fmt: skip
@@ -182,7 +181,7 @@ class AggregateOperator:
         """Room for what comes out of so many arrivals, to begin with."""
         program, rows = self._program, arrivals + 1
         return Results(
-            np.empty(rows, RESULT), np.empty((rows, program.summary + len(program.edges)), np.int64),
+            np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty((rows, program.summary + len(program.edges)), np.int64),
             np.empty(rows if program.listing else 0, np.int64),
             np.empty(state.top + arrivals, np.int32), np.zeros(4, np.int64),
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import custom, listed, multisets, summaries
+from service.engine.bits import as_real
 from service.engine.found import Found, Told
 from service.engine.kernel import kernel
+from service.engine.summaries import LARGE
 from service.engine.words import from_units, from_words
 from service.pipeline.custom import load
 from service.pipeline.expressions import AggregateCall, Attribute, Expression, Literal
@@ -83,24 +85,35 @@ def _sum(call: AggregateCall) -> Function:
         return Function(lambda found, at: listed.joined(found, at[0]), lists=(value,))
     if value.type == INT64:
         return Function(_word(INT64), (Kept(summaries.SUM_INT, value),))
-    return Function(lambda found, at: pa.array(_total(found, at[0], 1)), (Kept(summaries.SUM_REAL, value),))
+    return Function(lambda found, at: pa.array(_total(found, at[0], mean=False)), (Kept(summaries.SUM_REAL, value),))
 
 
 def _average(call: AggregateCall) -> Function:
     (value,) = call.arguments
     if value.type == INT64:
         return Function(_truncated_mean, (Kept(summaries.SUM_WIDE, value),))
-    mean: Finish = lambda found, at: pa.array(_total(found, at[0], found.size))  # noqa: E731
+    mean: Finish = lambda found, at: pa.array(_total(found, at[0], mean=True))  # noqa: E731
     return Function(mean, (Kept(summaries.SUM_REAL, value),))
 
 
-def _total(found: Found, word: int, divisor: int | np.ndarray) -> np.ndarray:
-    """The compensated sum, divided; what is not finite needs no compensation (summaries.py)."""
-    total, lost = found.real(word), found.real(word + 1)
-    with np.errstate(over="ignore"):
-        large = total / divisor * summaries.LARGE
-    usual = (total + np.where(np.isfinite(total), lost, 0.0)) / divisor
-    return np.where(np.isfinite(total) & np.isnan(lost), large, usual)
+def _total(found: Found, word: int, *, mean: bool) -> np.ndarray:
+    """The compensated sums, for averages divided by the numbers of values."""
+    totals = np.empty(len(found.size))
+    _add_up(found.summary, word, found.size if mean else np.ones_like(found.size), totals)
+    return totals
+
+
+@kernel
+def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) -> None:
+    """What is not finite needs no compensation, and what is beyond float64 has none (summaries.py)."""
+    for row in range(len(into)):
+        total, lost = as_real(sums[row, word]), as_real(sums[row, word + 1])
+        if not np.isfinite(total):
+            into[row] = total / sizes[row]
+        elif np.isnan(lost):
+            into[row] = total / sizes[row] * LARGE
+        else:
+            into[row] = (total + lost) / sizes[row]
 
 
 def _truncated_mean(found: Found, at: Sequence[int]) -> pa.Array:

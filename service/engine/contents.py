@@ -213,7 +213,7 @@ def _room(c: Contents, p: int, results: Results) -> bool:
         pairs += multisets.listed(c.counted, cell)
         cell = c.cells[cell].younger
     return (  # type: ignore[no-any-return]
-        results.used[0] + rows <= len(results.rows)
+        results.used[0] + rows <= len(results.firing)
         and results.used[1] + tuples <= len(results.tuples)
         and results.used[3] + pairs <= len(results.pairs)
     )
@@ -226,8 +226,8 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     while cell != NOBODY:
         row = results.used[0]
         results.used[0] = row + 1
-        results.rows[row].firing = firing
-        results.rows[row].size = c.cells[cell].size
+        results.firing[row] = firing
+        results.size[row] = c.cells[cell].size
         _summarise(c, cell, results.summary, row)
         results.used[3] = multisets.tell(c.counted, cell, row, results.counts, results.pairs, results.used[3])
         if c.listing:

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from service.engine.framed import readable
 from service.engine.items import FINAL, MADE, TUPLE, Items
-from service.engine.kernel import kernel
-from service.engine.linked import NOBODY
+from service.engine.kernel import inlined, kernel
 from service.engine.ordering import canonical
 from service.engine.strings import Strings
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the items of a batch come from: the row of results behind each tuple, and the columns of `Items`."""
+    """Where the items of a batch come from: the row of results behind each tuple, None where they are in order, and
+    the columns of `Items`.
+    """
 
-    rows: np.ndarray
+    rows: np.ndarray | None
     event: np.ndarray
     at: np.ndarray
     kind: np.ndarray
@@ -28,7 +30,7 @@ class Plan:
 
     def items(self, tuples: pa.RecordBatch) -> Items:
         """The items with these tuples, given in the order of the results."""
-        if not np.array_equal(self.rows, np.arange(len(self.rows))):
+        if self.rows is not None:
             tuples = tuples.take(pa.array(self.rows))
         source = np.full(len(self.event), MADE, np.int32)
         return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
@@ -41,11 +43,10 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
 
     A watermark that is handed on is a firing without rows.
     """
-    rows = np.bincount(row_firing, minlength=len(firings))
     key, names = named(firings["partition"], keys)
-    count = len(row_firing) + len(firings)
+    order, count = _order(firings, key, names), len(row_firing) + len(firings)
     made = Plan(
-        rows=np.empty(len(row_firing), np.int64),
+        rows=None if order is None else np.empty(len(row_firing), np.int64),
         event=np.empty(count, np.int64),
         at=np.empty(count, np.int64),
         kind=np.empty(count, np.int8),
@@ -53,30 +54,59 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
         keys=names,
         watermark=np.empty(count, np.int64),
     )
-    order = _order(firings["group"], key, names)
-    _write(firings, order, key, rows, np.cumsum(rows) - rows, made.rows, made.event, made.at, made.kind, made.key,
-           made.watermark)  # fmt: skip
+    columns = (made.event, made.at, made.kind, made.key, made.watermark)
+    row_firing = readable(np.ascontiguousarray(row_firing))
+    if made.rows is None:
+        _write(firings, key, row_firing, *columns)
+    else:
+        _write_ordered(firings, order, key, row_firing, np.empty(len(firings) + 1, np.int64), made.rows, *columns)
     return made
 
 
 @kernel
 def _write(
-    firings: np.ndarray, order: np.ndarray, key: np.ndarray, rows: np.ndarray, first: np.ndarray,
-    row: np.ndarray, event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
+    firings: np.ndarray, key: np.ndarray, row_firing: np.ndarray,
+    event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
 ) -> None:  # fmt: skip
-    """The columns of a plan: of each firing in turn its `rows`, which are those from `first` on, and its mark."""
+    """The columns of a plan whose firings are in order: of each in turn its rows, and its mark."""
+    item, row = 0, 0
+    for firing in range(len(firings)):
+        while row < len(row_firing) and row_firing[row] == firing:
+            _item(firings, firing, TUPLE, key, item, event, at, kind, keys, watermark)
+            item, row = item + 1, row + 1
+        _item(firings, firing, firings[firing].kind, key, item, event, at, kind, keys, watermark)
+        item += 1
+
+
+@kernel
+def _write_ordered(
+    firings: np.ndarray, order: np.ndarray, key: np.ndarray, row_firing: np.ndarray, first: np.ndarray,
+    rows: np.ndarray, event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
+) -> None:  # fmt: skip
+    """As `_write`, the firings in this order; `first` is room for the first row of each."""
+    row = 0
+    for firing in range(len(firings)):
+        first[firing] = row
+        while row < len(row_firing) and row_firing[row] == firing:
+            row += 1
+    first[len(firings)] = row
     item, tuples = 0, 0
     for firing in order:
-        for k in range(rows[firing] + 1):
-            event[item], at[item], keys[item] = firings[firing].event, firings[firing].at, key[firing]
-            watermark[item] = firings[firing].watermark
-            if k < rows[firing]:
-                kind[item] = TUPLE
-                row[tuples] = first[firing] + k
-                tuples += 1
-            else:
-                kind[item] = firings[firing].kind
-            item += 1
+        for k in range(first[firing], first[firing + 1]):
+            rows[tuples] = k
+            _item(firings, firing, TUPLE, key, item, event, at, kind, keys, watermark)
+            item, tuples = item + 1, tuples + 1
+        _item(firings, firing, firings[firing].kind, key, item, event, at, kind, keys, watermark)
+        item += 1
+
+
+@inlined
+def _item(
+    firings: np.ndarray, firing: int, what: int, key: np.ndarray, item: int,
+    event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
+) -> None:  # fmt: skip
+    event[item], at[item], kind[item], keys[item] = firings[firing].event, firings[firing].at, what, key[firing]
+    watermark[item] = firings[firing].watermark
 
 
 def final(items: Items, event: int, at: int) -> Items:
@@ -90,28 +120,28 @@ def final(items: Items, event: int, at: int) -> Items:
 
 
 def named(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.BinaryArray]:
-    """The key of each of these as an index into the keys of this batch."""
-    key = np.full(len(partition), -1, np.int32)
+    """The key of each of these as an index into the keys of this batch, -1 for NOBODY's."""
     if keys is None or not len(partition):
-        return key, pa.array([], pa.binary())
-    some = partition != NOBODY
-    used, key[some] = _numbered(partition[some], keys.count)
+        return np.full(len(partition), -1, np.int32), pa.array([], pa.binary())
+    used, key = keys.numbered(partition)
     return key, keys.take(used)
 
 
-def _numbered(ids: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ids that occur, in order, and the place of each among them; there are `count` in all."""
-    if count > 4 * len(ids):
-        return np.unique(ids, return_inverse=True)
-    occurs = np.zeros(count, np.bool_)
-    occurs[ids] = True
-    return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[ids]
-
-
-def _order(group: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:
-    """Firings in order, those of one group by their key bytes: the same however partitions were spread or stored."""
-    if not (group[1:] == group[:-1]).any():
-        return np.arange(len(group))
+def _order(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray | None:
+    """Firings in order, those of one group by their key bytes: the same however partitions were spread or stored. None:
+    they are as they stand.
+    """
+    if not _grouped(firings):
+        return None
     rank = np.zeros(len(names) + 1, np.int64)
     rank[canonical(names)] = np.arange(1, len(names) + 1)
-    return np.argsort((group - group[0]) * len(rank) + rank[key], kind="stable")
+    return np.argsort((firings["group"] - firings["group"][0]) * len(rank) + rank[key], kind="stable")
+
+
+@kernel
+def _grouped(firings: np.ndarray) -> bool:
+    """Whether several share a group."""
+    for k in range(1, len(firings)):  # noqa: SIM110  numba has no any()
+        if firings[k].group == firings[k - 1].group:
+            return True
+    return False

@@ -50,7 +50,7 @@ class Found:
 
     size        tuples of the cell, never 0 (A4)
     firing      the firing of each row; never decreases
-    everything  all tuples as CountAll sees them (A18)
+    stored      of each firing the tuples as CountAll sees them (A18)
     grouped     whether there is a `group_by`
     summary     the words of the summaries
     listed      the words of the tuples of every cell, cell after cell, in order of arrival; empty where no function
@@ -61,13 +61,19 @@ class Found:
 
     size: np.ndarray
     firing: np.ndarray
-    everything: np.ndarray
+    stored: np.ndarray
     grouped: bool
     summary: np.ndarray
     listed: np.ndarray
     strings: Strings
     told: Told | None = None
     counted: Counted | None = None
+
+    @property
+    def everything(self) -> np.ndarray:
+        """Of each row all tuples as CountAll sees them."""
+        seen: np.ndarray = self.stored[self.firing]
+        return seen
 
     def real(self, word: int) -> np.ndarray:
         """A word of the summaries that holds a float64."""

@@ -9,14 +9,14 @@ import numpy as np
 
 from service.engine.store import grown
 
-#: one record per tuple to emit: the firing, and how many tuples it tells of
-RESULT = np.dtype([("firing", np.int64), ("size", np.int64)])
-
 
 class Results(NamedTuple):
-    """What came out: `tuples` lists the content of each result, `freed` the slots that no window holds any more."""
+    """What came out: of each row its `firing` and the `size` of what it tells of; `tuples` lists the content of all rows,
+    `freed` the slots that no window holds any more.
+    """
 
-    rows: np.ndarray
+    firing: np.ndarray
+    size: np.ndarray
     summary: np.ndarray
     tuples: np.ndarray
     freed: np.ndarray
@@ -39,8 +39,8 @@ def filled(
 
 def more(results: Results) -> Results:
     """With at least twice the room for rows, for listed tuples and for counted values."""
-    rows, tuples, pairs = (2 * len(table) + 1024 for table in (results.rows, results.tuples, results.pairs))
+    rows, tuples, pairs = (2 * len(table) + 1024 for table in (results.firing, results.tuples, results.pairs))
     return results._replace(
-        rows=grown(results.rows, rows), summary=grown(results.summary, rows), tuples=grown(results.tuples, tuples),
-        counts=grown(results.counts, rows), pairs=grown(results.pairs, pairs),
+        firing=grown(results.firing, rows), size=grown(results.size, rows), summary=grown(results.summary, rows),
+        tuples=grown(results.tuples, tuples), counts=grown(results.counts, rows), pairs=grown(results.pairs, pairs),
     )  # fmt: skip

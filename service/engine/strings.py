@@ -112,6 +112,25 @@ def _gather(text: Text, codes: np.ndarray, starts: np.ndarray, values: np.ndarra
             values[starts[row] + i] = text.data[at + i]
 
 
+@kernel
+def _number(codes: np.ndarray, numbers: np.ndarray, distinct: np.ndarray, places: np.ndarray) -> int:
+    """Gives how many codes are distinct. `numbers` is all zeros, before and after."""
+    count = 0
+    for i in range(len(codes)):
+        code = codes[i]
+        if code < 0:
+            places[i] = -1
+            continue
+        if not numbers[code]:
+            distinct[count] = code
+            count += 1
+            numbers[code] = count
+        places[i] = numbers[code] - 1
+    for k in range(count):
+        numbers[distinct[k]] = 0
+    return count
+
+
 class Strings:
     """A table of interned byte strings."""
 
@@ -121,6 +140,7 @@ class Strings:
         self._offsets = np.zeros(9, np.int64)
         self._hashes = np.zeros(8, np.int64)
         self._slots = np.full(16, EMPTY, np.int32)
+        self._numbers = np.zeros(8, np.int32)
 
     @property
     def text(self) -> Text:
@@ -155,6 +175,16 @@ class Strings:
             raise OverflowError(msg)
         buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(values)]
         return pa.Array.from_buffers(pa.binary(), len(codes), buffers)
+
+    def numbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct ones of these codes, as they first come, and the place of each code among them, -1 for -1.
+
+        O(codes), however large the table is.
+        """
+        codes = np.ascontiguousarray(codes, np.int64)
+        distinct, places = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
+        self._numbers = grown(self._numbers, self.count)
+        return distinct[: _number(codes, self._numbers, distinct, places)], places
 
     def keep(self, codes: np.ndarray) -> np.ndarray:
         """Forgets all but `codes`; gives the new code of each old one (-1: forgotten)."""

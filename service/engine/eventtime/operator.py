@@ -24,7 +24,7 @@ from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
 from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
-from service.engine.results import RESULT, Results, filled
+from service.engine.results import Results, filled
 from service.engine.routing import sees_all
 from service.engine.store import Data, grown
 from service.engine.strings import Strings
@@ -220,7 +220,8 @@ class EventAggregateOperator:
         program = self._program
         width = program.summary
         results = Results(
-            np.empty(len(firings), RESULT), np.empty((len(firings), width), np.int64),
+            np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
+            np.empty((len(firings), width), np.int64),
             np.empty(len(events) if program.listing else 0, np.int64),
             np.empty(state.top + 1, np.int64), np.zeros(4, np.int64),
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
@@ -233,10 +234,10 @@ class EventAggregateOperator:
         rows, listed, freed, _ = results.used
         if program.listing:
             state.free.give(results.freed[:freed])
-        size, firing = results.rows["size"][:rows], results.rows["firing"][:rows]
+        size, firing = results.size[:rows], results.firing[:rows]
         words = _by_arrival(state.words[results.tuples[:listed]], size)
         return Found(
-            size, firing, self._everything(state, events, firings, size, firing), bool(program.group_by),
+            size, firing, self._stored(state, events, firings, size, firing), bool(program.group_by),
             results.summary[:rows], words, state.strings, self._bounds(firings, firing),
         )  # fmt: skip
 
@@ -270,19 +271,16 @@ class EventAggregateOperator:
         late = f"late: {name} is {self._ticks.seconds(behind)} s before stream time less grace"
         return f"{late}, and no open window holds it"
 
-    def _everything(
+    def _stored(
         self, state: EventState, events: np.ndarray, firings: np.ndarray, size: np.ndarray, firing: np.ndarray
     ) -> np.ndarray:
-        """What CountAll sees: all tuples in the pane (A18); in slidingTime those of the partition."""
+        """What CountAll sees at each firing: all tuples in the pane (A18); in slidingTime those of the partition."""
         if self._counting:
             found, known = totals(state.totals.reshape(2, -1), events, len(firings))
             needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
             state.totals = known[:, needed].ravel()
-        else:
-            found = np.zeros(len(firings), np.int64)
-            np.add.at(found, firing, size)
-        everything: np.ndarray = found[firing]
-        return everything
+            return found
+        return np.bincount(firing, size, len(firings)).astype(np.int64)
 
     def _bounds(self, firings: np.ndarray, firing: np.ndarray) -> Told:
         """What each result's window is, given its firing."""

@@ -231,15 +231,15 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
         rows += 1
         tuples += c.cells[cell].held if c.listing else 0
         cell = c.cells[cell].younger
-    if results.used[0] + rows > len(results.rows) or results.used[1] + tuples > len(results.tuples):
+    if results.used[0] + rows > len(results.firing) or results.used[1] + tuples > len(results.tuples):
         return False
     cell = c.ends[p].oldest
     while cell != NOBODY:
         if c.cells[cell].held:
             row = results.used[0]
             results.used[0] = row + 1
-            results.rows[row].firing = firing
-            results.rows[row].size = c.cells[cell].held
+            results.firing[row] = firing
+            results.size[row] = c.cells[cell].held
             _summarise(c, cell, results.summary, row)
             if c.listing:
                 _list(c, cell, results)

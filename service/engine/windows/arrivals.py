@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from service.engine.framed import readable
 from service.engine.items import LONE, MADE, TUPLE, WINDOW, Items
 from service.engine.kernel import kernel
 from service.engine.windows.events import ARRIVAL
@@ -13,8 +14,7 @@ def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray) -> np.ndarra
     """`partition` and `slot` are those of the tuples."""
     made = np.empty(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot)
-    # copies: a kernel is compiled anew for columns that must not be written to
-    _write(made, *(np.array(column) for column in columns))
+    _write(made, *(readable(np.ascontiguousarray(column)) for column in columns))
     return made
 
 
