@@ -11,7 +11,7 @@ PROCESSES ?= 2
 MINUTES ?= 5
 
 .PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry \
-	conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle lock clean
+	test-bounds conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MIN
 
 fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 chooses others
 	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/wire/test_any_bytes.py $(ARGS)
+
+test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
+	@rm -rf build/bounds # numba does not notice what changed in a function that a kernel calls
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/engine tests/wire $(ARGS)
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,18 @@ def test_a_module_keeps_its_kernels_below_its_path_in_the_package():
     of = compiled.Locator.get_suitable_cache_subpath
     assert of(str(PACKAGE / "engine" / "windows" / "run.py")) == "engine/windows"
     assert of("/elsewhere/windows/run.py").startswith("windows_")
+
+
+def test_no_index_counts_from_the_end(tmp_path):
+    (tmp_path / "last.py").write_text(
+        "import numpy\n"
+        "from service.engine.kernel import kernel\n"
+        "@kernel\n"
+        "def at(array, index):\n"
+        "    return array[index]\n"
+        "at(numpy.zeros(3, numpy.int64), -1)\n"
+    )
+    settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+    command, environment = [sys.executable, tmp_path / "last.py"], os.environ | settings
+    ran = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    assert "IndexError: index is out of bounds" in ran.stderr

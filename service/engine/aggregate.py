@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from service.engine import contents, emit, inside, multisets, windows
+from service.engine import combining, contents, emit, inside, multisets, windows
 from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate, named
@@ -181,7 +181,8 @@ class AggregateOperator:
         """Room for what comes out of so many arrivals, to begin with."""
         program, rows = self._program, arrivals + 1
         return Results(
-            np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty((rows, program.summary + len(program.edges)), np.int64),
+            np.empty(rows, np.int64), np.empty(rows, np.int64),
+            np.empty((rows, program.summary + len(program.edges)), np.int64),
             np.empty(rows if program.listing else 0, np.int64),
             np.empty(state.top + arrivals, np.int32), np.zeros(4, np.int64),
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
@@ -191,10 +192,10 @@ class AggregateOperator:
         """What the windows hold, for the kernel."""
         program, linked = self._program, "links" in self._needed
         return contents.Contents(
-            program.layout, program.edges, state.strings.text, state.words, state.cells, state.back, state.cell_of,
-            state.links if linked else state.chain, state.stack, state.trees, state.ends,
-            program.clause.sliding, program.listing, linked, np.zeros((1, program.summary), np.int64),
-            state.counted.kernel,
+            combining.summaries(program.layout, state.strings.text, state.words, state.back, state.stack),
+            program.edges, state.cells, bool(program.group_by), state.cell_of,
+            state.links if linked else state.chain, state.trees, state.ends,
+            program.clause.sliding, program.listing, linked, state.counted.kernel,
         )  # fmt: skip
 
     # ---- out --------------------------------------------------------------------------------------------------------

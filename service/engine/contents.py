@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine import linked, multisets, trees
+from service.engine.combining import ADD, BEGIN, STACK, TELL, Summaries, do, note
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.results import Results
-from service.engine.strings import Text
-from service.engine.summaries import OLDEST, Layout, combine, lift
+from service.engine.summaries import OLDEST, Layout
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE
 
 #: the state of each cell, one record each
@@ -37,28 +37,23 @@ CELL = np.dtype([
     ("root", np.int32),
 ])  # fmt: skip
 
-#: the list of each partition's cells that hold tuples
+#: the list of each partition's cells that hold tuples, where it has several
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
 
 class Contents(NamedTuple):
     """All that the kernel works on."""
 
-    layout: Layout
+    sums: Summaries
     #: what the oldest or the youngest tuple says alone, where they leave one by one
     edges: Layout
-    text: Text
-    #: the words of every stored tuple
-    rows: np.ndarray
     cells: np.ndarray
-    #: the summary of each cell's back stack
-    back: np.ndarray
+    #: whether a partition has several cells
+    grouped: bool
     #: the cell of each tuple; empty where that is its partition
     cell_of: np.ndarray
     #: the neighbours of each tuple in its cell
     links: np.ndarray
-    #: the summaries that the tuples of the front carry, or those of a tree
-    stack: np.ndarray
     trees: np.ndarray
     ends: np.ndarray
     #: whether tuples leave one by one, and whether the results list the tuples
@@ -67,7 +62,6 @@ class Contents(NamedTuple):
     #: whether the links are ours to make; else they are the window's, where the cell is the partition. The window is
     #: through with the batch by then, but between what we hold they are as they were: it appends, and lets them `leave`
     linking: bool
-    scratch: np.ndarray
     counted: multisets.Multisets
 
 
@@ -78,9 +72,9 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
         _look_ahead(c, events, k + AHEAD)
         code, p = events[k].code, events[k].partition
         if code == INSERT:
-            _insert(c, p, events[k].slot)
+            _insert(c, p, events[k].slot, results.summary)
         elif code == EVICT:
-            _evict(c, p, events[k].slot)
+            _evict(c, p, events[k].slot, results.summary)
             _free(results, events[k].slot)
         elif code == LOSE:
             _free(results, events[k].slot)
@@ -88,8 +82,10 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
             _clear(c, p, results)
         elif code == FIRE:
             if not _room(c, p, results):
+                do(c.sums, results.summary)
                 return k
             _fire(c, p, events[k].slot, results)
+    do(c.sums, results.summary)
     return len(events)
 
 
@@ -100,33 +96,39 @@ def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
         code, p = events[k].code, events[k].partition
         if code == EVICT:
             prefetch(c.links, events[k].slot)
-            prefetch(c.stack, events[k].slot)
         elif code == INSERT:
-            prefetch(c.rows, events[k].slot)
             prefetch(c.cells, p)
-            prefetch(c.back, p)
-            prefetch(c.ends, p)
 
 
 @inlined
 def _cell(c: Contents, p: int, slot: int) -> int:
-    return c.cell_of[slot] if len(c.cell_of) else p
+    return c.cell_of[slot] if c.grouped else p
 
 
 @inlined
-def _insert(c: Contents, p: int, slot: int) -> None:
+def _first(c: Contents, p: int) -> int:
+    """The first cell of the partition that holds tuples."""
+    if c.grouped:
+        return c.ends[p].oldest  # type: ignore[no-any-return]
+    return p if c.cells[p].size else NOBODY
+
+
+@inlined
+def _next(c: Contents, cell: int) -> int:
+    return c.cells[cell].younger if c.grouped else NOBODY
+
+
+@inlined
+def _insert(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
     cells = c.cells
     cell = _cell(c, p, slot)
     if not cells[cell].size:
         _remember(c, p, cell)
-    multisets.count(c.counted, c.rows, slot, cell, 1)
+    multisets.count(c.counted, c.sums.rows, slot, cell, 1)
     if cells[cell].root != NOBODY:
         _grow(c, cell, cells[cell].youngest, slot)
-    elif cells[cell].size == cells[cell].front:  # the back is empty
-        lift(c.layout, c.rows, slot, c.back, cell)
     else:
-        lift(c.layout, c.rows, slot, c.scratch, 0)
-        combine(c.layout, c.text, c.back, cell, c.scratch, 0, c.back, cell)
+        note(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NOBODY, slot)
     if c.linking:
         linked.append(cells, cell, c.links, slot)
     elif c.sliding:
@@ -135,36 +137,35 @@ def _insert(c: Contents, p: int, slot: int) -> None:
 
 
 @inlined
-def _evict(c: Contents, p: int, slot: int) -> None:
+def _evict(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
     cells = c.cells
     cell = _cell(c, p, slot)
-    multisets.count(c.counted, c.rows, slot, cell, -1)
+    multisets.count(c.counted, c.sums.rows, slot, cell, -1)
     if cells[cell].root == NOBODY and slot != cells[cell].oldest:
         _plant(c, cell)
     if cells[cell].root != NOBODY:
         cells[cell].root = trees.remove(c.trees, cells[cell].root, slot)
     else:
         if not cells[cell].front:
-            _build_front(c, cell)
+            _build_front(c, cell, told)
         cells[cell].front -= 1
     linked.leave(cells, cell, c.links, slot)
     cells[cell].size -= 1
-    if not cells[cell].size:
+    if c.grouped and not cells[cell].size:
         linked.take(c.ends, p, cells, cell)
 
 
 @inlined
-def _build_front(c: Contents, cell: int) -> None:
+def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
     """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones.
 
     So nothing is ever subtracted (A23).
     """
     slot, oldest = c.cells[cell].youngest, c.cells[cell].oldest
-    lift(c.layout, c.rows, slot, c.stack, slot)
+    note(c.sums, told, STACK, slot, NOBODY, NOBODY)
     while slot != oldest:
         younger, slot = slot, c.links[slot].older
-        lift(c.layout, c.rows, slot, c.scratch, 0)
-        combine(c.layout, c.text, c.scratch, 0, c.stack, younger, c.stack, slot)
+        note(c.sums, told, STACK, slot, NOBODY, younger)
     c.cells[cell].front = c.cells[cell].size
 
 
@@ -184,9 +185,9 @@ def _grow(c: Contents, cell: int, youngest: int, slot: int) -> None:
 
 @inlined
 def _clear(c: Contents, p: int, results: Results) -> None:
-    cell = c.ends[p].oldest
+    cell = _first(c, p)
     while cell != NOBODY:
-        following = c.cells[cell].younger
+        following = _next(c, cell)
         slot = c.cells[cell].oldest
         while not c.sliding and c.listing and slot != NOBODY:
             _free(results, slot)
@@ -194,7 +195,8 @@ def _clear(c: Contents, p: int, results: Results) -> None:
         c.cells[cell].size = 0
         multisets.clear(c.counted, cell)
         cell = following
-    linked.start(c.ends, p)
+    if c.grouped:
+        linked.start(c.ends, p)
 
 
 @inlined
@@ -206,12 +208,12 @@ def _free(results: Results, slot: int) -> None:
 @inlined
 def _room(c: Contents, p: int, results: Results) -> bool:
     rows, tuples, pairs = 0, 0, 0
-    cell = c.ends[p].oldest
+    cell = _first(c, p)
     while cell != NOBODY:
         rows += 1
         tuples += c.cells[cell].size if c.listing else 0
         pairs += multisets.listed(c.counted, cell)
-        cell = c.cells[cell].younger
+        cell = _next(c, cell)
     return (  # type: ignore[no-any-return]
         results.used[0] + rows <= len(results.firing)
         and results.used[1] + tuples <= len(results.tuples)
@@ -222,7 +224,7 @@ def _room(c: Contents, p: int, results: Results) -> bool:
 @inlined
 def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     """A result for each cell that holds tuples, and so none where nothing is stored (A4)."""
-    cell = c.ends[p].oldest
+    cell = _first(c, p)
     while cell != NOBODY:
         row = results.used[0]
         results.used[0] = row + 1
@@ -232,30 +234,20 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
         results.used[3] = multisets.tell(c.counted, cell, row, results.counts, results.pairs, results.used[3])
         if c.listing:
             _list(c, cell, results)
-        cell = c.cells[cell].younger
+        cell = _next(c, cell)
 
 
 @inlined
 def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
     one = c.cells[cell]
     if one.root != NOBODY:
-        trees.sum_up(c.trees, one.root, c.layout, c.text, c.rows, c.stack, c.scratch)
-        _copy(c.stack, one.root, into, row)
-    elif one.front and one.front < one.size:
-        combine(c.layout, c.text, c.stack, one.oldest, c.back, cell, into, row)
-    elif one.front:
-        _copy(c.stack, one.oldest, into, row)
+        trees.sum_up(c.trees, one.root, c.sums, into)
+        note(c.sums, into, TELL, row, one.root, NOBODY)
     else:
-        _copy(c.back, cell, into, row)
+        note(c.sums, into, TELL, row, one.oldest if one.front else NOBODY, cell if one.front < one.size else NOBODY)
     for a in range(len(c.edges)):
         edge = c.edges[a]
-        into[row, edge.word] = c.rows[one.oldest if edge.code == OLDEST else one.youngest, edge.value]
-
-
-@inlined
-def _copy(summaries: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
-    for i in range(summaries.shape[1]):
-        into[row, i] = summaries[at, i]
+        into[row, edge.word] = c.sums.rows[one.oldest if edge.code == OLDEST else one.youngest, edge.value]
 
 
 @inlined
@@ -276,4 +268,5 @@ def _remember(c: Contents, p: int, cell: int) -> None:
     cells[cell].front = 0
     cells[cell].root = NOBODY
     linked.start(cells, cell)
-    linked.append(c.ends, p, cells, cell)
+    if c.grouped:
+        linked.append(c.ends, p, cells, cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,11 +12,25 @@ from service.engine.strings import Strings
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Of each row its window: start and end in units of the event time, and how often the pane fired before (E29)."""
+    """Of each row its window, as its firing has it (E29); `to_units` makes units of the event time of its ticks."""
 
-    start: np.ndarray
-    end: np.ndarray
-    index: np.ndarray
+    firings: np.ndarray
+    firing: np.ndarray
+    to_units: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.to_units(self.firings["start"][self.firing])
+
+    @property
+    def end(self) -> np.ndarray:
+        return self.to_units(self.firings["end"][self.firing])
+
+    @property
+    def index(self) -> np.ndarray:
+        """How often the pane fired before."""
+        index: np.ndarray = self.firings["index"][self.firing]
+        return index
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +65,7 @@ class Found:
 
     size        tuples of the cell, never 0 (A4)
     firing      the firing of each row; never decreases
-    stored      of each firing the tuples as CountAll sees them (A18)
+    stored      of each firing the tuples as CountAll sees them (A18); empty where nobody asks
     grouped     whether there is a `group_by`
     summary     the words of the summaries
     listed      the words of the tuples of every cell, cell after cell, in order of arrival; empty where no function

@@ -162,6 +162,6 @@ def _is_text(expression: Expression) -> bool:
 def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:
     """The words of values and companions that are texts; no sum has one."""
     texts: list[int] = []
-    for _, word, value, companion, _ in layout.tolist():
+    for word, value, companion in layout[["word", "value", "companion"]].tolist():
         texts += [word + i for i, column in enumerate((value, companion)) if column >= 0 and _is_text(columns[column])]
     return np.array(texts, np.int64)

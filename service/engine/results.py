@@ -11,8 +11,9 @@ from service.engine.store import grown
 
 
 class Results(NamedTuple):
-    """What came out: of each row its `firing` and the `size` of what it tells of; `tuples` lists the content of all rows,
-    `freed` the slots that no window holds any more.
+    """What came out: of each row its `firing` and the `size` of what it tells of.
+
+    `tuples` lists the content of all rows, `freed` the slots that no window holds any more.
     """
 
     firing: np.ndarray

@@ -49,9 +49,11 @@ NONE = -1
 #: as companion: the number of tuples that have the value
 TIMES = -2
 
-#: the summaries of an operator, one record each: code, first word, and the columns of value, companion and arrival
+#: the summaries of an operator, one record each: code, the words [word, end), and the columns of value, companion and
+#: arrival
 LAYOUT = np.dtype([
-    ("code", np.int64), ("word", np.int64), ("value", np.int64), ("companion", np.int64), ("arrival", np.int64),
+    ("code", np.int64), ("word", np.int64), ("end", np.int64),
+    ("value", np.int64), ("companion", np.int64), ("arrival", np.int64),
 ])  # fmt: skip
 Layout = np.ndarray
 
@@ -64,39 +66,60 @@ class Summary(NamedTuple):
     companion: int = NONE
 
 
+class One(NamedTuple):
+    """One record of a layout, as values that a loop holds on to."""
+
+    code: int
+    word: int
+    end: int
+    value: int
+    companion: int
+    arrival: int
+
+
 def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
     """The layout of the summaries, from word number `first` on, and the words up to its end."""
     made, width = np.zeros(len(summaries), LAYOUT), first
     for a, (code, value, companion) in enumerate(summaries):
         sequence = arrival if code >= OLDEST else NONE
-        made[a] = (code, width, value, companion, sequence)
-        width += WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
+        end = width + WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
+        made[a] = (code, width, end, value, companion, sequence)
+        width = end
     return made, width
+
+
+@inlined
+def summary(of: Layout, a: int, code: int) -> One:
+    """Number `a` of a layout; `code` is its own."""
+    return One(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival)
 
 
 @inlined
 def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
     """The summaries of the one tuple in `slot`."""
     for a in range(len(of)):
-        code, o = of[a].code, of[a].word
-        value = rows[slot, of[a].value]
-        into[at, o] = value
-        if code == SUM_REAL:
-            into[at, o + 1] = 0  # the bits of 0.0
-        elif code == SUM_WIDE:
-            into[at, o] = value >> 63
-            into[at, o + 1] = value
-        elif code == MOMENTS:
-            into[at, o] = 1
-            into[at, o + 1] = value
-            into[at, o + 2] = as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
-        elif code >= OLDEST:
-            companion, arrival = of[a].companion, of[a].arrival
-            if companion != NONE:
-                o += 1
-                into[at, o] = 1 if companion == TIMES else rows[slot, companion]
-            if arrival != NONE:
-                into[at, o + 1] = rows[slot, arrival]
+        lift_one(summary(of, a, of[a].code), rows, slot, into, at)
+
+
+@inlined
+def lift_one(of: One, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
+    o, value = of.word, rows[slot, of.value]
+    into[at, o] = value
+    if of.code == SUM_REAL:
+        into[at, o + 1] = 0  # the bits of 0.0
+    elif of.code == SUM_WIDE:
+        into[at, o] = value >> 63
+        into[at, o + 1] = value
+    elif of.code == MOMENTS:
+        into[at, o] = 1
+        into[at, o + 1] = value
+        into[at, o + 2] = as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
+    elif of.code >= OLDEST:
+        if of.companion != NONE:
+            o += 1
+            into[at, o] = 1 if of.companion == TIMES else rows[slot, of.companion]
+        if of.arrival != NONE:
+            into[at, o + 1] = rows[slot, of.arrival]
 
 
 @inlined
@@ -105,26 +128,39 @@ def combine(
 ) -> None:
     """The summaries of the stretch `older[left]` followed by `younger[right]`; `into[d]` may be either of them."""
     for a in range(len(of)):
-        code, o = of[a].code, of[a].word
-        if code == SUM_INT:
-            into[d, o] = older[left, o] + younger[right, o]
-        elif code == SUM_REAL:
-            _combine_reals(o, older, left, younger, right, into, d)
-        elif code == SUM_WIDE:
-            low = np.uint64(older[left, o + 1]) + np.uint64(younger[right, o + 1])
-            carry = 1 if low < np.uint64(older[left, o + 1]) else 0
-            into[d, o] = older[left, o] + younger[right, o] + carry
-            into[d, o + 1] = np.int64(low)
-        elif code == MOMENTS:
-            _combine_moments(o, older, left, younger, right, into, d)
-        elif of[a].arrival != NONE or of[a].companion != NONE:
-            _combine_picks(of, a, text, older, left, younger, right, into, d)
-        elif code == OLDEST:
-            into[d, o] = older[left, o]
-        elif code == YOUNGEST or _beats(code, text, younger[right, o], older[left, o]):
-            into[d, o] = younger[right, o]
-        else:
-            into[d, o] = older[left, o]
+        combine_one(summary(of, a, of[a].code), text, older, left, younger, right, into, d)
+
+
+@inlined
+def combine_one(
+    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    o = of.word
+    if of.code == SUM_INT:
+        into[d, o] = older[left, o] + younger[right, o]
+    elif of.code == SUM_REAL:
+        _combine_reals(o, older, left, younger, right, into, d)
+    elif of.code == SUM_WIDE:
+        low = np.uint64(older[left, o + 1]) + np.uint64(younger[right, o + 1])
+        carry = 1 if low < np.uint64(older[left, o + 1]) else 0
+        into[d, o] = older[left, o] + younger[right, o] + carry
+        into[d, o + 1] = np.int64(low)
+    elif of.code == MOMENTS:
+        _combine_moments(o, older, left, younger, right, into, d)
+    elif of.arrival != NONE or of.companion != NONE:
+        _combine_picks(of, text, older, left, younger, right, into, d)
+    elif of.code == OLDEST:
+        into[d, o] = older[left, o]
+    elif of.code == YOUNGEST or _beats(of.code, text, younger[right, o], older[left, o]):
+        into[d, o] = younger[right, o]
+    else:
+        into[d, o] = older[left, o]
+
+
+@inlined
+def copy_one(of: One, summaries: np.ndarray, at: int, into: np.ndarray, d: int) -> None:
+    for o in range(of.word, of.end):
+        into[d, o] = summaries[at, o]
 
 
 @inlined
@@ -181,11 +217,9 @@ def _combine_moments(
 
 @inlined
 def _combine_picks(
-    of: Layout, a: int, text: Text,
-    older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int,
-) -> None:  # fmt: skip
-    code, o = of[a].code, of[a].word
-    companion, arrival = of[a].companion, of[a].arrival
+    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    code, o, companion, arrival = of.code, of.word, of.companion, of.arrival
     last = o + (companion != NONE) + (arrival != NONE)
     old, new = older[left, o], younger[right, o]
     times = 0

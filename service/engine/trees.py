@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from service.engine.combining import STACK, Summaries, note
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
-from service.engine.strings import Text
-from service.engine.summaries import Layout, combine, lift
 
 #: the stored tuples: the node above, those that hang on it, its rank, and whether its summary is out of date
 NODE = np.dtype([
@@ -61,10 +60,8 @@ def remove(trees: np.ndarray, root: int, slot: int) -> int:
 
 
 @inlined
-def sum_up(
-    trees: np.ndarray, root: int, layout: Layout, text: Text, rows: np.ndarray, stack: np.ndarray, scratch: np.ndarray
-) -> None:
-    """Brings `stack[root]`, the summary of the whole tree, up to date. `rows` are the tuples' words."""
+def sum_up(trees: np.ndarray, root: int, s: Summaries, told: np.ndarray) -> None:
+    """Brings the summary of the whole tree up to date, which is that of its root."""
     node = root
     while trees[root].stale:
         older, younger = trees[node].older, trees[node].younger
@@ -73,11 +70,7 @@ def sum_up(
         elif younger != NOBODY and trees[younger].stale:
             node = younger
         else:
-            lift(layout, rows, node, scratch if older != NOBODY else stack, 0 if older != NOBODY else node)
-            if older != NOBODY:
-                combine(layout, text, stack, older, scratch, 0, stack, node)
-            if younger != NOBODY:
-                combine(layout, text, stack, node, stack, younger, stack, node)
+            note(s, told, STACK, node, older, younger)
             trees[node].stale = 0
             node = trees[node].above
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -22,3 +23,11 @@ def test_keys_with_a_dictionary(indices: list[int], known: list[bytes]):
     codes = key_codes([column], table)
     assert table.take(codes).to_pylist() == [values[index].encode() for index in indices]
     assert table.take(range(table.count)).to_pylist() == known
+
+
+def test_keys_are_numbered_as_they_first_come_however_many_are_known():
+    table = Strings()
+    table.intern_arrow(pa.array(["a", "b", "c", "d"]))
+    for codes, distinct, places in [([3, 1, -1, 3], [3, 1], [0, 1, -1, 0]), ([0], [0], [0]), ([], [], [])]:
+        found, place = table.numbered(np.array(codes, np.int64))
+        assert (found.tolist(), place.tolist()) == (distinct, places)

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from service.engine import trees
+from service.engine import combining, trees
 from service.engine.linked import NOBODY
 from service.engine.strings import Strings
 from service.engine.summaries import LEAST, OLDEST, SUM_INT, YOUNGEST, Summary, layout
@@ -21,8 +21,9 @@ class Tree:
     """Tuples `number, value`, and the tree of those that are inside, oldest first."""
 
     def __init__(self, room: int) -> None:
-        self.nodes, self.stack = np.zeros(room, trees.NODE), np.zeros((room, WIDTH), np.int64)
-        self.rows, self.scratch = np.zeros((room, 2), np.int64), np.zeros((1, WIDTH), np.int64)
+        self.nodes, self.rows = np.zeros(room, trees.NODE), np.zeros((room, 2), np.int64)
+        back, self.told, stack = (np.zeros((rows, WIDTH), np.int64) for rows in (0, 1, room))
+        self.sums = combining.summaries(LAYOUT, Strings().text, self.rows, back, stack)
         self.free, self.inside, self.root = list(range(room)), [], NOBODY
 
     def append(self, number: int, value: int) -> None:
@@ -37,8 +38,10 @@ class Tree:
         self.free.append(slot)
 
     def summary(self) -> list[int]:
-        trees.sum_up(self.nodes, self.root, LAYOUT, Strings().text, self.rows, self.stack, self.scratch)
-        return self.stack[self.root].tolist()
+        trees.sum_up(self.nodes, self.root, self.sums, self.told)
+        combining.note(self.sums, self.told, combining.TELL, 0, self.root, NOBODY)
+        combining.do(self.sums, self.told)
+        return self.told[0].tolist()
 
     def expected(self) -> list[int]:
         tuples = self.rows[self.inside].tolist()

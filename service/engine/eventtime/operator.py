@@ -12,8 +12,9 @@ from service.engine import emit, inside
 from service.engine.aggregate import results_of, until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, slices, sliding_time
+from service.engine.eventtime.arrivals import arrivals
 from service.engine.eventtime.clean import clean
-from service.engine.eventtime.records import ARRIVAL, EVENT, FIRING, INSERT, LATE, NEVER, Window
+from service.engine.eventtime.records import EVENT, FIRING, INSERT, LATE, NEVER, Window
 from service.engine.eventtime.state import EventState
 from service.engine.eventtime.ticks import Ticks
 from service.engine.eventtime.totals import totals
@@ -51,7 +52,8 @@ class EventAggregateOperator:
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
         #: whether the tuples of all partitions are asked for, and for how long those of a slice may be
-        self._counting = isinstance(window, TimeInterval) and sees_all(spec)
+        self._asked = bool(sees_all(spec))
+        self._counting = self._asked and isinstance(window, TimeInterval)
         self._longest = sum(self._ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
         #: stream time is for each topic partition apart
         self._apart = sources if isinstance(window, SlidingTime) else 1
@@ -146,14 +148,8 @@ class EventAggregateOperator:
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
         state.arrived += count
         state.reserve_times(count)
-        arrivals = np.zeros(len(items), ARRIVAL)
-        arrivals["kind"], arrivals["at"], arrivals["event"] = items.kind, items.at, items.event
-        arrivals["watermark"] = items.watermark
-        place = np.flatnonzero(is_tuple)
-        arrivals["partition"][place], arrivals["slot"][place], arrivals["time"][place] = partition, slot, times
-        place = np.flatnonzero(items.kind == WATERMARK)
-        arrivals["time"][place] = self._ticks.of_watermarks(items.watermark[place])
-        return arrivals
+        marks = self._ticks.of_watermarks(items.watermark[items.kind == WATERMARK])
+        return arrivals(items, partition, slot, times, marks)
 
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:
         """The partition of each tuple: its key (KIP W11), and with several stream times its source (KIP T2)."""
@@ -238,7 +234,7 @@ class EventAggregateOperator:
         words = _by_arrival(state.words[results.tuples[:listed]], size)
         return Found(
             size, firing, self._stored(state, events, firings, size, firing), bool(program.group_by),
-            results.summary[:rows], words, state.strings, self._bounds(firings, firing),
+            results.summary[:rows], words, state.strings, Told(firings, firing, self._ticks.to_units),
         )  # fmt: skip
 
     # ---- out --------------------------------------------------------------------------------------------------------
@@ -280,12 +276,9 @@ class EventAggregateOperator:
             needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
             state.totals = known[:, needed].ravel()
             return found
-        return np.bincount(firing, size, len(firings)).astype(np.int64)
-
-    def _bounds(self, firings: np.ndarray, firing: np.ndarray) -> Told:
-        """What each result's window is, given its firing."""
-        start, end = (self._ticks.to_units(firings[name][firing]) for name in ("start", "end"))
-        return Told(start, end, firings["index"][firing])
+        if self._asked:
+            return np.bincount(firing, size, len(firings)).astype(np.int64)
+        return np.zeros(0, np.int64)
 
     @property
     def _keeps_full(self) -> bool:

@@ -8,6 +8,7 @@ from service.engine.items import TIMER, TUPLE, WATERMARK, WINDOW
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.policies import ALL, DELTA, PUNCT
+from service.engine.prefetch import AHEAD, prefetch
 from service.engine.windows.events import GROUP, INSTANT, LIVE, STORED, TICK, Window
 from service.engine.windows.eviction import expire
 from service.engine.windows.partitions import evict_aged
@@ -18,6 +19,8 @@ from service.engine.windows.tumbling import flush_all, mark, tumble
 #: ticks that find nothing stored, each of which gives a mark (T7), in one move of the clock: a record of long ago and
 #: the present are some hundred million seconds apart
 MOST_VOID = 1_000_000
+#: partitions that are near anyway
+NEAR = 1024
 
 
 @kernel
@@ -29,8 +32,10 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
 
     Gives the number of the item before which the room for events ran out, or the number of items + 1 when all is done.
     """
-    count = len(arrivals)
+    count, far = len(arrivals), len(w.partitions) > NEAR
     for i in range(first, count + 1):
+        if far:
+            _look_ahead(w, arrivals, i)
         until = arrivals[i].at if i < count else end
         while w.clause.period > 0 and w.scalars[TICK] <= until:
             if not _void(w, until) and not _tick(w, w.scalars[TICK]):
@@ -41,6 +46,18 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
         if not _handle(w, arrivals, i):
             return i
     return count + 1
+
+
+@inlined
+def _look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
+    """First what is known of a partition, then the tuples at its ends."""
+    if i + 2 * AHEAD < len(arrivals):
+        prefetch(w.partitions, arrivals[i + 2 * AHEAD].partition)
+        if w.clause.sliding:
+            p = arrivals[i + AHEAD].partition
+            if w.partitions[p].size:
+                prefetch(w.chain, w.partitions[p].oldest)
+                prefetch(w.chain, w.partitions[p].youngest)
 
 
 @kernel

@@ -1,0 +1,36 @@
+"""The items of a batch as the kernels over event time read them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from service.engine.eventtime.records import ARRIVAL
+from service.engine.framed import readable
+from service.engine.items import TUPLE, WATERMARK, Items
+from service.engine.kernel import kernel
+
+
+def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """`partition`, `slot` and `times` are those of the tuples, `marks` the times of the watermarks."""
+    made = np.empty(len(items), ARRIVAL)
+    columns = (items.kind, items.at, items.event, items.watermark, partition, slot, times, marks)
+    _write(made, *(readable(np.ascontiguousarray(column)) for column in columns))
+    return made
+
+
+@kernel
+def _write(
+    made: np.ndarray, kind: np.ndarray, at: np.ndarray, event: np.ndarray, watermark: np.ndarray,
+    partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray,
+) -> None:  # fmt: skip
+    row, mark = 0, 0
+    for i in range(len(made)):
+        one = made[i]
+        one.kind, one.at, one.event, one.watermark = kind[i], at[i], event[i], watermark[i]
+        one.partition = one.slot = one.time = 0
+        if kind[i] == TUPLE:
+            one.partition, one.slot, one.time = partition[row], slot[row], times[row]
+            row += 1
+        elif kind[i] == WATERMARK:
+            one.time = marks[mark]
+            mark += 1
