@@ -25,22 +25,27 @@ from service.pipeline.spec import (
     SlidingTime,
     Sort,
     Stream,
+    Time,
     TimeInterval,
+    Tumbling,
 )  # fmt: skip
-from service.pipeline.types import INT64, STRING, list_of
+from service.pipeline.types import FLOAT64, INT64, STRING, list_of
 
 NUMBERS = list_of(INT64)
 KEY, VALUE, VALUES = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", NUMBERS)
-SCHEMA = (("key", STRING), ("value", INT64), ("values", NUMBERS))
+REAL = Attribute("real", FLOAT64)
+SCHEMA = (("key", STRING), ("value", INT64), ("values", NUMBERS), ("real", FLOAT64))
 WINDOW = Sliding(Count(1), Count(1), partitioned=True)
 OUTPUTS = (
     ("text", AggregateCall("Max", (KEY,), STRING)), ("mean", AggregateCall("Average", (VALUE,), INT64)),
     ("texts", AggregateCall("CountDistinct", (KEY,), INT64)), ("sums", AggregateCall("Sum", (VALUES,), NUMBERS)),
+    ("real", AggregateCall("Sum", (REAL,), FLOAT64)),
 )  # fmt: skip
-SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, ()))
+SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0))
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
 OPERATORS = (
     Aggregate("aggregate", "in", WINDOW, (Output("out", OUTPUTS),), (KEY,)),
+    Aggregate("ticks", "in", Tumbling(Time(1), partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
     Aggregate("panes", "in", TimeInterval(1, 1, partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Aggregate("slidingTime", "in", SlidingTime(10**6), (Output("out", OUTPUTS),), (KEY,)),
@@ -61,11 +66,11 @@ def feed(operator: Operator) -> None:
     streams["in"] = Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
     graph = Graph(Pipeline("warm", streams, (operator,), Settings(Properties())), {"in": 1})
     one, number = np.zeros(3, np.int64), np.zeros(3, np.int32)
-    tuples = pa.record_batch({"key": ["a", "a"], "value": [1, 2], "values": [[1], [2]]})
+    tuples = pa.record_batch({"key": ["a", "b"], "value": [1, 2], "values": [[1], [2]], "real": [1.0, 2.0]})
     kind = np.array([TUPLE, TUPLE, FINAL], np.int8)
-    items = Items(one, one, kind, number, number - 1, pa.array([], pa.binary()), tuples)
+    items = Items(one, np.array([0, 0, 1]), kind, number, number - 1, pa.array([], pa.binary()), tuples)
     state = graph.initial()
-    graph.feed(state, {"in": items}, Clock(0, 0))
+    graph.feed(state, {"in": items}, Clock(0, 1))
     graph.load(graph.save(state))
 
 
