@@ -75,7 +75,7 @@ config.CACHE_LOCATOR_CLASSES = (  # type: ignore[attr-defined]
 
 
 def _from_the_front(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:  # noqa: ANN401, ARG001
-    """No kernel counts from the end of an array, so none asks whether an index is negative: a tenth of its time."""
+    """No kernel counts from the end of an array, so none asks whether an index is negative (`make test-bounds`)."""
     return context.cast(builder, index, kind, types.intp)
 
 
