@@ -11,7 +11,6 @@ from service.engine.framed import readable
 from service.engine.items import FINAL, MADE, TUPLE, Items
 from service.engine.kernel import inlined, kernel
 from service.engine.ordering import canonical
-from service.engine.prefetch import AHEAD, prefetch
 from service.engine.strings import Strings
 
 
@@ -92,9 +91,7 @@ def _write_ordered(
             row += 1
     first[len(firings)] = row
     item, tuples = 0, 0
-    for place, firing in enumerate(order):
-        if place + AHEAD < len(order):
-            prefetch(firings, order[place + AHEAD])
+    for firing in order:
         for k in range(first[firing], first[firing + 1]):
             rows[tuples] = k
             _item(firings, firing, TUPLE, key, item, event, at, kind, keys, watermark)
