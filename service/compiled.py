@@ -24,8 +24,8 @@ from service.files import PACKAGE
 
 __all__ = ["njit"]
 
-#: the folders with kernels, and with what goes into them
-SOURCES = ("engine", "wire", "kafka")
+#: the modules with kernels, with what goes into them, and this one, which says how they are compiled
+SOURCES = ("compiled.py", "engine/**/*.py", "wire/**/*.py", "kafka/**/*.py")
 
 
 def folder(package: Path = PACKAGE) -> Path:
@@ -53,8 +53,7 @@ class Locator(UserProvidedCacheLocator):
 
 def _name(package: Path) -> str:
     digest = hashlib.sha256()
-    paths = [path for name in SOURCES for path in (package / name).rglob("*.py")]
-    for path in sorted([*package.glob("compiled.py"), *paths]):
+    for path in sorted(path for pattern in SOURCES for path in package.glob(pattern)):
         digest.update(path.read_bytes())
     return f"kernels-{digest.hexdigest()[:16]}"
 

@@ -17,7 +17,6 @@ from service.engine import custom, listed, multisets, summaries
 from service.engine.bits import as_real
 from service.engine.found import Found, Told
 from service.engine.kernel import kernel
-from service.engine.summaries import LARGE
 from service.engine.words import from_units, from_words
 from service.pipeline.custom import load
 from service.pipeline.expressions import AggregateCall, Attribute, Expression, Literal
@@ -99,21 +98,22 @@ def _average(call: AggregateCall) -> Function:
 def _total(found: Found, word: int, *, mean: bool) -> np.ndarray:
     """The compensated sums, for averages divided by the numbers of values."""
     totals = np.empty(len(found.size))
-    _add_up(found.summary, word, found.size if mean else np.ones_like(found.size), totals)
+    _add_up(found.summary, word, found.size, mean, totals)
     return totals
 
 
 @kernel
-def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) -> None:
+def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np.ndarray) -> None:  # noqa: FBT001
     """What is not finite needs no compensation, and what is beyond float64 has none (summaries.py)."""
     for row in range(len(into)):
         total, lost = as_real(sums[row, word]), as_real(sums[row, word + 1])
+        size = sizes[row] if mean else 1
         if not np.isfinite(total):
-            into[row] = total / sizes[row]
+            into[row] = total / size
         elif np.isnan(lost):
-            into[row] = total / sizes[row] * LARGE
+            into[row] = total / size * summaries.LARGE
         else:
-            into[row] = (total + lost) / sizes[row]
+            into[row] = (total + lost) / size
 
 
 def _truncated_mean(found: Found, at: Sequence[int]) -> pa.Array:

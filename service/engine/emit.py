@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from service.engine.framed import readable
 from service.engine.items import FINAL, MADE, TUPLE, Items
-from service.engine.kernel import inlined, kernel
+from service.engine.kernel import kernel
 from service.engine.ordering import canonical
 from service.engine.strings import Strings
 
@@ -45,45 +44,19 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
     """
     key, names = named(firings["partition"], keys)
     order, count = _order(firings, key, names), len(row_firing) + len(firings)
-    made = Plan(
-        rows=None if order is None else np.empty(len(row_firing), np.int64),
-        event=np.empty(count, np.int64),
-        at=np.empty(count, np.int64),
-        kind=np.empty(count, np.int8),
-        key=np.empty(count, np.int32),
-        keys=names,
-        watermark=np.empty(count, np.int64),
-    )
-    columns = (made.event, made.at, made.kind, made.key, made.watermark)
-    row_firing = readable(np.ascontiguousarray(row_firing))
-    if order is None or made.rows is None:
-        _write(firings, key, row_firing, *columns)
-    else:
-        _write_ordered(firings, order, key, row_firing, np.empty(len(firings) + 1, np.int64), made.rows, *columns)
-    return made
+    rows, event, at, watermark = (np.empty(n, np.int64) for n in (len(row_firing), count, count, count))
+    kind, item_key = np.empty(count, np.int8), np.empty(count, np.int32)
+    first, turns = np.empty(len(firings) + 1, np.int64), np.arange(len(firings)) if order is None else order
+    _write(firings, turns, key, row_firing, first, rows, event, at, kind, item_key, watermark)
+    return Plan(None if order is None else rows, event, at, kind, item_key, names, watermark)
 
 
 @kernel
 def _write(
-    firings: np.ndarray, key: np.ndarray, row_firing: np.ndarray,
-    event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
-) -> None:  # fmt: skip
-    """The columns of a plan whose firings are in order: of each in turn its rows, and its mark."""
-    item, row = 0, 0
-    for firing in range(len(firings)):
-        while row < len(row_firing) and row_firing[row] == firing:
-            _item(firings, firing, TUPLE, key, item, event, at, kind, keys, watermark)
-            item, row = item + 1, row + 1
-        _item(firings, firing, firings[firing].kind, key, item, event, at, kind, keys, watermark)
-        item += 1
-
-
-@kernel
-def _write_ordered(
     firings: np.ndarray, order: np.ndarray, key: np.ndarray, row_firing: np.ndarray, first: np.ndarray,
     rows: np.ndarray, event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
 ) -> None:  # fmt: skip
-    """As `_write`, the firings in this order; `first` is room for the first row of each."""
+    """The columns of a plan: of each firing in `order` its rows, and its mark. `first` is room for where rows begin."""
     row = 0
     for firing in range(len(firings)):
         first[firing] = row
@@ -92,21 +65,16 @@ def _write_ordered(
     first[len(firings)] = row
     item, tuples = 0, 0
     for firing in order:
-        for k in range(first[firing], first[firing + 1]):
-            rows[tuples] = k
-            _item(firings, firing, TUPLE, key, item, event, at, kind, keys, watermark)
-            item, tuples = item + 1, tuples + 1
-        _item(firings, firing, firings[firing].kind, key, item, event, at, kind, keys, watermark)
-        item += 1
-
-
-@inlined
-def _item(
-    firings: np.ndarray, firing: int, what: int, key: np.ndarray, item: int,
-    event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
-) -> None:  # fmt: skip
-    event[item], at[item], kind[item], keys[item] = firings[firing].event, firings[firing].at, what, key[firing]
-    watermark[item] = firings[firing].watermark
+        for k in range(first[firing], first[firing + 1] + 1):
+            event[item], at[item], keys[item] = firings[firing].event, firings[firing].at, key[firing]
+            watermark[item] = firings[firing].watermark
+            if k < first[firing + 1]:
+                kind[item] = TUPLE
+                rows[tuples] = k
+                tuples += 1
+            else:
+                kind[item] = firings[firing].kind
+            item += 1
 
 
 def final(items: Items, event: int, at: int) -> Items:

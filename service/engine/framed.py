@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.kernel import kernel
+from service.engine.kernel import kernel, read_only
 
 #: the bytes of a length
 LENGTH = 8
@@ -17,24 +17,17 @@ def frame(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """The elements `values[starts[i]:starts[i + 1]]` one after the other, each behind its length, and their starts."""
     begin = starts - starts[0] + LENGTH * np.arange(len(starts))
     framed = np.empty(int(begin[-1]), np.uint8)
-    _frame(readable(values), starts, framed)
-    return readable(framed), begin
+    _frame(read_only(values), starts, framed)
+    return read_only(framed), begin
 
 
 def unframe(framed: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of lists `framed[starts[i]:starts[i + 1]]`, without gaps, the number of elements, their lengths and bytes."""
     counts = np.zeros(len(starts) - 1, np.int64)
     lengths, values = np.empty(len(framed) // LENGTH, np.int64), np.empty(len(framed), np.uint8)
-    _unframe(readable(framed), starts, counts, lengths, values)
+    _unframe(read_only(framed), starts, counts, lengths, values)
     lengths = lengths[: int(counts.sum())]
     return counts, lengths, values[: int(lengths.sum())]
-
-
-def readable(values: np.ndarray) -> np.ndarray:
-    """As some of Arrow's buffers are anyway: kernels are compiled for either kind."""
-    values = values[:]
-    values.flags.writeable = False
-    return values
 
 
 @kernel

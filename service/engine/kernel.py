@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from service.compiled import njit
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
@@ -18,6 +20,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compiles a function that Python calls."""
     return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def read_only(values: np.ndarray) -> np.ndarray:
+    """As some of Arrow's buffers are anyway, and without gaps: a kernel is compiled for each kind of array."""
+    values = np.ascontiguousarray(values)[:]
+    values.flags.writeable = False
+    return values
 
 
 def inlined(function: Function) -> Function:

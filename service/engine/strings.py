@@ -12,8 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from service.engine.framed import readable
-from service.engine.kernel import inlined, kernel
+from service.engine.kernel import inlined, kernel, read_only
 from service.engine.store import column, grown
 
 EMPTY = -1
@@ -230,4 +229,4 @@ def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     if not len(array):
         return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
     starts = np.frombuffer(starts, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1]
-    return readable(np.frombuffer(values or b"", np.uint8)), starts.astype(np.int64)
+    return read_only(np.frombuffer(values or b"", np.uint8)), starts.astype(np.int64)

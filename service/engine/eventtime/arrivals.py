@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from service.engine.eventtime.records import ARRIVAL
-from service.engine.framed import readable
 from service.engine.items import TUPLE, WATERMARK, Items
-from service.engine.kernel import kernel
+from service.engine.kernel import kernel, read_only
 
 
 def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray) -> np.ndarray:
     """`partition`, `slot` and `times` are those of the tuples, `marks` the times of the watermarks."""
     made = np.empty(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, partition, slot, times, marks)
-    _write(made, *(readable(np.ascontiguousarray(column)) for column in columns))
+    _write(made, *map(read_only, columns))
     return made
 
 

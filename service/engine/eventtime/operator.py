@@ -52,8 +52,7 @@ class EventAggregateOperator:
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
         #: whether the tuples of all partitions are asked for, and for how long those of a slice may be
-        self._asked = bool(sees_all(spec))
-        self._counting = self._asked and isinstance(window, TimeInterval)
+        self._counting = bool(sees_all(spec))
         self._longest = sum(self._ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
         #: stream time is for each topic partition apart
         self._apart = sources if isinstance(window, SlidingTime) else 1
@@ -270,15 +269,17 @@ class EventAggregateOperator:
     def _stored(
         self, state: EventState, events: np.ndarray, firings: np.ndarray, size: np.ndarray, firing: np.ndarray
     ) -> np.ndarray:
-        """What CountAll sees at each firing: all tuples in the pane (A18); in slidingTime those of the partition."""
-        if self._counting:
-            found, known = totals(state.totals.reshape(2, -1), events, len(firings))
-            needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
-            state.totals = known[:, needed].ravel()
-            return found
-        if self._asked:
+        """What CountAll sees at each firing: all tuples in the pane (A18); in slidingTime those of the partition. Empty
+        where nobody asks.
+        """
+        if not self._counting:
+            return np.zeros(0, np.int64)
+        if isinstance(self.spec.window, SlidingTime):
             return np.bincount(firing, size, len(firings)).astype(np.int64)
-        return np.zeros(0, np.int64)
+        found, known = totals(state.totals.reshape(2, -1), events, len(firings))
+        needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
+        state.totals = known[:, needed].ravel()
+        return found
 
     @property
     def _keeps_full(self) -> bool:

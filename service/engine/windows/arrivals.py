@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.framed import readable
 from service.engine.items import LONE, MADE, TUPLE, WINDOW, Items
-from service.engine.kernel import kernel
+from service.engine.kernel import kernel, read_only
 from service.engine.windows.events import ARRIVAL
 
 
@@ -14,7 +13,7 @@ def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray) -> np.ndarra
     """`partition` and `slot` are those of the tuples."""
     made = np.empty(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot)
-    _write(made, *(readable(np.ascontiguousarray(column)) for column in columns))
+    _write(made, *map(read_only, columns))
     return made
 
 
