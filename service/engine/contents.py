@@ -159,13 +159,17 @@ def _evict(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
 def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
     """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones.
 
-    So nothing is ever subtracted (A23).
+    So nothing is ever subtracted (A23). Each neighbour is known only from the one before, and may be far away: `ahead`
+    goes the other way round and asks for them, so from the middle on all are near.
     """
     slot, oldest = c.cells[cell].youngest, c.cells[cell].oldest
     note(c.sums, told, STACK, slot, NOBODY, NOBODY)
+    ahead = oldest
     while slot != oldest:
         younger, slot = slot, c.links[slot].older
         note(c.sums, told, STACK, slot, NOBODY, younger)
+        ahead = c.links[ahead].younger
+        prefetch(c.links, ahead)
     c.cells[cell].front = c.cells[cell].size
 
 

@@ -56,7 +56,9 @@ class Items:
 
     def only(self, kept: np.ndarray) -> Items:
         """The items for which `kept` is true."""
-        return self._each(lambda column: column[kept], self.tuples.filter(pa.array(kept[self.kind == TUPLE])))
+        rows = kept[self.kind == TUPLE]
+        tuples = self.tuples if rows.all() else self.tuples.filter(pa.array(rows))
+        return self._each(lambda column: column[kept], tuples)
 
     def first(self, count: int) -> Items:
         """The first `count` items."""

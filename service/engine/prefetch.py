@@ -21,7 +21,7 @@ AHEAD = 12
 if TYPE_CHECKING:
 
     def prefetch(array: np.ndarray, row: int) -> None:
-        """Starts to load a row of an array. The row must exist; nothing else happens."""
+        """Starts to load the two ends of an array's row. It must exist; nothing else happens."""
 
 else:
 
@@ -32,12 +32,19 @@ else:
 
 def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Callable[..., Any]:
     kind, index = signature.args
-    columns = [context.get_constant(types.intp, 0)] * (kind.ndim - 1)
-    places = [context.cast(builder, arguments[1], index, types.intp), *columns]
     array = make_array(kind)(context, builder, arguments[0])  # type: ignore[no-untyped-call]
-    place = cgutils.get_item_pointer(context, builder, kind, array, places)  # type: ignore[no-untyped-call]
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     shape = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     load = builder.module.declare_intrinsic("llvm.prefetch", (byte,), shape)
-    builder.call(load, [builder.bitcast(place, byte), number(0), number(3), number(1)])  # to read, near, data
+    row = context.cast(builder, arguments[1], index, types.intp)
+    columns = [context.get_constant(types.intp, 0)] * (kind.ndim - 1)
+
+    def first_byte(row: Any) -> Any:
+        place = cgutils.get_item_pointer(context, builder, kind, array, [row, *columns])  # type: ignore[no-untyped-call]
+        return builder.bitcast(place, byte)
+
+    following = builder.add(row, context.get_constant(types.intp, 1))
+    last = builder.gep(first_byte(following), [context.get_constant(types.intp, -1)])
+    for place in (first_byte(row), last):  # of a row that lies across two lines of the cache
+        builder.call(load, [place, number(0), number(3), number(1)])  # to read, near, data
     return context.get_dummy_value()  # type: ignore[no-any-return]

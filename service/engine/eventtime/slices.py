@@ -20,6 +20,7 @@ from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, MEMB
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
+from service.engine.prefetch import prefetch
 from service.engine.results import Results
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
@@ -169,8 +170,20 @@ def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
         cells[cell].held += slices[x].count
         cells[cell].high = x
         x = slices[x].younger
+    _bring_near(c, x)
+    _bring_near(c, cells[cell].low)
     cells[cell].begin = begin
     cells[cell].end = end
+
+
+@inlined
+def _bring_near(c: Slices, x: int) -> None:
+    """The time behind one that enters or leaves the stretch next: it will be looked at then, and is far away."""
+    if x != NOBODY and c.slices[x].younger != NOBODY:
+        younger = c.slices[x].younger
+        prefetch(c.slices, younger)
+        prefetch(c.sums, younger)
+        prefetch(c.stack, younger)
 
 
 @inlined
@@ -208,11 +221,17 @@ def _leave(c: Slices, cell: int, begin: int) -> None:
 
 @inlined
 def _build_front(c: Slices, cell: int) -> None:
-    """Makes the whole stretch the front: from the youngest time back to the oldest, each with all younger ones."""
+    """Makes the whole stretch the front: from the youngest time back to the oldest, each with all younger ones.
+
+    `ahead` goes the other way round, as in contents.py.
+    """
     x, low = c.cells[cell].high, c.cells[cell].low
     _copy(c.sums, x, c.stack, x)
+    ahead = low
     while x != low:
         younger, x = x, c.slices[x].older
+        _bring_near(c, ahead)
+        ahead = c.slices[ahead].younger
         combine(c.layout, c.text, c.sums, x, c.stack, younger, c.stack, x)
     c.cells[cell].middle = c.cells[cell].high
     c.cells[cell].backed = 0

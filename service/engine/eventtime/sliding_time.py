@@ -32,6 +32,7 @@ from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.items import TUPLE, WATERMARK
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
+from service.engine.prefetch import prefetch
 
 
 class Shape(NamedTuple):
@@ -167,8 +168,17 @@ def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
         _step(w, s, p, arrivals, i)
         if w.partitions[p].oldest != NOBODY:
             schedule(w.partitions, w.roots, source, p, _due(w, s, p))
+            _bring_near(w, w.partitions[p].oldest)
+            _bring_near(w, w.partitions[p].open)
     w.scalars[TAKEN] = 0
     return True
+
+
+@inlined
+def _bring_near(w: Window, node: int) -> None:
+    """The time behind that of a node, whose turn is next: it came long ago, and is far away."""
+    if node != NOBODY and w.nodes[node].younger != NOBODY:
+        prefetch(w.nodes, w.nodes[node].younger)
 
 
 @inlined

@@ -77,7 +77,7 @@ class Watermarks:
             value[items.kind == TUPLE] = times
         else:
             value[:] = items.watermark
-        rows = np.zeros(2 * len(items) + len(progress.sources) + 1, ROW)
+        rows = np.empty(2 * len(items) + len(progress.sources) + 1, ROW)
         count, progress.watermark = _walk(
             self._rule, progress.sources, progress.watermark, items.kind, items.event, items.at,
             np.maximum(items.source, 0), value, end, rows,
