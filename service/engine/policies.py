@@ -143,10 +143,11 @@ def size_of(policy: Policy, words: np.ndarray, slot: int) -> int:
 
 @inlined
 def exceeds(policy: Policy, new: int, reference: int, size: int) -> bool:
-    """Whether the word `new` lies strictly more than the delta's size above `reference` (T11 to T15, S8, S11).
+    """Whether the word `new` lies strictly more than the delta's size above `reference` (T11, S8, S11).
 
-    NaN never exceeds and is never exceeded, and nothing exceeds by NaN. By a negative size a value exceeds all that are
-    no greater (W25).
+    What is less never does, however far below it is (T12, T13). NaN never exceeds and is never exceeded (T14), and
+    nothing exceeds by NaN. Timestamps are compared to the nanosecond (T15). By a negative size a value exceeds all that
+    are no greater (W25).
     """
     if policy.floating:
         return as_real(new) >= as_real(reference) and as_real(new) - as_real(reference) > as_real(size)

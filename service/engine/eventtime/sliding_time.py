@@ -123,7 +123,7 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> bool:
-    """Whether an open window holds the time (KIP T7 to T9), and none but these (KIP D3).
+    """Whether an open window holds the time (KIP T7, T8, T9), and none but these (KIP D3).
 
     `older` is the youngest node that is not later.
     """
