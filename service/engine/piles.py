@@ -45,8 +45,9 @@ class Piles(NamedTuple):
 
 @kernel
 def run(k: Piles, arrivals: np.ndarray, out: np.ndarray) -> int:
-    """Handles all tuples, before each of which the first of a full pile leaves (O8), never itself (O9), and nobody where
-    it is not full (O13). Gives how many came out.
+    """Handles all tuples; gives how many came out.
+
+    Before each the first of a full pile leaves (O8), never itself (O9); where the pile is not full nobody does (O13).
     """
     w, used = k.window, 0
     for i in range(len(arrivals)):
