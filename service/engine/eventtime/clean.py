@@ -34,15 +34,12 @@ def _forget_partitions(state: EventState, *, full: bool) -> None:
     move(state.partitions, kept, count)
     move(state.ends, kept, count)
     rest = state.partitions[len(kept) : count]
-    for link in ("child", "sibling", "before"):
-        state.partitions[link] = rename(state.partitions[link], renamed)
-        rest[link] = NOBODY
     for node in ("oldest", "youngest", "open", "fresh"):
         rest[node] = NOBODY
-    rest["fire"], rest["epoch"] = ENDLESS, NEVER
+    rest["due"], rest["fire"], rest["epoch"] = ENDLESS, ENDLESS, NEVER
     state.ends[len(kept) : count] = NOBODY
-    state.roots = rename(state.roots, renamed)
     _forget_keys(state, len(kept))
+    state.plan()
     _forget_cells(state, renamed, kept)
 
 

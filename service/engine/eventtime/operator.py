@@ -134,6 +134,7 @@ class EventAggregateOperator:
         program, count = self._program, read.num_rows
         is_tuple = items.kind == TUPLE
         partition = self._partitions(state, items, read, is_tuple)
+        state.agenda.enter(state.partitions[: state.used["partitions"]])
         cell = partition
         if program.group_by:
             group = key_codes([read.column(i) for i in program.group_by], state.groups)
@@ -187,8 +188,8 @@ class EventAggregateOperator:
         first = 0
         while True:
             window = Window(
-                state.scalars, state.partitions, state.nodes, state.roots, state.clocks, state.panes,
-                events, firings, late, used,
+                state.scalars, state.partitions, state.nodes, state.agenda.matches, state.agenda.starts,
+                state.clocks, state.panes, events, firings, late, used,
             )  # fmt: skip
             first = _run(window, self._when, arrivals, first)
             if first == len(arrivals):

@@ -2,7 +2,7 @@
 
 A pane holds whole slices of gcd(period, duration), so a tuple enters one slice however many panes it is in, and a
 pane is a stretch of slices. Panes react to advancing watermarks only (E22). Each partition knows the end of the next
-pane that it must fire, and the heap of partitions (due.py) gives them in the order of ends: what fires costs something,
+pane that it must fire, and due.py gives them in the order of ends: what fires costs something,
 what does not, does not.
 
 Since all complete panes fire what is new in them at each watermark, a complete pane has something new exactly if a
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine.eventtime.due import pop, schedule
+from service.engine.eventtime.due import ROOT, schedule
 from service.engine.eventtime.notes import fire, hand_on, note, room, too_late
 from service.engine.eventtime.records import (
     ENDLESS,
@@ -122,12 +122,14 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     if parts[p].open == NOBODY or time < nodes[parts[p].open].time:
         parts[p].open = node
     parts[p].fire = min(parts[p].fire, end)
-    schedule(parts, w.roots, 0, p, _due(w, g, p))
+    schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
 
 
 @inlined
 def _due(w: Window, g: Grid, p: int) -> int:
     """When the next pane is to fire, or the oldest slice may go: when its last pane is closed."""
+    if w.partitions[p].oldest == NOBODY:
+        return ENDLESS
     closed = last_end(g, w.nodes[w.partitions[p].oldest].time) + g.discard_age
     return min(w.partitions[p].fire, closed)  # type: ignore[no-any-return]
 
@@ -147,13 +149,13 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
     if not w.scalars[TAKEN]:
         w.scalars[TAKEN] = 1
         w.scalars[LAST] = NEVER
-    while w.roots[0] != NOBODY and w.partitions[w.roots[0]].due <= now:
+    start = w.starts[0]
+    while w.matches[start + ROOT].due <= now:
         if not room(w, 1, 1) or w.scalars[FIRST_PANE] + w.scalars[PANES] == len(w.panes):
             return False
-        p = pop(w.partitions, w.roots, 0)
+        p = w.matches[start + ROOT].partition
         _step(w, g, p, arrivals, i)
-        if w.partitions[p].oldest != NOBODY:
-            schedule(w.partitions, w.roots, 0, p, _due(w, g, p))
+        schedule(w.partitions, w.matches, start, p, _due(w, g, p))
     if not room(w, 0, 1):
         return False
     hand_on(w, arrivals[i])

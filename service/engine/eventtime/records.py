@@ -16,8 +16,8 @@ GROUP, LAST, FREE, TOP, TAKEN, EPOCH, FIRST_PANE, PANES, SCALARS = range(9)
 
 #: a window partition: its times, and when something is due
 PARTITION = np.dtype([
-    # due.py: the earliest time that something is to be done at, and the neighbours in the heap
-    ("due", np.int64), ("child", np.int32), ("sibling", np.int32), ("before", np.int32), ("queued", np.bool_),
+    # due.py: the earliest time that something is to be done at, and the partition's place in its tree
+    ("due", np.int64), ("leaf", np.int32),
     # timeInterval: whether the partition took part in the completion of a pane (E34)
     ("full", np.bool_),
     ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32),
@@ -71,8 +71,9 @@ class Window(NamedTuple):
     scalars: np.ndarray
     partitions: np.ndarray
     nodes: np.ndarray
-    #: the heap's first partition of each topic partition
-    roots: np.ndarray
+    #: which partition is due next, of each topic partition (due.py): the nodes of all trees, and where each begins
+    matches: np.ndarray
+    starts: np.ndarray
     #: how far event time is: of each topic partition (slidingTime), or the watermark (timeInterval)
     clocks: np.ndarray
     panes: np.ndarray

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine.eventtime.due import pop, schedule
+from service.engine.eventtime.due import ROOT, schedule
 from service.engine.eventtime.notes import fire, hand_on, note, room, too_late
 from service.engine.eventtime.records import (
     ENDLESS,
@@ -115,7 +115,7 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
         node = add(parts, nodes, w.scalars, FREE, p, older, time)
         if _left_end(s, time) >= close and (parts[p].open == NOBODY or time < nodes[parts[p].open].time):
             parts[p].open = node
-        schedule(parts, w.roots, source, p, _due(w, s, p))
+        schedule(parts, w.matches, w.starts[source], p, _due(w, s, p))
     note(w, INSERT, p, arrivals[i].slot, time, time)
     if s.updates:
         _update(w, s, p, node, 1 if new else 0, arrivals, i)
@@ -146,6 +146,8 @@ def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> boo
 def _due(w: Window, s: Shape, p: int) -> int:
     """When the partition's next window ends, or when its oldest time may be forgotten (KIP S6)."""
     parts, nodes = w.partitions, w.nodes
+    if parts[p].oldest == NOBODY:
+        return ENDLESS
     due = _right_end(s, nodes[parts[p].oldest].time)
     return min(due, _left_end(s, nodes[parts[p].open].time)) if parts[p].open != NOBODY else due
 
@@ -161,15 +163,15 @@ def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
     """
     source = w.partitions[arrivals[i].partition].source
     close = _close_time(w, s, source)
-    while w.roots[source] != NOBODY and w.partitions[w.roots[source]].due < close:
+    start = w.starts[source]
+    while w.matches[start + ROOT].due < close:
         if not room(w, 2, 1):
             return False
-        p = pop(w.partitions, w.roots, source)
+        p = w.matches[start + ROOT].partition
         _step(w, s, p, arrivals, i)
-        if w.partitions[p].oldest != NOBODY:
-            schedule(w.partitions, w.roots, source, p, _due(w, s, p))
-            _bring_near(w, w.partitions[p].oldest)
-            _bring_near(w, w.partitions[p].open)
+        schedule(w.partitions, w.matches, start, p, _due(w, s, p))
+        _bring_near(w, w.partitions[p].oldest)
+        _bring_near(w, w.partitions[p].open)
     w.scalars[TAKEN] = 0
     return True
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from service.engine.eventtime import records, slices
+from service.engine.eventtime.due import Agenda
 from service.engine.eventtime.records import ENDLESS, FIRST_PANE, FREE, NEVER, PANES, TOP
 from service.engine.eventtime.slices import FREE_SLICE, TOP_SLICE
 from service.engine.free import Free
@@ -21,7 +22,7 @@ RECORDS = {
 }  # fmt: skip
 #: tables of words, as many in each row as `widths` says
 WORDS = ("back", "sums", "stack", "words")
-NUMBERS = ("scalars", "slice_scalars", "clocks", "roots", "totals")
+NUMBERS = ("scalars", "slice_scalars", "clocks", "totals")
 STRINGS = ("keys", "places", "groups", "pairs", "strings")
 
 
@@ -53,7 +54,7 @@ class EventState:
         self.slice_scalars = np.zeros(slices.SLICE_SCALARS, np.int64)
         self.slice_scalars[FREE_SLICE] = NOBODY
         self.clocks = np.full(widths["clocks"], NEVER, np.int64)
-        self.roots = np.full(widths["clocks"], NOBODY, np.int64)
+        self.agenda = Agenda(widths["clocks"])
         #: slots below `top` that hold no tuple
         self.free = Free(np.int64)
         #: of all partitions together: the times of slices, then how many tuples each of them has (totals.py)
@@ -92,9 +93,9 @@ class EventState:
         known = len(self.partitions)
         self._reserve(("partitions", "ends"), count)
         fresh = self.partitions[known:]
-        for name in ("child", "sibling", "before", "oldest", "youngest", "open", "fresh"):
+        for name in ("oldest", "youngest", "open", "fresh"):
             fresh[name] = NOBODY
-        fresh["fire"], fresh["epoch"] = ENDLESS, NEVER
+        fresh["due"], fresh["fire"], fresh["epoch"] = ENDLESS, ENDLESS, NEVER
         fresh["key"] = np.arange(known, len(self.partitions))
         self.ends[known:] = NOBODY
 
@@ -113,6 +114,11 @@ class EventState:
     def _reserve(self, names: tuple[str, ...], count: int) -> None:
         for name in names:
             setattr(self, name, grown(getattr(self, name), count))
+
+    def plan(self) -> None:
+        """Makes the agenda of what the partitions say."""
+        self.agenda = Agenda(len(self.clocks))
+        self.agenda.enter(self.partitions[: self.used["partitions"]])
 
     def save(self) -> Saved:
         used = self.used
@@ -158,6 +164,7 @@ class EventState:
         for name in STRINGS:
             setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
         state._widen(widths, rows)
+        state.plan()
         return state
 
     def _widen(self, widths: Mapping[str, int], rows: Mapping[str, int]) -> None:
@@ -165,7 +172,6 @@ class EventState:
         more = widths["clocks"] - len(self.clocks)
         if more > 0:
             self.clocks = np.append(self.clocks, np.full(more, NEVER, np.int64))
-            self.roots = np.append(self.roots, np.full(more, NOBODY, np.int64))
         for name in WORDS:
             table = getattr(self, name)
             if not table.shape[1]:
