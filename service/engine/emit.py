@@ -10,6 +10,7 @@ import pyarrow as pa
 from service.engine.items import FINAL, MADE, TUPLE, Items
 from service.engine.kernel import kernel
 from service.engine.ordering import canonical
+from service.engine.prefetch import AHEAD, prefetch
 from service.engine.strings import Strings
 
 
@@ -64,7 +65,10 @@ def _write(
             row += 1
     first[len(firings)] = row
     item, tuples = 0, 0
-    for firing in order:
+    for turn in range(len(order)):
+        if turn + AHEAD < len(order):
+            prefetch(firings, order[turn + AHEAD])
+        firing = order[turn]
         for k in range(first[firing], first[firing + 1] + 1):
             event[item], at[item], keys[item] = firings[firing].event, firings[firing].at, key[firing]
             watermark[item] = firings[firing].watermark

@@ -147,14 +147,10 @@ def combine_one(
         into[d, o + 1] = np.int64(low)
     elif of.code == MOMENTS:
         _combine_moments(o, older, left, younger, right, into, d)
-    elif of.arrival != NONE or of.companion != NONE:
+    elif of.companion != NONE:
         _combine_picks(of, text, older, left, younger, right, into, d)
-    elif of.code == OLDEST:
-        into[d, o] = older[left, o]
-    elif of.code == YOUNGEST or _beats(of.code, text, younger[right, o], older[left, o]):
-        into[d, o] = younger[right, o]
     else:
-        into[d, o] = older[left, o]
+        _combine_values(of, text, older, left, younger, right, into, d)
 
 
 @inlined
@@ -216,28 +212,50 @@ def _combine_moments(
 
 
 @inlined
+def _combine_values(
+    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    """Picks without a companion."""
+    o = of.word
+    old, new = older[left, o], younger[right, o]
+    if of.arrival == NONE:
+        younger_one = of.code == YOUNGEST if of.code <= YOUNGEST else _beats(of.code, text, new, old)
+        into[d, o] = new if younger_one else old
+    else:
+        came, later = older[left, o + 1], younger[right, o + 1]
+        younger_one = _is_younger(of.code, text, old, new, came, later)
+        into[d, o] = new if younger_one else old
+        into[d, o + 1] = later if younger_one else came
+
+
+@inlined
 def _combine_picks(
     of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
-    code, o, companion, arrival = of.code, of.word, of.companion, of.arrival
-    last = o + (companion != NONE) + (arrival != NONE)
+    """Picks with a companion."""
+    code, o = of.code, of.word
+    last = o + 1 + (of.arrival != NONE)
     old, new = older[left, o], younger[right, o]
+    came, later = (older[left, last], younger[right, last]) if of.arrival != NONE else (0, 1)
+    younger_one = _is_younger(code, text, old, new, came, later)
     times = 0
-    if code <= YOUNGEST:
-        tied = arrival != NONE
-        younger_one = code == YOUNGEST
-    else:
-        younger_one = _beats(code, text, new, old)
-        tied = (arrival != NONE or companion == TIMES) and not younger_one and not _beats(code, text, old, new)
-        if tied and companion == TIMES:
-            times = older[left, o + 1] + younger[right, o + 1]
-    if tied and arrival != NONE:
-        came_later = younger[right, last] > older[left, last]
-        younger_one = came_later if code == YOUNGEST else not came_later
+    if of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
+        times = older[left, o + 1] + younger[right, o + 1]
     for i in range(o, last + 1):
         into[d, i] = younger[right, i] if younger_one else older[left, i]
     if times:
         into[d, o + 1] = times
+
+
+@inlined
+def _is_younger(code: int, text: Text, old: int, new: int, came: int, later: int) -> bool:
+    """Whether the value of the right side is picked; `came` and `later` say which one is older.
+
+    Nobody can foresee the answer: `&` and `|` ask once, where `and` and `or` have the processor guess several times.
+    """
+    if code <= YOUNGEST:
+        return (later > came) == (code == YOUNGEST)
+    return _beats(code, text, new, old) | ((later < came) & (not _beats(code, text, old, new)))
 
 
 @inlined
@@ -246,5 +264,6 @@ def _beats(code: int, text: Text, new: int, old: int) -> bool:
         return new < old if code == LEAST else new > old
     if code <= GREATEST_REAL:
         x, y = as_real(new), as_real(old)
-        return (x < y if code == LEAST_REAL else x > y) or (x == x and y != y)  # noqa: PLR0124 - a number beats NaN
+        behind = x >= y if code == LEAST_REAL else x <= y
+        return (not behind) & (x == x)  # noqa: PLR0124 - a number beats NaN
     return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.engine import linked
-from service.engine.eventtime.records import NODE, PARTITION
+from service.engine.eventtime.records import PARTITION, TIME
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.linked import NOBODY
 
@@ -18,7 +18,7 @@ class Timeline:
     """Two lists in one table, so that what one drops becomes the other's."""
 
     def __init__(self, room: int) -> None:
-        self.lists, self.nodes = np.zeros(2, PARTITION), np.zeros(room, NODE)
+        self.lists, self.nodes = np.zeros(2, PARTITION), np.zeros(room, TIME)
         self.scalars = np.array([NOBODY, 0])
         for p in (0, 1):
             linked.start(self.lists, p)

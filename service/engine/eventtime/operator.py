@@ -11,7 +11,7 @@ import pyarrow as pa
 from service.engine import emit, inside
 from service.engine.aggregate import results_of, until_final
 from service.engine.clock import Clock
-from service.engine.eventtime import panes, slices, sliding_time
+from service.engine.eventtime import panes, records, slices, sliding_time
 from service.engine.eventtime.arrivals import arrivals
 from service.engine.eventtime.clean import clean
 from service.engine.eventtime.records import EVENT, FIRING, INSERT, LATE, NEVER, Window
@@ -33,8 +33,8 @@ from service.engine.words import to_words
 from service.pipeline.spec import Aggregate, EventTime, SlidingTime, TimeInterval
 from service.pipeline.types import Schema
 
-#: room for window events and firings per item, to begin with: memory that nobody writes to costs nothing
-EVENTS_PER_ITEM = 6
+#: room for window events and for firings per item, to begin with
+EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 5, 3
 
 
 class EventAggregateOperator:
@@ -50,6 +50,7 @@ class EventAggregateOperator:
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self._program = Program.of(spec, schema)
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
+        self._nodes = records.SLICE if isinstance(window, TimeInterval) else records.TIME
         self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
         #: whether the tuples of all partitions are asked for, and for how long those of a slice may be
         self._counting = bool(sees_all(spec))
@@ -68,10 +69,10 @@ class EventAggregateOperator:
         return self._program.listing
 
     def initial(self) -> EventState:
-        return EventState(self._widths)
+        return EventState(self._widths, self._nodes)
 
     def load(self, data: Data) -> EventState:
-        return EventState.load(data, self._widths)
+        return EventState.load(data, self._widths, self._nodes)
 
     def feed(self, state: EventState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream, and the tuples that came too late."""
@@ -182,8 +183,8 @@ class EventAggregateOperator:
 
     def _window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The window events, the firings, and the tuples that came too late."""
-        size = EVENTS_PER_ITEM * len(arrivals) + 64
-        events, firings = np.empty(size, EVENT), np.empty(size, FIRING)
+        events = np.empty(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
+        firings = np.empty(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
         late, used = np.empty(len(arrivals), LATE), np.zeros(3, np.int64)
         first = 0
         while True:
@@ -292,7 +293,9 @@ def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool) 
     """The window as the kernel reads it; `window_set` says which windows there are (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
-        return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), only_full)
+        return panes.Grid(
+            duration, period, discard_age, offset, math.gcd(duration, period), duration % period, only_full
+        )
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0

@@ -47,6 +47,8 @@ class Grid(NamedTuple):
     discard_age: int
     offset: int
     slice: int
+    #: how far the end of a pane is behind the start of another one
+    rest: int
     #: whether a partition fires late only if it was there when some pane became complete (E34; not in Sort, O15)
     only_full: bool
 
@@ -67,27 +69,33 @@ def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
 # ---- the grid -------------------------------------------------------------------------------------------------------
 
 
-# `%` is never negative.
+@inlined
+def phase_of(g: Grid, time: int) -> int:
+    """How far a time is behind the start of a pane; `%` is never negative. All else follows from it without a division,
+    of which nothing is slower.
+    """
+    return (time - g.offset) % g.period
 
 
 @inlined
-def _next_end(g: Grid, time: int) -> int:
+def _next_end(g: Grid, time: int, phase: int) -> int:
     """The end of the first pane that ends after `time`."""
-    return time - (time - g.offset - g.duration) % g.period + g.period
+    since = phase - g.rest
+    return time + g.period - (since if since >= 0 else since + g.period)
 
 
 @inlined
-def first_end(g: Grid, time: int) -> int:
+def first_end(g: Grid, time: int, phase: int) -> int:
     """The end of the first pane that holds the slice from `time` on (E12); none reaches across 0 (not E13)."""
-    end = _next_end(g, time)
+    end = _next_end(g, time, phase)
     return end if time < 0 else max(end, g.offset + g.duration)
 
 
 @inlined
-def last_end(g: Grid, time: int) -> int:
+def last_end(g: Grid, time: int, phase: int) -> int:
     """The end of the last pane that holds the slice from `time` on (E11)."""
-    end = time - (time - g.offset) % g.period + g.duration
-    return end if time >= 0 else min(end, _next_end(g, 0) - g.period)
+    end = time - phase + g.duration
+    return end if time >= 0 else min(end, _next_end(g, 0, phase_of(g, 0)) - g.period)
 
 
 # ---- tuples ---------------------------------------------------------------------------------------------------------
@@ -100,20 +108,22 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     if watermark != NEVER and time < watermark - g.discard_age:
         too_late(w, i, watermark - g.discard_age - time)
         return
-    if (time - g.offset) % g.period >= g.duration:  # E15: in a gap between panes
+    phase = phase_of(g, time)
+    if phase >= g.duration:  # E15: in a gap between panes
         return
     parts, nodes = w.partitions, w.nodes
-    start = time - (time - g.offset) % g.slice
-    if first_end(g, start) > last_end(g, start):  # E14
+    inside = phase % g.slice
+    time, phase = time - inside, phase - inside
+    end = first_end(g, time, phase)
+    if end > last_end(g, time, phase):  # E14
         too_late(w, i, NO_PANE)
         return
-    time = start
     node = not_after(parts, nodes, p, time)
     if node == NOBODY or nodes[node].time != time:
         node = add(parts, nodes, w.scalars, FREE, p, node, time)
         nodes[node].epoch = NEVER
+        nodes[node].phase = phase
     note(w, INSERT, p, arrivals[i].slot, time, time)
-    end = first_end(g, time)
     if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
         nodes[node].epoch = w.scalars[EPOCH]
         if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NOBODY or time < nodes[parts[p].fresh].time:
@@ -126,12 +136,26 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
 
 
 @inlined
+def _first_end(w: Window, g: Grid, node: int) -> int:
+    return first_end(g, w.nodes[node].time, w.nodes[node].phase)
+
+
+@inlined
+def _last_end(w: Window, g: Grid, node: int) -> int:
+    return last_end(g, w.nodes[node].time, w.nodes[node].phase)
+
+
+@inlined
 def _due(w: Window, g: Grid, p: int) -> int:
-    """When the next pane is to fire, or the oldest slice may go: when its last pane is closed."""
-    if w.partitions[p].oldest == NOBODY:
-        return ENDLESS
-    closed = last_end(g, w.nodes[w.partitions[p].oldest].time) + g.discard_age
-    return min(w.partitions[p].fire, closed)  # type: ignore[no-any-return]
+    """When the next pane is to fire, or the oldest slice may go."""
+    oldest = w.partitions[p].oldest
+    return min(w.partitions[p].fire, _closed(w, g, oldest)) if oldest != NOBODY else ENDLESS
+
+
+@inlined
+def _closed(w: Window, g: Grid, node: int) -> int:
+    """When the last pane of a slice is closed (E28)."""
+    return _last_end(w, g, node) + g.discard_age
 
 
 # ---- watermarks -----------------------------------------------------------------------------------------------------
@@ -151,7 +175,7 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
         w.scalars[LAST] = NEVER
     start = w.starts[0]
     while w.matches[start + ROOT].due <= now:
-        if not room(w, 1, 1) or w.scalars[FIRST_PANE] + w.scalars[PANES] == len(w.panes):
+        if not room(w, 2, 1) or w.scalars[FIRST_PANE] + w.scalars[PANES] == len(w.panes):
             return False
         p = w.matches[start + ROOT].partition
         _step(w, g, p, arrivals, i)
@@ -168,24 +192,23 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
 
 @inlined
 def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
-    """What partition `p` is due for: the next pane fires, or its oldest slice goes."""
+    """What partition `p` is due for: the next pane fires, its oldest slice goes, or both."""
     parts = w.partitions
-    end = parts[p].fire
-    if end <= parts[p].due:
+    end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
+    if end <= due:
         index = _fired_before(w, g, end)
         if index == 0:
             parts[p].full = 1
         if parts[p].full or not g.only_full:  # E34
             fire(w, p, arrivals[i], end - g.duration, end, end - 1, index)
         parts[p].fire = _next(w, g, p, end)
-        return
-    node = parts[p].oldest
-    if parts[p].open == node:
-        parts[p].open = w.nodes[node].younger
-    if parts[p].fresh == node:
-        parts[p].fresh = w.nodes[node].younger
-    note(w, FORGET, p, NOBODY, w.nodes[node].time, w.nodes[node].time)
-    drop_oldest(parts, w.nodes, w.scalars, FREE, p)
+    if _closed(w, g, node) <= due:
+        if parts[p].open == node:
+            parts[p].open = w.nodes[node].younger
+        if parts[p].fresh == node:
+            parts[p].fresh = w.nodes[node].younger
+        note(w, FORGET, p, NOBODY, w.nodes[node].time, w.nodes[node].time)
+        drop_oldest(parts, w.nodes, w.scalars, FREE, p)
 
 
 @inlined
@@ -194,22 +217,23 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
         node = parts[p].fresh
-        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or last_end(g, nodes[node].time) <= end):
+        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(w, g, node) <= end):
             node = nodes[node].younger
-            if node != NOBODY and first_end(g, nodes[node].time) > watermark:
+            if node != NOBODY and _first_end(w, g, node) > watermark:
                 node = NOBODY
         parts[p].fresh = node
         if node != NOBODY:
-            late = max(end + g.period, first_end(g, nodes[node].time))
+            late = max(end + g.period, _first_end(w, g, node))
             if late <= watermark:
                 found = late
     beyond = end if watermark == NEVER else max(end, watermark)
     node = parts[p].open
-    while node != NOBODY and last_end(g, nodes[node].time) <= beyond:
+    while node != NOBODY and _last_end(w, g, node) <= beyond:
         node = nodes[node].younger
     parts[p].open = node
     if node != NOBODY:
-        found = min(found, max(_next_end(g, beyond), first_end(g, nodes[node].time)))
+        following = end + g.period if beyond == end else _next_end(g, beyond, phase_of(g, beyond))
+        found = min(found, max(following, _first_end(w, g, node)))
     return found
 
 

@@ -37,8 +37,11 @@ MEMBER = [
     ("leap", np.int32), ("span", np.int32),
 ]  # fmt: skip
 
-#: a time at which a partition has tuples; a slice is named by its first time
-NODE = np.dtype([*MEMBER, ("epoch", np.int64)])
+#: slidingTime: a time at which a partition has tuples
+TIME = np.dtype(MEMBER)
+#: timeInterval: a slice, named by its first time; the epoch of the last tuple that came late to it, and how far it is
+#: behind the start of a pane
+SLICE = np.dtype([*MEMBER, ("epoch", np.int64), ("phase", np.int64)])
 
 #: the items of a batch; all but `at` and `event` count for tuples only, `time` is also that of a watermark
 ARRIVAL = np.dtype([

@@ -17,7 +17,7 @@ from service.engine.strings import Strings
 
 #: tables of records
 RECORDS = {
-    "partitions": records.PARTITION, "nodes": records.NODE, "panes": records.PANE,
+    "partitions": records.PARTITION, "panes": records.PANE,
     "cells": slices.CELL, "slices": slices.SLICE, "links": slices.LINK, "ends": slices.ENDS,
 }  # fmt: skip
 #: tables of words, as many in each row as `widths` says
@@ -43,9 +43,11 @@ class EventState:
     stack: np.ndarray
     words: np.ndarray
 
-    def __init__(self, widths: Mapping[str, int]) -> None:
-        """`widths`: words in each row of the tables of WORDS; `clocks`: how many times go forward apart."""
-        for name, dtype in RECORDS.items():
+    def __init__(self, widths: Mapping[str, int], nodes: np.dtype) -> None:
+        """`widths`: words in each row of the tables of WORDS; `clocks`: how many times go forward apart. `nodes`: what
+        is known of a time.
+        """
+        for name, dtype in (RECORDS | {"nodes": nodes}).items():
             setattr(self, name, np.zeros(0, dtype))
         for name in WORDS:
             setattr(self, name, np.zeros((0, widths[name]), np.int64))
@@ -122,7 +124,7 @@ class EventState:
 
     def save(self) -> Saved:
         used = self.used
-        tables = {name: getattr(self, name)[: used[name]] for name in (*RECORDS, *WORDS)}
+        tables = {name: getattr(self, name)[: used[name]] for name in (*RECORDS, "nodes", *WORDS)}
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         rest = [self.top, self.arrived, self.finished, self.kept_keys, self.kept_strings]
@@ -131,11 +133,12 @@ class EventState:
         return save(tables | {"free": self.free.slots, "rest": np.array(rest, np.int64)})
 
     @classmethod
-    def load(cls, data: Data, widths: Mapping[str, int]) -> EventState:
+    def load(cls, data: Data, widths: Mapping[str, int], nodes: np.dtype) -> EventState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(widths), load(data)
+        state, saved = cls(widths, nodes), load(data)
         if saved.keys() != {
             *RECORDS,
+            "nodes",
             *WORDS,
             *NUMBERS,
             "free",
@@ -144,7 +147,7 @@ class EventState:
         }:
             msg = "the saved state belongs to another operator"
             raise StateError(msg)
-        for name, dtype in RECORDS.items():
+        for name, dtype in (RECORDS | {"nodes": nodes}).items():
             setattr(state, name, column(saved[name], dtype))
         for name in NUMBERS:
             setattr(state, name, column(saved[name], np.int64))

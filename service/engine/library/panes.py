@@ -146,7 +146,8 @@ class PaneLibrary(EventAggregateOperator):
         grid = self._when
         assert isinstance(grid, panes.Grid)  # noqa: S101 - who calls has looked
         _, name = self._place(state, partition)
-        for end in range(panes.first_end(grid, begin), panes.last_end(grid, begin) + 1, grid.period):
+        phase = panes.phase_of(grid, begin)
+        for end in range(panes.first_end(grid, begin, phase), panes.last_end(grid, begin, phase) + 1, grid.period):
             content = self._content(state, (end, name), new[0])
             content.start, content.end = self._units(end - grid.duration), self._units(end)
             yield from self._into(state, content, 0, event, at, new[1])
