@@ -163,7 +163,7 @@ class AggregateOperator:
         rows, listed, freed, pairs = results.used
         if self._program.holding:
             state.free.give(results.freed[:freed])
-        words = state.words[results.tuples[:listed]]
+        words = state.words.take(results.tuples[:listed], axis=0)
         return Found(
             results.size[:rows], results.firing[:rows], firings["stored"], bool(self._program.group_by),
             results.summary[:rows], words, state.strings,

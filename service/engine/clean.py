@@ -140,7 +140,7 @@ def move_together(state: Slotted) -> None:
     renamed[kept] = np.arange(len(kept))
     for name in state.per_slot:
         table = getattr(state, name)
-        table[: len(kept)] = table[kept]
+        table[: len(kept)] = table.take(kept, axis=0)  # which is many times faster than `table[kept]`
     state.top, state.free = len(kept), Free(np.int32)
     for name, fields in state.SLOTS.items():
         table = getattr(state, name)[: state.top if name in state.per_slot else None]
@@ -151,10 +151,10 @@ def move_together(state: Slotted) -> None:
 
 def move(table: np.ndarray, kept: np.ndarray, count: int) -> None:
     """The kept rows to the front, zeros behind them."""
-    table[: len(kept)] = table[kept]
+    table[: len(kept)] = table.take(kept, axis=0)
     table[len(kept) : count] = np.zeros(1, table.dtype)
 
 
 def rename(ids: np.ndarray, renamed: np.ndarray) -> np.ndarray:
     """The new ids; NOBODY, and what was forgotten, is NOBODY."""
-    return np.where(ids < 0, NOBODY, renamed[np.clip(ids, 0, len(renamed) - 1)])
+    return np.where(ids < 0, NOBODY, renamed.take(ids, mode="clip"))

@@ -157,7 +157,7 @@ class ProgressiveOperator:
 
     def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:
         """The tuples that came out, without any mark (O10), and the watermarks in their places (E6)."""
-        words = state.words[out["slot"]]
+        words = state.words.take(out["slot"], axis=0)
         columns = [
             from_words(words[:, place], kind, state.strings)
             for place, kind in enumerate(self._types[: len(self._schema)])

@@ -232,7 +232,7 @@ class EventAggregateOperator:
         if program.listing:
             state.free.give(results.freed[:freed])
         size, firing = results.size[:rows], results.firing[:rows]
-        words = _by_arrival(state.words[results.tuples[:listed]], size)
+        words = _by_arrival(state.words.take(results.tuples[:listed], axis=0), size)
         return Found(
             size, firing, self._stored(state, events, firings, size, firing), bool(program.group_by),
             results.summary[:rows], words, state.strings, Told(firings, firing, self._ticks.to_units),
@@ -319,5 +319,5 @@ def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
     came = words[:, -1]
     row = np.repeat(np.arange(len(size)), size) if len(words) else came
     if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
-        words = words[np.lexsort((came, row))]
+        words = words.take(np.lexsort((came, row)), axis=0)
     return words
