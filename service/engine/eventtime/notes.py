@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.engine.eventtime.records import FIRE, GROUP, LAST, Window
+from service.engine.eventtime.records import FIRE, GROUP, INSERT, LAST, Window
 from service.engine.items import WATERMARK, WINDOW
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
@@ -27,6 +27,14 @@ def note(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
     event.begin = begin
     event.end = end
     w.used[0] += 1
+
+
+@inlined
+def note_insert(w: Window, p: int, slot: int, node: int) -> None:
+    event = w.events[w.used[0]]
+    event.node = node
+    event.older = w.nodes[node].older
+    note(w, INSERT, p, slot, w.nodes[node].time, w.nodes[node].time)
 
 
 @inlined

@@ -225,7 +225,8 @@ class EventAggregateOperator:
         )  # fmt: skip
         kernel = slices.Slices(
             program.layout, state.strings.text, state.words, state.cells, state.back, state.slices, state.sums,
-            state.stack, state.links, state.ends, state.slice_scalars, program.listing, np.zeros((1, width), np.int64),
+            state.stack, state.links, state.ends, state.slice_scalars, bool(program.group_by),
+            program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
         results = filled(slices.run, kernel, events, results)
         rows, listed, freed, _ = results.used

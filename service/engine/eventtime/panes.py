@@ -16,14 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine.eventtime.due import ROOT, schedule
-from service.engine.eventtime.notes import fire, hand_on, note, room, too_late
+from service.engine.eventtime.notes import fire, hand_on, note, note_insert, room, too_late
 from service.engine.eventtime.records import (
     ENDLESS,
     EPOCH,
     FIRST_PANE,
     FORGET,
     FREE,
-    INSERT,
     LAST,
     NEVER,
     PANES,
@@ -123,7 +122,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
         node = add(parts, nodes, w.scalars, FREE, p, node, time)
         nodes[node].epoch = NEVER
         nodes[node].phase = phase
-    note(w, INSERT, p, arrivals[i].slot, time, time)
+    note_insert(w, p, arrivals[i].slot, node)
     if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
         nodes[node].epoch = w.scalars[EPOCH]
         if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NOBODY or time < nodes[parts[p].fresh].time:
@@ -131,8 +130,9 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
             parts[p].fresh = node
     if parts[p].open == NOBODY or time < nodes[parts[p].open].time:
         parts[p].open = node
-    parts[p].fire = min(parts[p].fire, end)
-    schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
+    if end < parts[p].fire or node == parts[p].oldest:
+        parts[p].fire = min(parts[p].fire, end)
+        schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
 
 
 @inlined

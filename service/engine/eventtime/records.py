@@ -33,8 +33,8 @@ PARTITION = np.dtype([
 #: the fields of whatever is at a time (timeline.py) beside its own: its neighbours, the older node that it leaps to,
 #: the time of that, which says whether it was dropped, and how many nodes away it is, as the leaps count
 MEMBER = [
-    ("time", np.int64), ("landing", np.int64), ("older", np.int32), ("younger", np.int32),
-    ("leap", np.int32), ("span", np.int32),
+    ("time", np.int64), ("older", np.int32), ("younger", np.int32),
+    ("landing", np.int64), ("leap", np.int32), ("span", np.int32),
 ]  # fmt: skip
 
 #: slidingTime: a time at which a partition has tuples
@@ -49,11 +49,13 @@ ARRIVAL = np.dtype([
     ("kind", np.int8), ("watermark", np.int64),
 ])  # fmt: skip
 
-#: window events: a tuple comes in at `begin` (INSERT); the content of `begin` to `end`, both inside, is handed over
-#: (FIRE; `slot` is the number of the firing); what is not later than `end` leaves (FORGET)
-EVENT = np.dtype(
-    [("begin", np.int64), ("end", np.int64), ("slot", np.int32), ("partition", np.int32), ("code", np.int32)]
-)
+#: window events: a tuple comes in at `begin`, which is `node` and behind `older` (INSERT); the content of `begin` to
+#: `end`, both inside, is handed over (FIRE; `slot` is the number of the firing); what is not later than `end` leaves
+#: (FORGET)
+EVENT = np.dtype([
+    ("begin", np.int64), ("end", np.int64), ("slot", np.int32), ("partition", np.int32), ("code", np.int32),
+    ("node", np.int32), ("older", np.int32),
+])  # fmt: skip
 
 #: when and for whom a window fired; those that start together at one item share a `group`
 FIRING = np.dtype([

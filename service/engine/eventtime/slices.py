@@ -36,7 +36,8 @@ CELL = np.dtype([
 ])  # fmt: skip
 
 #: a time at which a cell has tuples: how many, and where functions list them the first and the last that came
-SLICE = np.dtype([*MEMBER, ("count", np.int32), ("first", np.int32), ("last", np.int32)])
+OWN = [("count", np.int32), ("first", np.int32), ("last", np.int32)]
+SLICE = np.dtype([*MEMBER[:3], *OWN, *MEMBER[3:]])  # the leaps apart: they are for cells that are searched
 
 #: the tuples: their cell, and the next that came to the same time
 LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
@@ -62,6 +63,8 @@ class Slices(NamedTuple):
     links: np.ndarray
     ends: np.ndarray
     scalars: np.ndarray
+    #: whether a partition has several cells
+    grouped: bool
     listing: bool
     scratch: np.ndarray
 
@@ -72,7 +75,7 @@ def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
     for k in range(start, len(events)):
         code, p = events[k].code, events[k].partition
         if code == INSERT:
-            _insert(c, p, events[k].slot, events[k].begin)
+            _insert(c, p, events, k)
         elif code == FIRE:
             if not _fire(c, p, events[k].slot, events[k].begin, events[k].end, results):
                 return k
@@ -85,17 +88,15 @@ def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
 
 
 @inlined
-def _insert(c: Slices, p: int, slot: int, time: int) -> None:
-    cells, slices = c.cells, c.slices
+def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
+    cells, slices, slot = c.cells, c.slices, events[k].slot
     cell = c.links[slot].cell
     if not cells[cell].size:
         _remember(c, p, cell)
-    node = not_after(cells, slices, cell, time)
     lift(c.layout, c.rows, slot, c.scratch, 0)
-    new = node == NOBODY or slices[node].time != time
+    node = _found(c, cell, events, k)
+    new = slices[node].count == 0
     if new:
-        node = add(cells, slices, c.scalars, FREE_SLICE, cell, node, time)
-        slices[node].count = 0
         slices[node].first = NOBODY
         _copy(c.scratch, 0, c.sums, node)
     else:
@@ -109,6 +110,27 @@ def _insert(c: Slices, p: int, slot: int, time: int) -> None:
             c.links[slices[node].last].next = slot
         slices[node].last = slot
     _join_stretch(c, cell, node, 1 if new else 0)
+
+
+@inlined
+def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
+    """Where the cell has its tuples of a time, none if it is new. A cell that is the whole partition has the times of
+    that, by the same numbers; one of several is searched.
+    """
+    cells, slices, time = c.cells, c.slices, events[k].begin
+    if c.grouped:
+        node = not_after(cells, slices, cell, time)
+        if node == NOBODY or slices[node].time != time:
+            node = add(cells, slices, c.scalars, FREE_SLICE, cell, node, time)
+            slices[node].count = 0
+        return node
+    node = events[k].node
+    if slices[node].count == 0:
+        slices[node].time = time
+        linked.insert(cells, cell, slices, events[k].older, node)
+        cells[cell].size += 1
+        c.scalars[TOP_SLICE] = max(c.scalars[TOP_SLICE], node + 1)
+    return node  # type: ignore[no-any-return]
 
 
 @inlined
@@ -307,10 +329,21 @@ def _forget(c: Slices, p: int, until: int, results: Results) -> None:
                 results.freed[results.used[2]] = slot
                 results.used[2] += 1
                 slot = c.links[slot].next
-            drop_oldest(c.cells, c.slices, c.scalars, FREE_SLICE, cell)
+            _drop_oldest(c, cell)
         if not c.cells[cell].size:
             linked.take(c.ends, p, c.cells, cell)
         cell = following
+
+
+@inlined
+def _drop_oldest(c: Slices, cell: int) -> None:
+    oldest = c.cells[cell].oldest
+    if c.grouped:
+        drop_oldest(c.cells, c.slices, c.scalars, FREE_SLICE, cell)
+    else:
+        linked.take(c.cells, cell, c.slices, oldest)
+        c.cells[cell].size -= 1
+    c.slices[oldest].count = 0
 
 
 @inlined

@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine.eventtime.due import ROOT, schedule
-from service.engine.eventtime.notes import fire, hand_on, note, room, too_late
+from service.engine.eventtime.notes import fire, hand_on, note, note_insert, room, too_late
 from service.engine.eventtime.records import (
     ENDLESS,
     FORGET,
     FREE,
-    INSERT,
     LAST,
     NEVER,
     TAKEN,
@@ -115,8 +114,9 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
         node = add(parts, nodes, w.scalars, FREE, p, older, time)
         if _left_end(s, time) >= close and (parts[p].open == NOBODY or time < nodes[parts[p].open].time):
             parts[p].open = node
-        schedule(parts, w.matches, w.starts[source], p, _due(w, s, p))
-    note(w, INSERT, p, arrivals[i].slot, time, time)
+        if node in (parts[p].oldest, parts[p].open):  # no other one is due earlier than the partition is
+            schedule(parts, w.matches, w.starts[source], p, _due(w, s, p))
+    note_insert(w, p, arrivals[i].slot, node)
     if s.updates:
         _update(w, s, p, node, 1 if new else 0, arrivals, i)
 

@@ -110,7 +110,7 @@ class EventState:
     def reserve_times(self, more: int) -> None:
         """Room for so many new times, and for a pane."""
         self._reserve(("nodes",), int(self.scalars[TOP]) + more)
-        self._reserve(("slices", "sums", "stack"), int(self.slice_scalars[TOP_SLICE]) + more)
+        self._reserve(("slices", "sums", "stack"), int(max(self.scalars[TOP], self.slice_scalars[TOP_SLICE])) + more)
         self._reserve(("panes",), self.used["panes"] + 1)
 
     def _reserve(self, names: tuple[str, ...], count: int) -> None:
