@@ -13,6 +13,9 @@ from service.engine.ordering import canonical
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.strings import Strings
 
+#: no order but that in which they stand
+IN_ORDER = np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -45,11 +48,22 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> P
     """
     key, names = named(firings["partition"], keys)
     order, count = _order(firings, key, names), len(row_firing) + len(firings)
-    rows, event, at, watermark = (np.empty(n, np.int64) for n in (len(row_firing), count, count, count))
+    event, at, watermark = (np.empty(count, np.int64) for _ in range(3))
     kind, item_key = np.empty(count, np.int8), np.empty(count, np.int32)
-    first, turns = np.empty(len(firings) + 1, np.int64), np.arange(len(firings)) if order is None else order
-    _write(firings, turns, key, row_firing, first, rows, event, at, kind, item_key, watermark)
-    return Plan(None if order is None else rows, event, at, kind, item_key, names, watermark)
+    first, rows = np.empty(len(order), np.int64), np.empty(len(row_firing) if len(order) else 0, np.int64)
+    _find(row_firing, first)
+    _write(firings, order, key, row_firing, first, rows, event, at, kind, item_key, watermark)
+    return Plan(rows if len(order) else None, event, at, kind, item_key, names, watermark)
+
+
+@kernel
+def _find(row_firing: np.ndarray, first: np.ndarray) -> None:
+    """Where the rows of each firing begin."""
+    row = 0
+    for firing in range(len(first)):
+        first[firing] = row
+        while row < len(row_firing) and row_firing[row] == firing:
+            row += 1
 
 
 @kernel
@@ -57,28 +71,30 @@ def _write(
     firings: np.ndarray, order: np.ndarray, key: np.ndarray, row_firing: np.ndarray, first: np.ndarray,
     rows: np.ndarray, event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
 ) -> None:  # fmt: skip
-    """The columns of a plan: of each firing in `order` its rows, and its mark. `first` is room for where rows begin."""
-    row = 0
-    for firing in range(len(firings)):
-        first[firing] = row
-        while row < len(row_firing) and row_firing[row] == firing:
-            row += 1
-    first[len(firings)] = row
-    item, tuples = 0, 0
-    for turn in range(len(order)):
-        if turn + AHEAD < len(order):
-            prefetch(firings, order[turn + AHEAD])
-        firing = order[turn]
-        for k in range(first[firing], first[firing + 1] + 1):
-            event[item], at[item], keys[item] = firings[firing].event, firings[firing].at, key[firing]
-            watermark[item] = firings[firing].watermark
-            if k < first[firing + 1]:
-                kind[item] = TUPLE
-                rows[tuples] = k
-                tuples += 1
-            else:
-                kind[item] = firings[firing].kind
+    """The columns of a plan: of each firing its rows, which begin at `first`, and its mark. An `order` that is empty is
+    that of the firings, and `rows` are not asked for.
+    """
+    item, tuples, row = 0, 0, 0
+    for turn in range(len(firings)):
+        firing = turn
+        if len(order):
+            if turn + AHEAD < len(order):
+                prefetch(firings, order[turn + AHEAD])
+            firing = order[turn]
+            row = first[firing]
+        one = firings[firing]
+        while True:
+            is_row = row < len(row_firing) and row_firing[row] == firing
+            event[item], at[item], keys[item] = one.event, one.at, key[firing]
+            watermark[item] = one.watermark
+            kind[item] = TUPLE if is_row else one.kind
             item += 1
+            if not is_row:
+                break
+            if len(order):
+                rows[tuples] = row
+                tuples += 1
+            row += 1
 
 
 def final(items: Items, event: int, at: int) -> Items:
@@ -99,14 +115,14 @@ def named(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.B
     return key, keys.take(used)
 
 
-def _order(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray | None:
+def _order(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:
     """Firings in order, those of one group, which stand side by side, by their key bytes: the same however partitions
-    were spread or stored. None: they are as they stand.
+    were spread or stored. Empty: they are as they stand.
     """
     group = np.empty(len(firings), np.int64)
     groups = _number(firings, group)
     if groups == len(firings):
-        return None
+        return IN_ORDER
     rank = np.zeros(len(names) + 1, np.int64)
     rank[canonical(names)] = np.arange(1, len(names) + 1)
     order, by_rank = np.empty(len(firings), np.int64), np.empty(len(firings), np.int64)
