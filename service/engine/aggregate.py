@@ -19,6 +19,7 @@ from service.engine.keys import key_codes
 from service.engine.program import Program, widths
 from service.engine.rejects import complete, joined, readable
 from service.engine.results import Results, filled
+from service.engine.scratch import Scratch
 from service.engine.state import AggregateState, needed
 from service.engine.store import Data, grown
 from service.engine.timers import WallClock, timer
@@ -44,6 +45,7 @@ class AggregateOperator:
         self._widths = widths(self._program, sources)
         self._needed = needed(self._program)
         self._timer = timer(spec.window)
+        self._scratch = Scratch()
 
     @property
     def holding(self) -> bool:
@@ -109,7 +111,7 @@ class AggregateOperator:
             state.cell_of[rows] = cell
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
-        return windows.arrivals(items, partition, slot)
+        return windows.arrivals(items, partition, slot, self._scratch)
 
     def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The part of its partition that each tuple goes to: its group (A7)."""
@@ -145,8 +147,9 @@ class AggregateOperator:
 
         The events stand until more of them are asked for.
         """
-        events = np.empty(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), windows.EVENT)
-        firings, used = np.empty(len(arrivals) + len(events), windows.FIRING), np.zeros(2, np.int64)
+        events = self._scratch.room(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), windows.EVENT)
+        firings = self._scratch.room(len(arrivals) + len(events), windows.FIRING)
+        used = np.zeros(2, np.int64)
         first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
         while True:
             window = windows.window_of(self._program.clause, state, state.sources, events, firings, used, instants)

@@ -17,6 +17,7 @@ from service.engine.keys import key_codes
 from service.engine.ordering import canonical, ordered
 from service.engine.policies import Clause
 from service.engine.rejects import joined, readable
+from service.engine.scratch import Scratch
 from service.engine.store import Data, Saved, load, save
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, STORED
@@ -65,7 +66,7 @@ class ProgressiveOperator:
     """Runs one `Sort` with a sliding window. It has no state of its own: `feed` changes the one that it is given."""
 
     def __init__(self, spec: Sort, schema: Schema) -> None:
-        self.spec = spec
+        self.spec, self._scratch = spec, Scratch()
         kept = [Attribute(name, kind) for name, kind in schema]
         keys = [order.key for order in spec.order_by]
         self._reads = list(dict.fromkeys([*kept, *keys, *spec.partition_by]))
@@ -130,7 +131,7 @@ class ProgressiveOperator:
             state.words[slots, place] = to_words(read.column(place), self._types[place], state.strings)
         for place, (column, kind) in enumerate(self._keys, columns):
             state.words[slots, place] = ordered(to_words(read.column(column), kind, state.strings), kind)
-        return windows.arrivals(items, partition, slots)
+        return windows.arrivals(items, partition, slots, self._scratch)
 
     def _run(self, state: SortState, items: Items, arrivals: np.ndarray) -> Items:
         if self._size == 0:  # O12

@@ -7,11 +7,14 @@ import numpy as np
 from service.engine.eventtime.records import ARRIVAL
 from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.kernel import kernel, read_only
+from service.engine.scratch import Scratch
 
 
-def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray) -> np.ndarray:
+def arrivals(
+    items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray, scratch: Scratch
+) -> np.ndarray:
     """`partition`, `slot` and `times` are those of the tuples, `marks` the times of the watermarks."""
-    made = np.empty(len(items), ARRIVAL)
+    made = scratch.room(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, partition, slot, times, marks)
     _write(made, *map(read_only, columns))
     return made

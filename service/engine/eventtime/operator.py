@@ -27,6 +27,7 @@ from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
 from service.engine.results import Results, filled
 from service.engine.routing import sees_all
+from service.engine.scratch import Scratch
 from service.engine.store import Data, grown
 from service.engine.strings import Strings
 from service.engine.words import to_words
@@ -49,6 +50,7 @@ class EventAggregateOperator:
         window = spec.window
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self._program = Program.of(spec, schema)
+        self._scratch = Scratch()
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = records.SLICE if isinstance(window, TimeInterval) else records.TIME
         self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
@@ -150,7 +152,7 @@ class EventAggregateOperator:
         state.arrived += count
         state.reserve_times(count)
         marks = self._ticks.of_watermarks(items.watermark[items.kind == WATERMARK])
-        return arrivals(items, partition, slot, times, marks)
+        return arrivals(items, partition, slot, times, marks, self._scratch)
 
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:
         """The partition of each tuple: its key (KIP W11), and with several stream times its source (KIP T2)."""
@@ -183,8 +185,8 @@ class EventAggregateOperator:
 
     def _window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The window events, the firings, and the tuples that came too late."""
-        events = np.empty(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
-        firings = np.empty(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
+        events = self._scratch.room(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
+        firings = self._scratch.room(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
         late, used = np.empty(len(arrivals), LATE), np.zeros(3, np.int64)
         first = 0
         while True:

@@ -6,12 +6,13 @@ import numpy as np
 
 from service.engine.items import LONE, MADE, TUPLE, WINDOW, Items
 from service.engine.kernel import kernel, read_only
+from service.engine.scratch import Scratch
 from service.engine.windows.events import ARRIVAL
 
 
-def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray) -> np.ndarray:
+def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray, scratch: Scratch) -> np.ndarray:
     """`partition` and `slot` are those of the tuples."""
-    made = np.empty(len(items), ARRIVAL)
+    made = scratch.room(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot)
     _write(made, *map(read_only, columns))
     return made
