@@ -31,6 +31,7 @@ def note(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
 
 @inlined
 def note_insert(w: Window, p: int, slot: int, node: int) -> None:
+    """A tuple comes in at the time of a node."""
     event = w.events[w.used[0]]
     event.node = node
     event.older = w.nodes[node].older

@@ -2,8 +2,7 @@
 
 A pane holds whole slices of gcd(period, duration), so a tuple enters one slice however many panes it is in, and a
 pane is a stretch of slices. Panes react to advancing watermarks only (E22). Each partition knows the end of the next
-pane that it must fire, and due.py gives them in the order of ends: what fires costs something,
-what does not, does not.
+pane that it must fire, and due.py gives them in the order of ends: what fires costs something, what does not, does not.
 
 Since all complete panes fire what is new in them at each watermark, a complete pane has something new exactly if a
 tuple has come to one of its slices since the last watermark (`epoch`), and one that becomes complete if it has slices.

@@ -118,7 +118,7 @@ class PaneLibrary(EventAggregateOperator):
             why = self._reason(int(arrival["time"][0]), behind)
             yield Told(LATE, event, at, row=new[1], reason=why)
         for k in self._in_order(state, events, firings):
-            begin, last, slot, partition, code = events[k].item()[:5]
+            begin, last, slot, partition, code, *_ = events[k].item()
             if code == FIRE:
                 yield Told(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
             elif code == FORGET:
