@@ -17,7 +17,7 @@ WAIT = 0.2
 
 
 class Follower:
-    """A thread that tells `heard` each entry of a query that is committed from now on."""
+    """A thread that tells `heard` each entry of a query that becomes visible from now on: a moment after its commit."""
 
     def __init__(self, kafka: Mapping[str, str], query: str, heard: Callable[[Entry], None]) -> None:
         own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
