@@ -235,7 +235,7 @@ class Table:
             return
         heads = self.heads.reshape(-1, width)
         fresh = np.zeros_like(heads)
-        fresh[: len(kept)] = heads[kept]
+        fresh[: len(kept)] = heads.take(kept, axis=0)
         self.heads = fresh.ravel()
         used = self.entries[: self.scalars[TOP]]
         used["cell"] = np.where(used["cell"] == NONE, NONE, renamed[used["cell"]])

@@ -147,10 +147,8 @@ def combine_one(
         into[d, o + 1] = np.int64(low)
     elif of.code == MOMENTS:
         _combine_moments(o, older, left, younger, right, into, d)
-    elif of.companion != NONE:
-        _combine_picks(of, text, older, left, younger, right, into, d)
     else:
-        _combine_values(of, text, older, left, younger, right, into, d)
+        _combine_picks(of, text, older, left, younger, right, into, d)
 
 
 @inlined
@@ -212,50 +210,28 @@ def _combine_moments(
 
 
 @inlined
-def _combine_values(
-    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
-) -> None:
-    """Picks without a companion."""
-    o = of.word
-    old, new = older[left, o], younger[right, o]
-    if of.arrival == NONE:
-        younger_one = of.code == YOUNGEST if of.code <= YOUNGEST else _beats(of.code, text, new, old)
-        into[d, o] = new if younger_one else old
-    else:
-        came, later = older[left, o + 1], younger[right, o + 1]
-        younger_one = _is_younger(of.code, text, old, new, came, later)
-        into[d, o] = new if younger_one else old
-        into[d, o + 1] = later if younger_one else came
-
-
-@inlined
 def _combine_picks(
     of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
-    """Picks with a companion."""
-    code, o = of.code, of.word
-    last = o + 1 + (of.arrival != NONE)
+    code, o, last = of.code, of.word, of.end - 1
     old, new = older[left, o], younger[right, o]
     came, later = (older[left, last], younger[right, last]) if of.arrival != NONE else (0, 1)
     younger_one = _is_younger(code, text, old, new, came, later)
-    times = 0
-    if of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
-        times = older[left, o + 1] + younger[right, o + 1]
-    for i in range(o, last + 1):
-        into[d, i] = younger[right, i] if younger_one else older[left, i]
-    if times:
-        into[d, o + 1] = times
+    into[d, o] = new if younger_one else old
+    if of.companion != NONE:
+        one, other = older[left, o + 1], younger[right, o + 1]
+        tied = of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new)
+        into[d, o + 1] = one + other if tied else other if younger_one else one
+    if of.arrival != NONE:
+        into[d, last] = later if younger_one else came
 
 
 @inlined
 def _is_younger(code: int, text: Text, old: int, new: int, came: int, later: int) -> bool:
-    """Whether the value of the right side is picked; `came` and `later` say which one is older.
-
-    Nobody can foresee the answer: `&` and `|` ask once, where `and` and `or` have the processor guess several times.
-    """
+    """Whether the value of the right side is picked; `came` and `later` say which side is older, and keeps a tie."""
     if code <= YOUNGEST:
         return (later > came) == (code == YOUNGEST)
-    return _beats(code, text, new, old) | ((later < came) & (not _beats(code, text, old, new)))
+    return _beats(code, text, new, old) if later > came else not _beats(code, text, old, new)
 
 
 @inlined
@@ -265,5 +241,6 @@ def _beats(code: int, text: Text, new: int, old: int) -> bool:
     if code <= GREATEST_REAL:
         x, y = as_real(new), as_real(old)
         behind = x >= y if code == LEAST_REAL else x <= y
-        return (not behind) & (x == x)  # noqa: PLR0124 - a number beats NaN
+        # A number beats NaN. Nobody can foresee the answer: `&` asks once, `and` has the processor guess twice.
+        return (not behind) & (x == x)  # noqa: PLR0124
     return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)

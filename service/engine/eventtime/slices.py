@@ -17,7 +17,7 @@ import numpy as np
 
 from service.engine import linked
 from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, MEMBER, NEVER
-from service.engine.eventtime.timeline import add, drop_oldest, not_after
+from service.engine.eventtime.timeline import add, drop_oldest, not_after, place, take_oldest
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.prefetch import prefetch
@@ -114,21 +114,18 @@ def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
 
 @inlined
 def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
-    """Where the cell has its tuples of a time, none if it is new. A cell that is the whole partition has the times of
-    that, by the same numbers; one of several is searched.
+    """Where the cell has its tuples of a time: none if that is new, as in every free node. A cell that is the whole
+    partition has the times of that, by the same numbers; one of several is searched.
     """
     cells, slices, time = c.cells, c.slices, events[k].begin
     if c.grouped:
         node = not_after(cells, slices, cell, time)
         if node == NOBODY or slices[node].time != time:
             node = add(cells, slices, c.scalars, FREE_SLICE, cell, node, time)
-            slices[node].count = 0
         return node
     node = events[k].node
     if slices[node].count == 0:
-        slices[node].time = time
-        linked.insert(cells, cell, slices, events[k].older, node)
-        cells[cell].size += 1
+        place(cells, slices, cell, events[k].older, node, time)
         c.scalars[TOP_SLICE] = max(c.scalars[TOP_SLICE], node + 1)
     return node  # type: ignore[no-any-return]
 
@@ -337,13 +334,11 @@ def _forget(c: Slices, p: int, until: int, results: Results) -> None:
 
 @inlined
 def _drop_oldest(c: Slices, cell: int) -> None:
-    oldest = c.cells[cell].oldest
+    c.slices[c.cells[cell].oldest].count = 0
     if c.grouped:
         drop_oldest(c.cells, c.slices, c.scalars, FREE_SLICE, cell)
     else:
-        linked.take(c.cells, cell, c.slices, oldest)
-        c.cells[cell].size -= 1
-    c.slices[oldest].count = 0
+        take_oldest(c.cells, c.slices, cell)
 
 
 @inlined

@@ -15,7 +15,7 @@ from service.engine.linked import NOBODY
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 
-#: tables of records
+#: tables of records, but for `nodes`, which are what the window keeps of a time
 RECORDS = {
     "partitions": records.PARTITION, "panes": records.PANE,
     "cells": slices.CELL, "slices": slices.SLICE, "links": slices.LINK, "ends": slices.ENDS,
@@ -47,7 +47,8 @@ class EventState:
         """`widths`: words in each row of the tables of WORDS; `clocks`: how many times go forward apart. `nodes`: what
         is known of a time.
         """
-        for name, dtype in (RECORDS | {"nodes": nodes}).items():
+        self._records = RECORDS | {"nodes": nodes}
+        for name, dtype in self._records.items():
             setattr(self, name, np.zeros(0, dtype))
         for name in WORDS:
             setattr(self, name, np.zeros((0, widths[name]), np.int64))
@@ -124,7 +125,7 @@ class EventState:
 
     def save(self) -> Saved:
         used = self.used
-        tables = {name: getattr(self, name)[: used[name]] for name in (*RECORDS, "nodes", *WORDS)}
+        tables = {name: getattr(self, name)[: used[name]] for name in (*self._records, *WORDS)}
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         rest = [self.top, self.arrived, self.finished, self.kept_keys, self.kept_strings]
@@ -137,8 +138,7 @@ class EventState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
         state, saved = cls(widths, nodes), load(data)
         if saved.keys() != {
-            *RECORDS,
-            "nodes",
+            *state._records,
             *WORDS,
             *NUMBERS,
             "free",
@@ -147,7 +147,7 @@ class EventState:
         }:
             msg = "the saved state belongs to another operator"
             raise StateError(msg)
-        for name, dtype in (RECORDS | {"nodes": nodes}).items():
+        for name, dtype in state._records.items():
             setattr(state, name, column(saved[name], dtype))
         for name in NUMBERS:
             setattr(state, name, column(saved[name], np.int64))

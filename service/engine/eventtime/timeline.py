@@ -40,11 +40,17 @@ def add(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p:
         scalars[free + 1] += 1
     else:
         scalars[free] = nodes[node].younger
-    nodes[node].time = time
     _aim(lists, nodes, p, older, node)
+    place(lists, nodes, p, older, node, time)
+    return node  # type: ignore[no-any-return]
+
+
+@inlined
+def place(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int, time: int) -> None:
+    """A node, which has no leap by that, behind `older`."""
+    nodes[node].time = time
     linked.insert(lists, p, nodes, older, node)
     lists[p].size += 1
-    return node  # type: ignore[no-any-return]
 
 
 @inlined
@@ -64,8 +70,16 @@ def _aim(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int) ->
 
 @inlined
 def drop_oldest(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p: int) -> None:
-    node = lists[p].oldest
-    linked.take(lists, p, nodes, node)
+    """Its node is free."""
+    node = take_oldest(lists, nodes, p)
     nodes[node].younger = scalars[free]
     scalars[free] = node
+
+
+@inlined
+def take_oldest(lists: np.ndarray, nodes: np.ndarray, p: int) -> int:
+    """Out of the list; gives its node."""
+    node = lists[p].oldest
+    linked.take(lists, p, nodes, node)
     lists[p].size -= 1
+    return node  # type: ignore[no-any-return]
