@@ -14,7 +14,7 @@ from functools import partial
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from service.engine import aggregate, clean, join
+from service.engine import aggregate, clean, join, program
 from tests.engine import event_strategies
 from tests.engine import test_event_time as event_time
 from tests.engine import test_joins_against_oracle as joins
@@ -37,6 +37,7 @@ KINDS = [
 def fuzz(minutes: float) -> int:
     """The number of cases that ran."""
     clean.SMALL, join.ENTRIES, aggregate.MOST_EVENTS = 2, 4, 8
+    program.LEAST = program.BLOCK = 2
     until = time.monotonic() + 60 * minutes
     ran = 0
     while time.monotonic() < until:

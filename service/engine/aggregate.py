@@ -16,6 +16,7 @@ from service.engine.found import Counted, Found
 from service.engine.inside import Inside
 from service.engine.items import FINAL, MAXIMUM, WINDOW, Items
 from service.engine.keys import key_codes
+from service.engine.packing import TAKEN, Packing
 from service.engine.program import Program, widths
 from service.engine.rejects import complete, joined, readable
 from service.engine.results import Results, filled
@@ -38,10 +39,12 @@ MOST_EVENTS = 16_384
 class AggregateOperator:
     """Runs one `Aggregate`. It has no state of its own: `feed` changes the one that it is given."""
 
-    def __init__(self, spec: Aggregate, schema: Schema, sources: int) -> None:
-        """`schema` is that of the input, `sources` the number of its topic partitions."""
+    def __init__(self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False) -> None:
+        """`schema` is that of the input, `sources` the number of its topic partitions; `by_slot`: whether somebody asks
+        which tuple leaves.
+        """
         self.spec = spec
-        self._program = Program.of(spec, schema)
+        self._program = Program.of(spec, schema, by_slot=by_slot)
         self._widths = widths(self._program, sources)
         self._needed = needed(self._program)
         self._timer = timer(spec.window)
@@ -53,10 +56,10 @@ class AggregateOperator:
         return self._program.holding
 
     def initial(self) -> AggregateState:
-        return AggregateState(self._widths, self._needed, self._program.series)
+        return AggregateState(self._widths, self._needed, self._program.series, self._program.block)
 
     def load(self, data: Data) -> AggregateState:
-        return AggregateState.load(data, self._widths, self._needed, self._program.series)
+        return AggregateState.load(data, self._widths, self._needed, self._program.series, self._program.block)
 
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
@@ -86,18 +89,29 @@ class AggregateOperator:
         events, firings = np.zeros(1, windows.EVENT), np.zeros(1, windows.FIRING)
         events["code"], events["partition"] = windows.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
-        found = self._found(state, firings, filled(contents.run, self._contents(state), events, self._room(state, 0)))
-        words = state.words[inside.chained(one["oldest"], state.chain)] if program.clause.sliding else found.listed
+        kernel = self._contents(state, np.zeros(0, np.int64))
+        found = self._found(state, firings, filled(contents.run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         made = {stream: items.tuples for stream, items in self._outputs(state, found, firings)[0].items()}
         policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
-        held = inside.tuples(names, program.columns, words, state.strings)
+        held = inside.tuples(names, program.columns, self._held(state, p, found), state.strings)
         return [Inside(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
+
+    def _held(self, state: AggregateState, p: int, found: Found) -> np.ndarray:
+        """The words of the tuples of a partition, those that are stored, oldest first."""
+        if not self._program.clause.sliding:
+            return found.listed
+        if self._program.packed:
+            return state.stored.take(inside.packed(state.cells[p], state.links, state.block), axis=0)
+        return state.stored.take(inside.chained(state.partitions["oldest"][p], state.chain), axis=0)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def _arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        """Gives every tuple its partition (W3), its cell and a slot with its words. `read` has the `reads`."""
+        """Gives every tuple its partition (W3), its cell and a slot with its words. `read` has the `reads`.
+
+        Where no tuple is known by its slot beyond the batch, it is its number in that.
+        """
         program, count = self._program, read.num_rows
         partition = np.zeros(count, np.int64)
         if program.partition_by:
@@ -106,7 +120,7 @@ class AggregateOperator:
         cell = self._cells(state, read, partition)
         state.reserve_cells(max(1, state.keys.count, state.pairs.count))
         slot = self._slots(state, count)
-        rows = slot if program.holding else slice(count)
+        rows = slot if program.holding and not program.packed else slice(count)
         if program.group_by:
             state.cell_of[rows] = cell
         for column, type_ in enumerate(program.columns):
@@ -123,11 +137,15 @@ class AggregateOperator:
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
+        state.reserve_queue(count)
+        if self._program.packed:
+            state.reserve_words(count)
+            return np.arange(count)
         if not self._program.holding:
-            state.reserve_rows(count)
+            state.reserve_slots(count)
             return np.arange(count)
         slots, state.top = state.free.take(count, state.top)
-        state.reserve_rows(state.top)
+        state.reserve_slots(state.top)
         return slots
 
     # ---- through ----------------------------------------------------------------------------------------------------
@@ -135,9 +153,13 @@ class AggregateOperator:
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
         """What the windows that fired hold, and the firings."""
         state.counted.reserve(len(state.cells), len(arrivals))
-        kernel, results = self._contents(state), self._room(state, len(arrivals))
+        blocks = state.free.next(len(arrivals) if self._program.packed else 0, state.top)
+        state.reserve_slots(state.top + len(blocks))
+        kernel, results = self._contents(state, blocks), self._room(state, len(arrivals))
         for events, firings in self._window_events(state, arrivals, end):  # noqa: B007 - the last ones are all
             results = filled(contents.run, kernel, events, results)
+        _, state.top = state.free.take(int(state.used[TAKEN]), state.top)
+        state.used[TAKEN] = 0
         return self._found(state, firings, results), firings
 
     def _window_events(
@@ -166,7 +188,7 @@ class AggregateOperator:
         rows, listed, freed, pairs = results.used
         if self._program.holding:
             state.free.give(results.freed[:freed])
-        words = state.words.take(results.tuples[:listed], axis=0)
+        words = state.stored.take(results.tuples[:listed], axis=0)
         return Found(
             results.size[:rows], results.firing[:rows], firings["stored"], bool(self._program.group_by),
             results.summary[:rows], words, state.strings,
@@ -191,14 +213,19 @@ class AggregateOperator:
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
 
-    def _contents(self, state: AggregateState) -> contents.Contents:
-        """What the windows hold, for the kernel."""
+    def _contents(self, state: AggregateState, blocks: np.ndarray) -> contents.Contents:
+        """What the windows hold, for the kernel; `blocks` are free."""
         program, linked = self._program, "links" in self._needed
+        links = state.links if linked else state.chain
+        rows, shift = state.words, program.block.bit_length() - 1
+        if program.packed:
+            rows = state.blocks.reshape(len(state.blocks) * program.block, len(program.columns))
+        spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
         return contents.Contents(
-            combining.summaries(program.layout, state.strings.text, state.words, state.back, state.stack),
-            program.edges, state.cells, bool(program.group_by), state.cell_of,
-            state.links if linked else state.chain, state.trees, state.ends,
+            combining.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
+            program.edges, state.cells, bool(program.group_by), state.cell_of, links, state.trees, state.ends,
             program.clause.sliding, program.listing, linked, state.counted.kernel,
+            Packing(program.packed, shift, links, state.words, blocks, state.idle, state.used),
         )  # fmt: skip
 
     # ---- out --------------------------------------------------------------------------------------------------------

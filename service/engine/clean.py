@@ -11,7 +11,7 @@ from service.engine.linked import NOBODY
 from service.engine.program import Program
 from service.engine.state import AggregateState
 from service.engine.strings import Strings
-from service.engine.windows import FIRST, LAST, NEWEST, OLDEST, Windowed
+from service.engine.windows import FIRST, LAST, Windowed
 
 #: tables with fewer entries are left alone
 SMALL = 4096
@@ -25,10 +25,10 @@ def clean(state: AggregateState, program: Program) -> None:
 
 def forget(state: AggregateState, program: Program) -> None:
     """Keys and texts alone: slots keep their numbers."""
-    names = max(state.keys.count, state.pairs.count)
-    if outgrown(names, state.kept_keys, state.top):
+    names, tuples = max(state.keys.count, state.pairs.count), state.sizes[1]
+    if outgrown(names, state.kept_keys, tuples):
         _forget_partitions(state) if program.partition_by else _forget_cells(state, np.arange(1))
-    if outgrown(state.strings.count, state.kept_strings, state.top):
+    if outgrown(state.strings.count, state.kept_strings, tuples):
         _forget_strings(state, program)
 
 
@@ -103,12 +103,13 @@ def _forget_strings(state: AggregateState, program: Program) -> None:
     """
     counted = state.counted.words(program.text_columns)
     tables = [
-        (state.words[: state.top], program.text_columns),
+        (state.stored, program.text_columns),
         (state.back, program.text_words),
         (counted, np.array([0])),
     ]
     if state.stack.shape[1]:
-        tables.append((state.stack[: state.top], program.text_words))
+        fronts = state.stack[: state.top], state.spread.reshape(-1, state.stack.shape[1])
+        tables += [(front, program.text_words) for front in fronts]
     codes = np.concatenate([table[:, which].reshape(-1) for table, which in tables])
     renamed = state.strings.keep(codes[(codes >= 0) & (codes < state.strings.count)])
     for table, which in tables:
@@ -118,9 +119,12 @@ def _forget_strings(state: AggregateState, program: Program) -> None:
 
 
 class Slotted(Windowed, Protocol):
-    """A state whose tuples have slots: its tables with a row for each, and by table the fields that are slots."""
+    """A state whose tuples have slots: its tables with a row for each, and by table the fields that are slots. Where a
+    row is for a `block` of several, these are places.
+    """
 
     SLOTS: ClassVar[dict[str, tuple[str, ...]]]
+    block: int
     per_slot: list[str]
     free: Free
     top: int
@@ -134,7 +138,7 @@ def stored(state: Slotted) -> np.ndarray:
 
 
 def move_together(state: Slotted) -> None:
-    """So that no slot is free. Most are after a batch larger than the windows, and all would be saved."""
+    """So that no slot or block is free. Most are after a batch larger than the windows, and all would be saved."""
     kept = stored(state)
     renamed = np.full(state.top, NOBODY)
     renamed[kept] = np.arange(len(kept))
@@ -145,8 +149,13 @@ def move_together(state: Slotted) -> None:
     for name, fields in state.SLOTS.items():
         table = getattr(state, name)[: state.top if name in state.per_slot else None]
         for field in fields:
-            table[field] = rename(table[field], renamed)
-    state.scalars[[OLDEST, NEWEST]] = rename(state.scalars[[OLDEST, NEWEST]], renamed)
+            table[field] = _moved(table[field], renamed, state.block)
+
+
+def _moved(places: np.ndarray, renamed: np.ndarray, block: int) -> np.ndarray:
+    if block == 1:
+        return rename(places, renamed)
+    return np.where(places < 0, NOBODY, rename(places // block, renamed) * block + places % block)
 
 
 def move(table: np.ndarray, kept: np.ndarray, count: int) -> None:

@@ -17,23 +17,35 @@ from service.engine.strings import Text
 from service.engine.summaries import (
     GREATEST_REAL,
     LEAST_REAL,
+    NONE,
     SUM_INT,
     SUM_REAL,
     Layout,
     One,
-    combine_one,
-    copy_one,
-    lift_one,
+    Words,
+    alone,
+    combined,
+    lifted,
+    put,
     summary,
+    words,
 )
 
-#: what a step makes: BEGIN `back[into]` of the tuple `right`, ADD `back[into]` of itself and the tuple `right`, STACK
-#: `stack[into]` of the tuple `into` between `stack[left]` and `stack[right]`, TELL `told[into]` of `stack[left]` and
-#: `back[right]`. Where `left` or `right` is NOBODY, there is nothing
-BEGIN, ADD, STACK, TELL = range(4)
+#: what a step makes; where `left` or `right` is NOBODY, there is nothing
+#: BEGIN  `back[into]` of the tuple `right`
+#: ADD    `back[into]` of itself and the tuple `right`
+#: STACK  `stack[into]` of the tuple `into` between `stack[left]` and `stack[right]`
+#: FOLD   `stack[into]` of the tuples of the block `into` as far as `left`, which is one of them, and `stack[right]`
+#: SPREAD the part `into` of `spread`, for each tuple of a block from `left` on: of itself and all behind it as far as
+#:        the tuple ~`right`, or to the end of the block and with `stack[right]`
+#: TELL   `told[into]` of `stack[left]` and `back[right]`
+#: NEXT   `told[into]` of `spread[left]` and `back[right]`
+BEGIN, ADD, STACK, FOLD, SPREAD, TELL, NEXT = range(7)
 STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("right", np.int32)])
 #: summaries that are near anyway
 NEAR = 16_384
+#: no table
+NOTHING = np.zeros((0, 0), np.int64)
 #: steps that are noted before they are done: few enough that all they touch stays near
 MOST = 2048
 
@@ -48,17 +60,22 @@ class Summaries(NamedTuple):
     #: the summary of each cell's back stack
     back: np.ndarray
     #: the summaries that the tuples of the front carry, or those of a tree
+    #: and of blocks of tuples; a block has 2 ** `shift` of them
     stack: np.ndarray
+    #: those of each tuple of some blocks, in parts of a block's size
+    spread: np.ndarray
+    shift: int
     steps: np.ndarray
     #: how many steps are noted
     noted: np.ndarray
-    scratch: np.ndarray
 
 
-def summaries(layout: Layout, text: Text, rows: np.ndarray, back: np.ndarray, stack: np.ndarray) -> Summaries:
+def summaries(
+    layout: Layout, text: Text, rows: np.ndarray, back: np.ndarray, stack: np.ndarray,
+    spread: np.ndarray = NOTHING, shift: int = 0,
+) -> Summaries:  # fmt: skip
     """The tables with no steps."""
-    scratch = np.zeros((1, back.shape[1]), np.int64)
-    return Summaries(layout, text, rows, back, stack, np.empty(MOST, STEP), np.zeros(1, np.int64), scratch)
+    return Summaries(layout, text, rows, back, stack, spread, shift, np.empty(MOST, STEP), np.zeros(1, np.int64))
 
 
 @inlined
@@ -80,15 +97,15 @@ def do(s: Summaries, told: np.ndarray) -> None:
     if len(s.stack) + len(s.back) > NEAR:
         _bring_near(s)
     for a in range(len(s.layout)):
-        code = s.layout[a].code
+        code, plain = s.layout[a].code, s.layout[a].companion == NONE
         if code == SUM_REAL:  # what is asked for most has loops of its own
-            _do_one(s, told, summary(s.layout, a, SUM_REAL))
+            _do_one(s, told, alone(s.layout, a, SUM_REAL))
         elif code == SUM_INT:
-            _do_one(s, told, summary(s.layout, a, SUM_INT))
-        elif code == GREATEST_REAL:
-            _do_one(s, told, summary(s.layout, a, GREATEST_REAL))
-        elif code == LEAST_REAL:
-            _do_one(s, told, summary(s.layout, a, LEAST_REAL))
+            _do_one(s, told, alone(s.layout, a, SUM_INT))
+        elif code == GREATEST_REAL and plain:
+            _do_one(s, told, alone(s.layout, a, GREATEST_REAL))
+        elif code == LEAST_REAL and plain:
+            _do_one(s, told, alone(s.layout, a, LEAST_REAL))
         else:
             _do_one(s, told, summary(s.layout, a, code))
     s.noted[0] = 0
@@ -96,27 +113,67 @@ def do(s: Summaries, told: np.ndarray) -> None:
 
 @inlined
 def _do_one(s: Summaries, told: np.ndarray, of: One) -> None:
-    text, rows, back, stack, scratch = s.text, s.rows, s.back, s.stack, s.scratch
+    text, rows, back, stack = s.text, s.rows, s.back, s.stack
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == TELL:
-            if left == NOBODY:
-                copy_one(of, back, right, told, into)
-            elif right == NOBODY:
-                copy_one(of, stack, left, told, into)
-            else:
-                combine_one(of, text, stack, left, back, right, told, into)
+            put(of, _of_both(s, of, stack, left, right), told, into)
+        elif what == NEXT:
+            put(of, _of_both(s, of, s.spread, left, right), told, into)
         elif what == ADD:
-            lift_one(of, rows, right, scratch, 0)
-            combine_one(of, text, back, into, scratch, 0, back, into)
+            put(of, combined(of, text, words(of, back, into), lifted(of, rows, right)), back, into)
         elif what == BEGIN:
-            lift_one(of, rows, right, back, into)
+            put(of, lifted(of, rows, right), back, into)
+        elif what == FOLD:
+            put(of, _folded(s, of, into, left, right), stack, into)
+        elif what == SPREAD:
+            _spread(s, of, into, left, right)
         else:
-            lift_one(of, rows, into, stack, into)
-            if left != NOBODY:
-                combine_one(of, text, stack, left, stack, into, stack, into)
-            if right != NOBODY:
-                combine_one(of, text, stack, into, stack, right, stack, into)
+            put(of, _between(s, of, into, left, right), stack, into)
+
+
+@inlined
+def _of_both(s: Summaries, of: One, front: np.ndarray, left: int, right: int) -> Words:
+    if left == NOBODY:
+        return words(of, s.back, right)
+    if right == NOBODY:
+        return words(of, front, left)
+    return combined(of, s.text, words(of, front, left), words(of, s.back, right))
+
+
+@inlined
+def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
+    made = lifted(of, s.rows, last)
+    if behind != NOBODY:
+        made = combined(of, s.text, made, words(of, s.stack, behind))
+    for row in range(last - 1, (block << s.shift) - 1, -1):
+        made = combined(of, s.text, lifted(of, s.rows, row), made)
+    return made
+
+
+@inlined
+def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
+    most = (1 << s.shift) - 1
+    last = ~behind if behind < 0 else first | most
+    made = lifted(of, s.rows, last)
+    if behind >= 0:
+        made = combined(of, s.text, made, words(of, s.stack, behind))
+    at = (part << s.shift) + (last & most)
+    put(of, made, s.spread, at)
+    for row in range(last - 1, first - 1, -1):
+        at -= 1
+        made = combined(of, s.text, lifted(of, s.rows, row), made)
+        put(of, made, s.spread, at)
+
+
+@inlined
+def _between(s: Summaries, of: One, row: int, left: int, right: int) -> Words:
+    made = lifted(of, s.rows, row)
+    if left != NOBODY:
+        made = combined(of, s.text, words(of, s.stack, left), made)
+    if right != NOBODY:
+        made = combined(of, s.text, made, words(of, s.stack, right))
+    return made
 
 
 @inlined
@@ -124,11 +181,17 @@ def _bring_near(s: Summaries) -> None:
     """All that is far away at once, before anybody waits for any of it."""
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
-        if what == STACK:
-            prefetch(s.rows, into)
-            prefetch(s.stack, into)
-        elif what != TELL:
+        if what == TELL:
+            if left != NOBODY:
+                prefetch(s.stack, left)
+        elif what == NEXT:
+            prefetch(s.spread, left)
+        elif what <= ADD:
             prefetch(s.rows, right)
             prefetch(s.back, into)
-        elif left != NOBODY:
-            prefetch(s.stack, left)
+        elif what == SPREAD:
+            prefetch(s.rows, left)
+            prefetch(s.spread, into << s.shift)
+        else:
+            prefetch(s.rows, into << s.shift)
+            prefetch(s.stack, into)

@@ -1,11 +1,14 @@
 """What stands in each window now, and its summary, at a constant cost per window event.
 
 The content of a window partition is split by `group_by` into cells; without it the partition is its only cell. A cell's
-summary is kept as two stacks: every tuple of the front carries the summary of itself and all younger ones of the front,
+summary is kept as two stacks: every block of the front carries the summary of itself and all younger ones of the front,
 the back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never
 drifts and NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1)
 amortised). From the first tuple that leaves from the middle until it is empty, a cell is kept as a tree instead
 (trees.py), O(log n).
+
+Where tuples are packed (packing.py), a block has several of them: then each one that is left of a cell's oldest block
+has the summary of itself and all younger ones of the front as well (`spread`). Otherwise a block is a tuple.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine import linked, multisets, trees
-from service.engine.combining import ADD, BEGIN, STACK, TELL, Summaries, do, note
+from service.engine import linked, multisets, packing, trees
+from service.engine.combining import ADD, BEGIN, FOLD, NEXT, SPREAD, TELL, Summaries, do, note
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
+from service.engine.packing import Packing, last_of_block
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.results import Results
 from service.engine.summaries import OLDEST, Layout
@@ -26,8 +30,9 @@ from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE
 #: the state of each cell, one record each
 CELL = np.dtype([
     ("size", np.int64),
-    # tuples of the front stack
+    # tuples of the front
     ("front", np.int64),
+    # places
     ("oldest", np.int32),
     ("youngest", np.int32),
     # neighbours among the cells of the partition that hold tuples
@@ -35,6 +40,8 @@ CELL = np.dtype([
     ("older", np.int32),
     # of its tree; NOBODY while it is kept as two stacks
     ("root", np.int32),
+    # the part of `spread` with the summaries of its oldest block; NOBODY where it never needed one
+    ("spread", np.int32),
 ])  # fmt: skip
 
 #: the list of each partition's cells that hold tuples, where it has several
@@ -52,7 +59,7 @@ class Contents(NamedTuple):
     grouped: bool
     #: the cell of each tuple; empty where that is its partition
     cell_of: np.ndarray
-    #: the neighbours of each tuple in its cell
+    #: the neighbours of each block in its cell
     links: np.ndarray
     trees: np.ndarray
     ends: np.ndarray
@@ -63,6 +70,7 @@ class Contents(NamedTuple):
     #: through with the batch by then, but between what we hold they are as they were: it appends, and lets them `leave`
     linking: bool
     counted: multisets.Multisets
+    packing: Packing
 
 
 @kernel
@@ -74,8 +82,7 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
         if code == INSERT:
             _insert(c, p, events[k].slot, results.summary)
         elif code == EVICT:
-            _evict(c, p, events[k].slot, results.summary)
-            _free(results, events[k].slot)
+            _evict(c, p, events[k].slot, results)
         elif code == LOSE:
             _free(results, events[k].slot)
         elif code == CLEAR:
@@ -94,7 +101,14 @@ def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
     """Without `group_by` a partition is its own cell."""
     if k < len(events):
         code, p = events[k].code, events[k].partition
-        if code == EVICT:
+        if c.packing.wanted:
+            if code == INSERT and c.cells[p].size:
+                prefetch(c.sums.rows, c.cells[p].youngest)
+                prefetch(c.sums.rows, c.cells[p].oldest)
+                prefetch(c.links, c.cells[p].oldest >> c.packing.shift)
+            if k + AHEAD < len(events):
+                prefetch(c.cells, events[k + AHEAD].partition)
+        elif code == EVICT:
             prefetch(c.links, events[k].slot)
         elif code == INSERT:
             prefetch(c.cells, p)
@@ -124,12 +138,15 @@ def _insert(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
     cell = _cell(c, p, slot)
     if not cells[cell].size:
         _remember(c, p, cell)
-    multisets.count(c.counted, c.sums.rows, slot, cell, 1)
+    place = packing.pack(c.packing, cells, cell, slot, c.sums.rows) if c.packing.wanted else slot
+    multisets.count(c.counted, c.sums.rows, place, cell, 1)
     if cells[cell].root != NOBODY:
         _grow(c, cell, cells[cell].youngest, slot)
     else:
-        note(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NOBODY, slot)
-    if c.linking:
+        note(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NOBODY, place)
+    if c.packing.wanted:
+        linked.extend(cells, cell, place)
+    elif c.linking:
         linked.append(cells, cell, c.links, slot)
     elif c.sliding:
         linked.extend(cells, cell, slot)
@@ -137,39 +154,69 @@ def _insert(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
 
 
 @inlined
-def _evict(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
+def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
     cells = c.cells
     cell = _cell(c, p, slot)
-    multisets.count(c.counted, c.sums.rows, slot, cell, -1)
-    if cells[cell].root == NOBODY and slot != cells[cell].oldest:
+    place = cells[cell].oldest if c.packing.wanted else slot
+    multisets.count(c.counted, c.sums.rows, place, cell, -1)
+    if cells[cell].root == NOBODY and place != cells[cell].oldest:
         _plant(c, cell)
     if cells[cell].root != NOBODY:
         cells[cell].root = trees.remove(c.trees, cells[cell].root, slot)
     else:
-        if not cells[cell].front:
-            _build_front(c, cell, told)
+        turning = not cells[cell].front
+        if turning:
+            _build_front(c, cell, results.summary)
         cells[cell].front -= 1
-    linked.leave(cells, cell, c.links, slot)
+        if c.packing.wanted:
+            _leave(c, cell, turning, results)
+    if not c.packing.wanted:
+        linked.leave(cells, cell, c.links, slot)
+        _free(results, slot)
     cells[cell].size -= 1
     if c.grouped and not cells[cell].size:
         linked.take(c.ends, p, cells, cell)
 
 
 @inlined
-def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
-    """Makes the whole content the front: from the youngest back to the oldest, each with all younger ones.
-
-    So nothing is ever subtracted (A23). Each neighbour is known only from the one before, and may be far away: `ahead`
-    goes the other way round and asks for them, so from the middle on all are near.
+def _leave(c: Contents, cell: int, turning: bool, results: Results) -> None:  # noqa: FBT001
+    """The oldest leaves its block. When that begins, or when the content turned while it was inside one, the tuples
+    behind it there get their summaries.
     """
-    slot, oldest = c.cells[cell].youngest, c.cells[cell].oldest
-    note(c.sums, told, STACK, slot, NOBODY, NOBODY)
-    ahead = oldest
-    while slot != oldest:
-        younger, slot = slot, c.links[slot].older
-        note(c.sums, told, STACK, slot, NOBODY, younger)
-        ahead = c.links[ahead].younger
+    one, k = c.cells[cell], c.packing
+    block = packing.leave(k, c.cells, cell)
+    if block != NOBODY:
+        _free(results, block)
+    if one.oldest == NOBODY:  # its part is used again when all is done that was noted before
+        packing.give_part(k, one.spread)
+        return
+    before = one.oldest - (one.oldest >> k.shift << k.shift)
+    if one.front and (before == 1 or (turning and before)):
+        if one.spread == NOBODY:
+            one.spread = packing.take_part(k)
+        last = one.oldest + one.front - 1
+        behind = c.links[one.oldest >> k.shift].younger >> k.shift if last > last_of_block(k, one.oldest) else ~last
+        note(c.sums, results.summary, SPREAD, one.spread, one.oldest, behind)
+
+
+@inlined
+def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
+    """Makes the whole content the front: from the youngest block back to the oldest, each with all younger ones.
+
+    So nothing is ever subtracted (A23). Each block is known only from the one before, and may be far away: `ahead`
+    goes the other way round and asks for them, so from the middle on all are near. A block that tuples left already is
+    never asked for as a whole.
+    """
+    shift, place, oldest = c.packing.shift, c.cells[cell].youngest, c.cells[cell].oldest
+    block, younger, ahead = place >> shift, NOBODY, oldest >> shift
+    while block != oldest >> shift:
+        note(c.sums, told, FOLD, block, place, younger)
+        younger, place = block, c.links[block].older
+        block = place >> shift
+        ahead = c.links[ahead].younger >> shift
         prefetch(c.links, ahead)
+    if oldest == block << shift:
+        note(c.sums, told, FOLD, block, place, younger)
     c.cells[cell].front = c.cells[cell].size
 
 
@@ -192,10 +239,12 @@ def _clear(c: Contents, p: int, results: Results) -> None:
     cell = _first(c, p)
     while cell != NOBODY:
         following = _next(c, cell)
-        slot = c.cells[cell].oldest
-        while not c.sliding and c.listing and slot != NOBODY:
-            _free(results, slot)
-            slot = c.links[slot].younger
+        place = c.cells[cell].oldest
+        while (c.packing.wanted or (not c.sliding and c.listing)) and place != NOBODY:
+            _free(results, place >> c.packing.shift)
+            place = c.links[place >> c.packing.shift].younger
+        if c.packing.wanted:
+            packing.give_part(c.packing, c.cells[cell].spread)
         c.cells[cell].size = 0
         multisets.clear(c.counted, cell)
         cell = following
@@ -248,20 +297,33 @@ def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
         trees.sum_up(c.trees, one.root, c.sums, into)
         note(c.sums, into, TELL, row, one.root, NOBODY)
     else:
-        note(c.sums, into, TELL, row, one.oldest if one.front else NOBODY, cell if one.front < one.size else NOBODY)
+        _tell(c, cell, into, row)
     for a in range(len(c.edges)):
         edge = c.edges[a]
         into[row, edge.word] = c.sums.rows[one.oldest if edge.code == OLDEST else one.youngest, edge.value]
 
 
 @inlined
+def _tell(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
+    one, shift = c.cells[cell], c.packing.shift
+    back = cell if one.front < one.size else NOBODY
+    block = one.oldest >> shift
+    if not one.front:
+        note(c.sums, into, TELL, row, NOBODY, back)
+    elif one.oldest == block << shift:
+        note(c.sums, into, TELL, row, block, back)
+    else:
+        note(c.sums, into, NEXT, row, (one.spread - block << shift) + one.oldest, back)
+
+
+@inlined
 def _list(c: Contents, cell: int, results: Results) -> None:
     k = results.used[1]
-    slot = c.cells[cell].oldest
+    place = c.cells[cell].oldest
     for _ in range(c.cells[cell].size):
-        results.tuples[k] = slot
+        results.tuples[k] = place
         k += 1
-        slot = c.links[slot].younger
+        place = packing.younger(c.packing, place)
     results.used[1] = k
 
 
@@ -271,6 +333,7 @@ def _remember(c: Contents, p: int, cell: int) -> None:
     cells = c.cells
     cells[cell].front = 0
     cells[cell].root = NOBODY
+    cells[cell].spread = NOBODY
     linked.start(cells, cell)
     if c.grouped:
         linked.append(c.ends, p, cells, cell)

@@ -13,6 +13,7 @@ from service.engine.graph import Graph
 from service.engine.held import Held
 from service.engine.join import JoinOperator
 from service.engine.progressive import ProgressiveOperator
+from service.engine.state import AggregateState
 from service.pipeline.spec import Pipeline
 
 #: tables of an aggregate over event time with a row per time that tuples share, and per tuple that is listed
@@ -37,8 +38,10 @@ def _of(operator: object) -> Footprint | None:
     match operator:
         case AggregateOperator():
             state = operator.initial()
-            stored = state.per_slot if operator.holding else []
-            return Footprint(_widths(state, [*state.per_partition, "cells", "back"]), _widths(state, stored))
+            partition = _widths(state, [*state.per_partition, "cells", "back", "spread"])
+            stored = _widths(state, state.per_slot) if operator.holding else 0
+            unfilled = stored if state.packed else 0
+            return Footprint(partition + unfilled, -(-stored // state.block) + _queued(state))
         case EventAggregateOperator():
             times = operator.initial()
             per_tuple = [*TIMES, *(LISTED if operator.holding else ())]
@@ -52,7 +55,11 @@ def _of(operator: object) -> Footprint | None:
 
 
 def _held(state: Held) -> Footprint:
-    return Footprint(_widths(state, state.per_partition), _widths(state, state.per_slot))
+    return Footprint(_widths(state, state.per_partition), _widths(state, state.per_slot) + _queued(state))
+
+
+def _queued(state: AggregateState | Held) -> int:
+    return _width(state.queue) if state.queued else 0
 
 
 def _widths(state: object, tables: Iterable[str]) -> int:

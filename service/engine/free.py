@@ -32,8 +32,11 @@ class Free:
 
     def take(self, count: int, top: int) -> tuple[np.ndarray, int]:
         """So many slots: the last that were given, and where these do not suffice those from `top` on; the new top."""
-        again = min(count, self._count)
+        slots, again = self.next(count, top), min(count, self._count)
         self._count -= again
-        new = top + count - again
-        slots = np.concatenate([self._slots[self._count : self._count + again], np.arange(top, new)])
-        return slots.astype(np.int64), new
+        return slots, top + count - again
+
+    def next(self, count: int, top: int) -> np.ndarray:
+        """The slots that `take` would give, in the same order however many are taken."""
+        again = self._slots[max(self._count - count, 0) : self._count][::-1]
+        return np.concatenate([again, np.arange(top, top + count - len(again))])

@@ -13,6 +13,7 @@ from service.engine.free import Free
 from service.engine.policies import Clause
 from service.engine.store import StateError, column, grown
 from service.engine.strings import Strings
+from service.engine.windows import queue
 from service.engine.words import from_words, to_words
 from service.pipeline.types import Kind, Type
 
@@ -26,9 +27,11 @@ class Held:
     #: tables with a row per partition, with a row per slot, and others
     PER_PARTITION: ClassVar[dict[str, np.dtype]] = windows.PER_PARTITION
     PER_SLOT: ClassVar[dict[str, np.dtype]] = windows.PER_SLOT
-    OTHER: ClassVar[dict[str, type | np.dtype]] = {"scalars": np.int64}
+    OTHER: ClassVar[dict[str, type | np.dtype]] = windows.OTHER | {"scalars": np.int64}
     #: table -> its fields that are slots
     SLOTS: ClassVar[dict[str, tuple[str, ...]]] = windows.SLOTS
+    #: each tuple has a row of its own
+    block = 1
 
     def __init__(self, types: tuple[Type, ...], clause: Clause, reserved: int = 0) -> None:
         """`types` are those of a tuple's words."""
@@ -44,12 +47,15 @@ class Held:
             setattr(self, name, np.zeros(1 if name in self.per_partition else 0, dtype))
         for name, dtype in self.PER_SLOT.items():
             setattr(self, name, np.zeros(reserved if name in self.per_slot else 0, dtype))
+        self.queue = np.zeros(0, windows.OTHER["queue"])
+        self.queued = "queue" in needed
         self.keys = Strings()
         self.top = reserved
         self.kept_keys = 0
 
     partitions: np.ndarray
     ages: np.ndarray
+    gone: np.ndarray
     values: np.ndarray
     chain: np.ndarray
     order: np.ndarray
@@ -72,6 +78,8 @@ class Held:
         for names, size in ((self.per_slot, self.top), (self.per_partition, max(1, self.keys.count))):
             for name in names:
                 setattr(self, name, grown(getattr(self, name), size))
+        if self.queued:
+            self.queue = queue.roomy(self.queue, self.scalars, count)
         return slots
 
     def release(self, freed: np.ndarray) -> None:
@@ -109,6 +117,7 @@ class Held:
         tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
         tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
         tables |= {name: getattr(self, name) for name in self.OTHER} | {"free": self.free.slots}
+        tables["queue"] = queue.in_order(self.queue, self.scalars)
         tables |= {f"keys.{part}": values for part, values in self.keys.save().items()}
         return tables | {"rest": np.array([self.top, self.kept_keys, len(self.types)], np.int64)}
 
@@ -120,6 +129,7 @@ class Held:
             raise StateError(msg)
         for name, dtype in (self.PER_PARTITION | self.PER_SLOT | self.OTHER).items():
             setattr(self, name, column(saved[name], dtype))
+        self.queue = queue.restored(self.queue, self.scalars)
         self.free.give(column(saved["free"], np.int32))
         self.words = column(saved["words"], np.int64, width) if width else np.zeros((self.top, 0), np.int64)
         self.keys = Strings.load({part: saved[f"keys.{part}"] for part in Strings.PARTS})

@@ -56,6 +56,16 @@ def chained(first: int, links: np.ndarray) -> np.ndarray:
     return np.array(slots, np.int64)
 
 
+def packed(cell: np.void, links: np.ndarray, block: int) -> np.ndarray:
+    """The places of a cell's tuples, whose blocks are linked, oldest first."""
+    places: list[int] = []
+    place, youngest = int(cell["oldest"]), int(cell["youngest"])
+    while place // block != youngest // block:
+        places.extend(range(place, place // block * block + block))
+        place = int(links["younger"][place // block])
+    return np.array([*places, *range(place, youngest + 1)], np.int64)
+
+
 def tuples(names: Sequence[str], types: Sequence[Type], words: np.ndarray, strings: Strings) -> list[Tuple]:
     """Stored tuples as JSON has them; words without a name are left out."""
     named = [(place, name, type_) for place, (name, type_) in enumerate(zip(names, types, strict=False)) if name]

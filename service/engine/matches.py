@@ -17,7 +17,7 @@ from service.engine.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.policies import DELTA
-from service.engine.windows import EVICT, INSERT, LIVE, LOSE, Window, arrive, evict, expired
+from service.engine.windows import EVICT, INSERT, LIVE, LOSE, Window, arrive, evict_expired, expired
 
 LEFT, RIGHT = 0, 1
 #: entries of `Side.state`
@@ -44,7 +44,7 @@ HELD = np.dtype([
 BUCKET = np.dtype([("oldest", np.int32), ("youngest", np.int32), ("count", np.int64)])
 
 #: a candidate pair, or with NOTHING on the other side a tuple that leaves, or NOTHING on both: a watermark; `cause` is
-#: the arrival, NOBODY for the clock
+#: the arrival, or ~row of what the clock lets go from this row of the queue, where it stands until the batch is over
 ENTRY = np.dtype([("left", np.int32), ("right", np.int32), ("cause", np.int32)])
 
 #: entries of `Port.used`; TIED: some neighbours are of one event or moment and yet of several causes
@@ -190,34 +190,35 @@ def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray
         if used[0] == len(log):
             return False
         if b == NOBODY or (a != NOBODY and _leaves_at(left, a) <= _leaves_at(right, b)):
-            _let_go(left, a)
+            slot = _let_go(left, a)
             if left.outer:
-                _note(log, used, a, NOTHING, NOBODY)
+                _note(log, used, slot, NOTHING, ~a)
         else:
-            _let_go(right, b)
+            slot = _let_go(right, b)
             if right.outer:
-                _note(log, used, NOTHING, b, NOBODY)
+                _note(log, used, NOTHING, slot, ~b)
 
 
 @inlined
 def _expired(side: Side, now: int) -> int:
-    """The oldest tuple if its time is over; a side that is final keeps what it holds (J18, P15)."""
+    """The row of the oldest tuple if its time is over; a side that is final keeps what it holds (J18, P15)."""
     if not side.window.clause.expiring or side.state[FROZEN]:
         return NOBODY
     return expired(side.window, now)
 
 
 @inlined
-def _leaves_at(side: Side, slot: int) -> int:
+def _leaves_at(side: Side, row: int) -> int:
     """The first moment at which it is gone."""
-    return side.window.queue[slot].at + side.window.clause.eviction.size + 1  # type: ignore[no-any-return]
+    return side.window.queue[row].at + side.window.clause.eviction.size + 1  # type: ignore[no-any-return]
 
 
 @inlined
-def _let_go(side: Side, slot: int) -> None:
-    evict(side.window, side.window.queue[slot].partition, slot)
+def _let_go(side: Side, row: int) -> int:
+    slot = evict_expired(side.window, row)
     side.window.used[0] = 0
     _unlink(side, slot)
+    return slot
 
 
 @kernel
@@ -341,7 +342,7 @@ def settle(
         elif a == NOTHING and not right.held[b].matched:
             _alone(right, right_alone if right.apart else joined, names, arrivals, cause, b, NOTHING, b)
         last = k + 1 == len(log) or log[k + 1].cause != cause
-        if last and cause != NOBODY and joined.used[SENT] == cause:
+        if last and cause >= 0 and joined.used[SENT] == cause:
             _item(joined, names, arrivals[cause].event, arrivals[cause].at, WINDOW, arrivals[cause].key)
 
 
@@ -352,9 +353,9 @@ def _alone(
     """A tuple that found no partner: beside the default tuple, in the run that it belongs to (J13, J15), or
     on a port of its own (J14).
     """
-    if cause == NOBODY:
-        _tie(port, TIMER, _leaves_at(side, slot), cause)
-        _item(port, names, TIMER, _leaves_at(side, slot), TUPLE, side.held[slot].key)
+    if cause < 0:
+        _tie(port, TIMER, _leaves_at(side, ~cause), NOBODY)
+        _item(port, names, TIMER, _leaves_at(side, ~cause), TUPLE, side.held[slot].key)
         _row(port, left, right)
     else:
         _put(port, names, arrivals, cause, side.held[slot].key if side.apart else arrivals[cause].key, left, right)

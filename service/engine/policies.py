@@ -57,6 +57,9 @@ class Clause(NamedTuple):
     sliding: bool
     #: whether tuples leave by time
     expiring: bool
+    #: whether the tuples of a partition are known by their slots, as a chain: who does not ask which tuple leaves,
+    #: because only the oldest does, needs none
+    chained: bool
     partitioned: bool
     eviction: Policy
     trigger: Policy
@@ -78,7 +81,7 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     none = Policy(NONE, 0)
     if isinstance(window, EventWindow):
         stay = partition_policy(None)
-        return Clause(False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
+        return Clause(False, False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
     if isinstance(window, Tumbling):
         eviction, trigger = policy(window.eviction, columns), none
         ticking = window.eviction
@@ -89,7 +92,9 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     leaving = partition_policy(window.partition_eviction)
     sliding = isinstance(window, Sliding)
     expiring = sliding and eviction.kind == TIME
-    return Clause(sliding, expiring, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period)
+    return Clause(
+        sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period
+    )
 
 
 def policy(of: Count | Time | Delta | Punct, columns: Columns) -> Policy:

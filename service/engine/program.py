@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,10 @@ from service.pipeline.expressions import AggregateCall, Attribute, Call, Express
 from service.pipeline.spec import Aggregate, Count, EventWindow
 from service.pipeline.spec import policies as policies_of
 from service.pipeline.types import FLOAT64, Kind, Schema, Type
+
+#: tuples of a block (packing.py): at least, at most, and where nobody knows how many a window will have. Larger ones
+#: are faster, but the first block of a window may be as good as empty
+LEAST, MOST, BLOCK = 8, 32, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class Program:
     listing       whether a function lists the tuples
     series        what is counted (multisets.py)
     holding       whether tuples are held beyond their batch
+    packed        whether they are packed (packing.py)
+    block         how many tuples there are in a block
     text_columns, text_words   the words of a tuple and of a summary that are codes of texts or lists
     """
 
@@ -48,12 +55,14 @@ class Program:
     listing: bool
     series: np.ndarray
     holding: bool
+    packed: bool
+    block: int
     text_columns: np.ndarray
     text_words: np.ndarray
 
     @classmethod
-    def of(cls, spec: Aggregate, schema: Schema) -> Program:
-        """`schema` is that of the input."""
+    def of(cls, spec: Aggregate, schema: Schema, *, by_slot: bool = False) -> Program:
+        """`schema` is that of the input; `by_slot`: whether somebody asks which tuple leaves."""
         calls = _calls(spec)
         functions = [function(call, counting=not isinstance(spec.window, EventWindow)) for call in calls]
         columns = _columns(spec, schema, functions)
@@ -71,13 +80,17 @@ class Program:
         edges, _ = summaries.layout([_summary(k, where) for k in outer], first=width)
         words = dict(zip([*inner, *outer], [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
         listing = any(f.lists for f in functions)
+        holding = (clause.sliding or listing) and not _keeps_nothing(spec)
+        packed = (
+            not by_slot and holding and clause.sliding and clause.eviction.kind != policies.DELTA and not spec.group_by
+        )
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
             columns=tuple(e.type for e in columns),
             partition_by=tuple(where[e] for e in spec.partition_by),
             group_by=tuple(where[e] for e in spec.group_by),
-            clause=clause,
+            clause=clause._replace(chained=clause.chained and not packed),
             layout=layout,
             edges=edges,
             summary=width,
@@ -88,7 +101,9 @@ class Program:
             outputs=_outputs(spec, calls),
             listing=listing,
             series=np.array([(where[c.value], c.value.type == FLOAT64, c.rounded) for c in counted], multisets.SERIES),
-            holding=(clause.sliding or listing) and not _keeps_nothing(spec),
+            holding=holding,
+            packed=packed,
+            block=_block(clause) if packed else 1,
             text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
             text_words=_text_words(layout, columns),
         )
@@ -99,6 +114,8 @@ def widths(program: Program, sources: int) -> dict[str, int]:
     return {
         "sources": -(-sources // 64) if program.clause.eviction.kind == policies.PUNCT else 0,
         "words": len(program.columns),
+        "blocks": program.block * len(program.columns) if program.packed else 0,
+        "spread": program.block * program.summary if program.packed else 0,
         "back": program.summary,
         "stack": program.summary if program.clause.sliding else 0,
     }
@@ -148,6 +165,20 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
         arguments = tuple(_over_results(argument, calls) for argument in expression.arguments)
         return Call(expression.function, arguments, expression.type)
     return expression
+
+
+def _block(clause: policies.Clause) -> int:
+    """The more tuples a block has, the fewer blocks: about as many as tuples in one where a window counts; in no more
+    of them than it has.
+    """
+    if clause.eviction.kind == policies.TIME:
+        return BLOCK
+    size = int(clause.eviction.size)
+    return min(max(_power_of_two(isqrt(size - 1) + 1), LEAST), MOST, _power_of_two(size // 2 + 1))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:

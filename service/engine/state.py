@@ -12,19 +12,20 @@ from service.engine.contents import CELL, ENDS
 from service.engine.free import Free
 from service.engine.linked import NOBODY
 from service.engine.multisets import TABLE, Table
+from service.engine.packing import COUNTS, IDLE, PARTS
 from service.engine.program import Program
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
 from service.engine.trees import NODE
-from service.engine.windows import TICK
+from service.engine.windows import LIVE, TICK, queue
 from service.times import UNSET
 
 #: tables of records: the window's, and those of its contents
 PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
 PER_CELL = {"cells": CELL}
 PER_SLOT = windows.PER_SLOT | {"cell_of": np.dtype(np.int32), "links": windows.CHAIN, "trees": NODE}
-#: tables of words, as many in each row as `widths` says: per partition, per cell, and twice per slot
-WORDS = ("sources", "back", "words", "stack")
+#: tables of words, as many in each row as `widths` says: per partition, per cell, and per slot or block
+WORDS = ("sources", "back", "spread", "words", "blocks", "stack")
 STRINGS = ("keys", "groups", "pairs", "strings")
 
 
@@ -33,20 +34,26 @@ def needed(program: Program) -> set[str]:
 
     The tuples of a cell have links of their own where it is not the whole partition, and where the window's do not
     serve: a tumbling one has none, and where tuples leave by value, wherever they stand, they no longer say who stood
-    beside them.
+    beside them. Where they are packed, their blocks have.
     """
     names = windows.needed(program.clause)
     by_value = "order" in names
-    linked = program.group_by or by_value if program.clause.sliding else program.listing
-    more = {"cell_of": program.group_by, "links": linked, "trees": by_value}
+    linked = program.group_by or by_value or program.packed if program.clause.sliding else program.listing
+    more = {
+        "cell_of": program.group_by, "links": linked, "trees": by_value,
+        "blocks": program.packed, "words": not program.packed, "stack": True,
+    }  # fmt: skip
     return names | {name for name, wanted in more.items() if wanted}
 
 
 class AggregateState:
     """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
 
-    `series` says what is counted. `widths` gives the number of words of `words` (per tuple), `back` and `stack` (per
-    summary) and `sources` (one for 64 topic partitions), `needed` the tables that are not always empty.
+    `series` says what is counted. `widths` gives the words in a row of `words` (per tuple) and `blocks` (of several),
+    of `back` and `stack` (per summary) and `spread` (of several), and of `sources` (one for 64 topic partitions),
+    `needed` the tables that are not always empty.
+
+    What is said of slots holds for blocks where tuples are packed, `block` in each. Then `words` are those of a batch.
     """
 
     SLOTS: ClassVar[dict[str, tuple[str, ...]]] = windows.SLOTS | {
@@ -55,6 +62,7 @@ class AggregateState:
 
     partitions: np.ndarray
     ages: np.ndarray
+    gone: np.ndarray
     values: np.ndarray
     ends: np.ndarray
     cells: np.ndarray
@@ -64,15 +72,25 @@ class AggregateState:
     cell_of: np.ndarray
     links: np.ndarray
     trees: np.ndarray
+    sources: np.ndarray
+    back: np.ndarray
+    spread: np.ndarray
+    words: np.ndarray
+    blocks: np.ndarray
+    stack: np.ndarray
 
-    def __init__(self, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray) -> None:
+    def __init__(self, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray, block: int) -> None:
+        self.block, self.packed, self.queued = block, "blocks" in needed, "queue" in needed
         self.scalars = windows.scalars()
         self.scalars[TICK] = UNSET  # while the timer has not started
-        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT).items():
+        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | windows.OTHER).items():
             setattr(self, name, np.zeros(0, dtype))
-        self.sources, self.back, self.words, self.stack = (np.zeros((0, widths[name]), np.int64) for name in WORDS)
+        for name in WORDS:
+            setattr(self, name, np.zeros((0, widths[name]), np.int64))
         self.per_partition = [*(name for name in windows.PER_PARTITION if name in needed), "ends", "sources"]
-        self.per_slot = [*(name for name in PER_SLOT if name in needed), "words", "stack"]
+        #: parts of `spread` that no cell has, and how many there are of all that (packing.py)
+        self.idle, self.used = np.zeros(0, np.int32), np.zeros(COUNTS, np.int64)
+        self.per_slot = [name for name in (*PER_SLOT, *WORDS) if name in needed]
         #: slots below `top` that hold no tuple
         self.free = Free(np.int32)
         self.top = 0
@@ -92,7 +110,15 @@ class AggregateState:
 
         O(1): no table is looked through. A window that keeps no more than its summary stores no tuples.
         """
-        return self.keys.count or min(1, len(self.ends)), self.top - len(self.free)
+        tuples = int(self.scalars[LIVE]) if self.packed else self.top - len(self.free)
+        return self.keys.count or min(1, len(self.ends)), tuples
+
+    @property
+    def stored(self) -> np.ndarray:
+        """The words of tuples by slot, or by place, of those below `top`."""
+        if not self.packed:
+            return self.words[: self.top]
+        return self.blocks[: self.top].reshape(self.top * self.block, self.words.shape[1])
 
     def reserve_partitions(self, count: int) -> None:
         known = len(self.ends)
@@ -101,34 +127,56 @@ class AggregateState:
 
     def reserve_cells(self, count: int) -> None:
         self._reserve(["cells", "back"], count)
+        if self.packed and len(self.spread) < count:  # no more than one for each, and most of them may never be used
+            self.spread = grown(self.spread[: self.used[PARTS]], count)
+            self.idle = grown(self.idle, count)
 
-    def reserve_rows(self, count: int) -> None:
+    def reserve_slots(self, count: int) -> None:
         self._reserve(self.per_slot, count)
+
+    def reserve_words(self, count: int) -> None:
+        """Those of a batch, where slots have none."""
+        self._reserve(["words"], count)
+
+    def reserve_queue(self, count: int) -> None:
+        if self.queued:
+            self.queue = queue.roomy(self.queue, self.scalars, count)
 
     def save(self) -> Saved:
         partitions = max(1, self.keys.count)
         cells = max(partitions, self.pairs.count)
         tables = {name: getattr(self, name) for name in PER_PARTITION | PER_SLOT}
         tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
-        tables |= {"cells": self.cells[:cells], "back": self.back[:cells]}
+        tables |= {name: getattr(self, name)[:cells] for name in ("cells", "back")}
+        tables |= {"spread": self.spread[: self.used[PARTS]], "idle": self.idle[: self.used[IDLE]]}
         tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
+        tables |= {"queue": queue.in_order(self.queue, self.scalars), "blocks": self.blocks[: self.top]}
+        tables["words"] = self.words[: 0 if self.packed else self.top]
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         tables |= {f"counted.{name}": values for name, values in self.counted.save().items()}
         rest = np.array([self.top, self.finished, self.kept_keys, self.kept_strings], np.int64)
         widths = np.array([getattr(self, name).shape[1] for name in WORDS], np.int64)
-        return save(tables | {"free": self.free.slots, "scalars": self.scalars, "rest": rest, "widths": widths})
+        return save(
+            tables
+            | {"free": self.free.slots, "scalars": self.scalars, "used": self.used, "rest": rest, "widths": widths}
+        )
 
     @classmethod
-    def load(cls, data: Data, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray) -> AggregateState:
+    def load(
+        cls, data: Data, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray, block: int
+    ) -> AggregateState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(widths, needed, series), load(data)
-        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | {"scalars": np.int64}).items():
+        state, saved = cls(widths, needed, series, block), load(data)
+        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | windows.OTHER | {"scalars": np.int64}).items():
             setattr(state, name, column(saved[name], dtype))
+        state.queue = queue.restored(state.queue, state.scalars)
         state.free.give(column(saved["free"], np.int32))
         state.top, finished, state.kept_keys, state.kept_strings = column(saved["rest"], np.int64).tolist()
         state.finished = bool(finished)
-        rows = {"sources": len(state.partitions), "back": len(state.cells), "words": state.top, "stack": state.top}
+        state.idle, state.used = column(saved["idle"], np.int32), column(saved["used"], np.int64)
+        rows = {"sources": len(state.partitions), "back": len(state.cells), "spread": int(state.used[PARTS])}
+        rows |= {name: state.top if name in state.per_slot else 0 for name in ("words", "blocks", "stack")}
         for name, width in zip(WORDS, column(saved["widths"], np.int64).tolist(), strict=True):
             if width != widths[name] and name != "sources":
                 msg = "the saved state belongs to another aggregate"

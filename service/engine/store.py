@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 #: raised with every change of what `save` writes, the columns' types included
-FORMAT = 10
+FORMAT = 11
 
 #: what is read back: bytes, or a part of a file in memory
 Data = bytes | memoryview

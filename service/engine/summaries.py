@@ -77,6 +77,10 @@ class One(NamedTuple):
     arrival: int
 
 
+#: the words of a summary, as many as it has: value, companion, sequence number, or those of a sum
+Words = tuple[int, int, int]
+
+
 def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
     """The layout of the summaries, from word number `first` on, and the words up to its end."""
     made, width = np.zeros(len(summaries), LAYOUT), first
@@ -95,31 +99,17 @@ def summary(of: Layout, a: int, code: int) -> One:
 
 
 @inlined
-def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
-    """The summaries of the one tuple in `slot`."""
-    for a in range(len(of)):
-        lift_one(summary(of, a, of[a].code), rows, slot, into, at)
+def alone(of: Layout, a: int, code: int) -> One:
+    """As `summary`, of one that has neither companion nor arrival."""
+    return One(code, of[a].word, of[a].end, of[a].value, NONE, NONE)
 
 
 @inlined
-def lift_one(of: One, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
-    o, value = of.word, rows[slot, of.value]
-    into[at, o] = value
-    if of.code == SUM_REAL:
-        into[at, o + 1] = 0  # the bits of 0.0
-    elif of.code == SUM_WIDE:
-        into[at, o] = value >> 63
-        into[at, o + 1] = value
-    elif of.code == MOMENTS:
-        into[at, o] = 1
-        into[at, o + 1] = value
-        into[at, o + 2] = as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
-    elif of.code >= OLDEST:
-        if of.companion != NONE:
-            o += 1
-            into[at, o] = 1 if of.companion == TIMES else rows[slot, of.companion]
-        if of.arrival != NONE:
-            into[at, o + 1] = rows[slot, of.arrival]
+def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
+    """The summaries of the one tuple in `slot`."""
+    for a in range(len(of)):
+        one = summary(of, a, of[a].code)
+        put(one, lifted(one, rows, slot), into, at)
 
 
 @inlined
@@ -128,102 +118,134 @@ def combine(
 ) -> None:
     """The summaries of the stretch `older[left]` followed by `younger[right]`; `into[d]` may be either of them."""
     for a in range(len(of)):
-        combine_one(summary(of, a, of[a].code), text, older, left, younger, right, into, d)
+        code = of[a].code
+        if code == SUM_REAL:  # asked once, and not for each word
+            _combine_one(alone(of, a, SUM_REAL), text, older, left, younger, right, into, d)
+        elif code == SUM_INT:
+            _combine_one(alone(of, a, SUM_INT), text, older, left, younger, right, into, d)
+        elif code < OLDEST:
+            _combine_one(alone(of, a, code), text, older, left, younger, right, into, d)
+        elif of[a].companion == NONE:
+            one = One(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival)
+            _combine_one(one, text, older, left, younger, right, into, d)
+        else:
+            _combine_one(summary(of, a, code), text, older, left, younger, right, into, d)
 
 
 @inlined
-def combine_one(
+def _combine_one(
     of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
+    put(of, combined(of, text, words(of, older, left), words(of, younger, right)), into, d)
+
+
+# ---- one summary, as values that a loop holds on to ------------------------------------------------------------------
+
+
+@inlined
+def words(of: One, table: np.ndarray, at: int) -> Words:
     o = of.word
+    if of.code >= OLDEST:
+        companion = table[at, o + 1] if of.companion != NONE else 0
+        return table[at, o], companion, table[at, of.end - 1] if of.arrival != NONE else 0
+    if of.code == MOMENTS:
+        return table[at, o], table[at, o + 1], table[at, o + 2]
+    return table[at, o], table[at, o + 1] if of.code != SUM_INT else 0, 0
+
+
+@inlined
+def put(of: One, made: Words, into: np.ndarray, at: int) -> None:
+    o = of.word
+    into[at, o] = made[0]
+    if of.code >= OLDEST:
+        if of.companion != NONE:
+            into[at, o + 1] = made[1]
+        if of.arrival != NONE:
+            into[at, of.end - 1] = made[2]
+    elif of.code != SUM_INT:
+        into[at, o + 1] = made[1]
+        if of.code == MOMENTS:
+            into[at, o + 2] = made[2]
+
+
+@inlined
+def lifted(of: One, rows: np.ndarray, slot: int) -> Words:
+    value = rows[slot, of.value]
+    if of.code >= OLDEST:
+        companion = 1 if of.companion == TIMES else rows[slot, of.companion] if of.companion != NONE else 0
+        return value, companion, rows[slot, of.arrival] if of.arrival != NONE else 0
+    if of.code == SUM_WIDE:
+        return value >> 63, value, 0
+    if of.code == MOMENTS:
+        return 1, value, as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
+    return value, 0, 0  # the bits of 0.0
+
+
+@inlined
+def combined(of: One, text: Text, older: Words, younger: Words) -> Words:
+    """Of a stretch followed by another one."""
     if of.code == SUM_INT:
-        into[d, o] = older[left, o] + younger[right, o]
-    elif of.code == SUM_REAL:
-        _combine_reals(o, older, left, younger, right, into, d)
-    elif of.code == SUM_WIDE:
-        low = np.uint64(older[left, o + 1]) + np.uint64(younger[right, o + 1])
-        carry = 1 if low < np.uint64(older[left, o + 1]) else 0
-        into[d, o] = older[left, o] + younger[right, o] + carry
-        into[d, o + 1] = np.int64(low)
-    elif of.code == MOMENTS:
-        _combine_moments(o, older, left, younger, right, into, d)
-    else:
-        _combine_picks(of, text, older, left, younger, right, into, d)
+        return older[0] + younger[0], 0, 0
+    if of.code == SUM_REAL:
+        return _sum_of_reals(older, younger)
+    if of.code == SUM_WIDE:
+        low = np.uint64(older[1]) + np.uint64(younger[1])
+        return older[0] + younger[0] + (1 if low < np.uint64(older[1]) else 0), np.int64(low), 0  # type: ignore[return-value]
+    if of.code == MOMENTS:
+        return _moments(older, younger)
+    return _pick(of, text, older, younger)
 
 
 @inlined
-def copy_one(of: One, summaries: np.ndarray, at: int, into: np.ndarray, d: int) -> None:
-    for o in range(of.word, of.end):
-        into[d, o] = summaries[at, o]
-
-
-@inlined
-def _combine_reals(
-    o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
-) -> None:
+def _sum_of_reals(older: Words, younger: Words) -> Words:
     """Two-sum: `lost` is what the rounded total lacks, exactly."""
-    x, y = as_real(older[left, o]), as_real(younger[right, o])
+    x, y = as_real(older[0]), as_real(younger[0])
     total = x + y
     part = total - x
-    lost = as_real(older[left, o + 1]) + as_real(younger[right, o + 1]) + ((x - (total - part)) + (y - part))
+    lost = as_real(older[1]) + as_real(younger[1]) + ((x - (total - part)) + (y - part))
     if abs(total) < np.inf and not np.isnan(lost):
-        into[d, o] = as_word(total)
-        into[d, o + 1] = as_word(lost)
-    else:
-        _combine_large(o, older, left, younger, right, into, d)
+        return as_word(total), as_word(lost), 0
+    return _large_sum(older, younger)
 
 
 @inlined
-def _combine_large(
-    o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
-) -> None:
+def _large_sum(older: Words, younger: Words) -> Words:
     """Sums beyond float64: where `lost` is NaN, the sum is LARGE times as large as it says."""
-    x, y = as_real(older[left, o]), as_real(younger[right, o])
+    x, y = as_real(older[0]), as_real(younger[0])
     total, lost = x + y, 0.0
     if abs(x) < np.inf and abs(y) < np.inf:
-        total = x if np.isnan(as_real(older[left, o + 1])) else x / LARGE
-        total += y if np.isnan(as_real(younger[right, o + 1])) else y / LARGE
+        total = x if np.isnan(as_real(older[1])) else x / LARGE
+        total += y if np.isnan(as_real(younger[1])) else y / LARGE
         if abs(total * LARGE) < np.inf:
             total *= LARGE
         else:
             lost = np.nan
-    into[d, o] = as_word(total)
-    into[d, o + 1] = as_word(lost)
+    return as_word(total), as_word(lost), 0
 
 
 @inlined
-def _combine_moments(
-    o: int, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
-) -> None:
+def _moments(older: Words, younger: Words) -> Words:
     """Chan's: no difference of large sums, so nothing cancels."""
-    n, m = older[left, o], younger[right, o]
-    mean = as_real(older[left, o + 1])
-    apart = as_real(younger[right, o + 1]) - mean
+    n, m = older[0], younger[0]
+    mean = as_real(older[1])
+    apart = as_real(younger[1]) - mean
     share = m / (n + m)
-    both = as_real(older[left, o + 2]) + as_real(younger[right, o + 2])
+    both = as_real(older[2]) + as_real(younger[2])
     squares = both + apart * apart * share * n
     if np.isnan(squares) and not np.isnan(both):  # a mean that is too large for float64 is infinite, two are NaN apart
         squares = np.inf
-    into[d, o] = n + m
-    into[d, o + 1] = as_word(mean + apart * share)
-    into[d, o + 2] = as_word(squares)
+    return n + m, as_word(mean + apart * share), as_word(squares)
 
 
 @inlined
-def _combine_picks(
-    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
-) -> None:
-    code, o, last = of.code, of.word, of.end - 1
-    old, new = older[left, o], younger[right, o]
-    came, later = (older[left, last], younger[right, last]) if of.arrival != NONE else (0, 1)
+def _pick(of: One, text: Text, older: Words, younger: Words) -> Words:
+    code, old, new = of.code, older[0], younger[0]
+    came, later = (older[2], younger[2]) if of.arrival != NONE else (0, 1)
     younger_one = _is_younger(code, text, old, new, came, later)
-    into[d, o] = new if younger_one else old
-    if of.companion != NONE:
-        one, other = older[left, o + 1], younger[right, o + 1]
-        tied = of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new)
-        into[d, o + 1] = one + other if tied else other if younger_one else one
-    if of.arrival != NONE:
-        into[d, last] = later if younger_one else came
+    companion = younger[1] if younger_one else older[1]
+    if of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
+        companion = older[1] + younger[1]
+    return new if younger_one else old, companion, later if younger_one else came
 
 
 @inlined

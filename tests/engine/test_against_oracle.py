@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 
-from service.engine import clean
+from service.engine import clean, program
 from service.testing import run_case
 from tests.engine import oracle
 from tests.engine.comparing import differences, with_groups_in_any_order
@@ -18,8 +18,12 @@ from tests.engine.strategies import VALUES, Case, cases, cuts
 
 @pytest.fixture(autouse=True)
 def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no window holds any more is forgotten at once, not only among thousands of keys."""
+    """What no window holds any more is forgotten at once, not only among thousands of keys; and windows of a few tuples
+    have several blocks.
+    """
     monkeypatch.setattr(clean, "SMALL", 2)
+    monkeypatch.setattr(program, "LEAST", 2)
+    monkeypatch.setattr(program, "BLOCK", 2)
 
 
 def check(case: Case, *cuts: list[int]) -> None:
@@ -55,12 +59,13 @@ MANY = [
 ]
 
 
+@pytest.mark.parametrize("group_by", [[], ["g"]])
 @pytest.mark.parametrize("keys", [1, 1_000])
 @pytest.mark.parametrize("window", MANY)
-def test_many_events(window: str, keys: int):
+def test_many_events(window: str, keys: int, group_by: list[str]):
     case = {
         "operator": {
-            "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": ["g"],
+            "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": group_by,
             "aggregate_incomplete_windows": window.startswith("sliding"),
             "output": {"k": "Last(k)", "n": "Count()", "all": "Collect(i)", "sum": "Sum(f)", "least": "Min(s)"},
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,22 @@ def check(operator, events, monkeypatch) -> None:
     assert len(expected) > 10
     monkeypatch.setattr(clean, "SMALL", 0)
     assert run_case(case, [1] * len(events)) == expected
+
+
+@pytest.mark.parametrize("window", ["sliding, count(40), count(1)", "sliding, time(9.0), count(1)"])
+def test_sums_are_the_same_to_the_last_digit(window, monkeypatch):
+    """Keys fall silent, their windows run empty, and come back: where their blocks begin follows from that alone."""
+    choose = random.Random(5)
+    events = [{"at": n / 4, "tuple": {"k": f"{n // 60 % 3} {choose.randrange(4)}", "x": choose.uniform(-1e9, 1e9)}}
+              for n in range(720)]  # fmt: skip
+    output = {"k": "Last(k)", "sum": "Sum(x)", "mean": "Average(x)", "deviation": "SampleStdDev(x)"}
+    operator = {"window": f"{window}, partitioned", "partition_by": ["k"], "aggregate_incomplete_windows": True}
+    case = {"operator": operator | {"output": output, "schema": {"k": "string", "x": "float64"}}, "input": events}
+    expected = run_case(case)
+    assert len(expected) > 700
+    monkeypatch.setattr(clean, "SMALL", 0)
+    assert run_case(case, [1] * len(events)) == expected
+    assert run_case(case, [7] * 110) == expected
 
 
 def test_names_that_come_and_go_beside_a_million_tuples_are_forgotten_every_250_batches():

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from service.engine import aggregate
+from service.engine import aggregate, program
 from service.testing import run_case
 from tests.engine.comparing import Record, differences
 from tests.engine.vectors import Case, all_cases, random_cuts, supported
@@ -51,6 +51,16 @@ def test_with_random_cuts(case: Case):
 def test_with_a_few_window_events_at_a_time(case: Case, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(aggregate, "MOST_EVENTS", 8)
     assert differences(run_case(case), case["output"], case) == []
+
+
+@pytest.mark.parametrize("block", [1, 2, 4])
+@every_case
+def test_in_blocks_of_a_few_tuples(case: Case, block: int, monkeypatch: pytest.MonkeyPatch):
+    """Few windows of these cases fill one of the usual size."""
+    for name in ("LEAST", "MOST", "BLOCK"):
+        monkeypatch.setattr(program, name, block)
+    assert differences(run_case(case), case["output"], case) == []
+    assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []
 
 
 # ---- partitions do not see each other --------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class ClockLibrary(AggregateOperator):
 
     def __init__(self, spec: Windowed, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
-        super().__init__(_counting(spec), schema, sources)
+        super().__init__(_counting(spec), schema, sources, by_slot=True)
 
     def started(self) -> ClockState:
         return ClockState(super().initial(), {})

@@ -36,21 +36,29 @@ from service.engine.windows.events import (
     LAST,
     LIVE,
     LOSE,
-    NEWEST,
-    OLDEST,
     STORED,
     TICK,
     Window,
 )
-from service.engine.windows.eviction import evict
+from service.engine.windows.eviction import evict, evict_expired
 from service.engine.windows.partitions import evict_aged, evict_surplus
 from service.engine.windows.queue import expired, leaves
 from service.engine.windows.run import MOST_VOID, arrive, leave, pass_over, run
-from service.engine.windows.tables import PER_PARTITION, PER_SLOT, PERIODIC, SLOTS, Windowed, needed, scalars, window_of
+from service.engine.windows.tables import (
+    OTHER,
+    PER_PARTITION,
+    PER_SLOT,
+    PERIODIC,
+    SLOTS,
+    Windowed,
+    needed,
+    scalars,
+    window_of,
+)
 
 __all__ = [
     "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
-    "LIVE", "LOSE", "MOST_VOID", "NEWEST", "OLDEST", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
-    "Window", "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_surplus", "expired", "leave", "leaves",
-    "needed", "pass_over", "run", "scalars", "window_of",
+    "LIVE", "LOSE", "MOST_VOID", "OTHER", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
+    "Window", "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_expired", "evict_surplus", "expired",
+    "leave", "leaves", "needed", "pass_over", "run", "scalars", "window_of",
 ]  # fmt: skip

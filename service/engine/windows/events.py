@@ -11,15 +11,15 @@ from service.engine.policies import Clause
 #: window events. Of a partition that leaves as a whole a sliding window LOSEs each tuple before the CLEAR; FULL: it is
 #: full for the first time (4.5)
 INSERT, EVICT, FIRE, CLEAR, LOSE, FULL = range(6)
-#: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the list of tuples
+#: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the queue of tuples
 #: under time eviction and the number of tuples, when the timer is due next, the number of the last group of firings,
 #: under delta eviction that of the last tuple, and the place of the tick among the instants of an aligned timer
-FIRST, LAST, STORED, OLDEST, NEWEST, LIVE, TICK, GROUP, NUMBER, INSTANT, SCALARS = range(11)
+FIRST, LAST, STORED, HEAD, TAIL, LIVE, TICK, GROUP, NUMBER, INSTANT, SCALARS = range(11)
 
 #: the state of each window partition, one record each
 PARTITION = np.dtype([
     ("size", np.int64),
-    # the ends of its tuples in order of arrival
+    # the ends of its tuples in order of arrival, where they are chained
     ("oldest", np.int32),
     ("youngest", np.int32),
     # neighbours among the partitions that hold tuples
@@ -45,8 +45,11 @@ CHAIN = np.dtype([("younger", np.int32), ("older", np.int32)])
 #: of each tuple its number, the next in its row or among its siblings, and the first of those below it (values.py)
 ORDER = np.dtype([("number", np.int64), ("next", np.int32), ("below", np.int32)])
 
-#: under time eviction: when each tuple came in, its neighbours among those of all partitions, and its own
-QUEUE = np.dtype([("at", np.int64), ("earlier", np.int32), ("later", np.int32), ("partition", np.int32)])
+#: under time eviction: when each tuple came in, its partition and its slot
+QUEUE = np.dtype([("at", np.int64), ("partition", np.int32), ("slot", np.int32)])
+
+#: how many of the tuples in the queue left with their partition (queue.py)
+GONE = np.dtype([("tuples", np.int64)])
 
 #: the items of a batch; `slot` and `partition` count for tuples only
 ARRIVAL = np.dtype([
@@ -72,6 +75,7 @@ class Window(NamedTuple):
     scalars: np.ndarray
     partitions: np.ndarray
     ages: np.ndarray
+    gone: np.ndarray
     values: np.ndarray
     chain: np.ndarray
     order: np.ndarray

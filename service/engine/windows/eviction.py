@@ -7,7 +7,7 @@ from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
 from service.engine.policies import DELTA, exceeds, size_of
 from service.engine.windows import queue, values
-from service.engine.windows.events import EVICT, LIVE, Window
+from service.engine.windows.events import EVICT, HEAD, LIVE, Window
 from service.engine.windows.steps import fill, note, room
 from service.engine.windows.stored import forget
 
@@ -15,9 +15,10 @@ from service.engine.windows.stored import forget
 @inlined
 def admit(w: Window, p: int, slot: int, at: int) -> None:
     """Gives a tuple that comes in its place among the others."""
-    if not w.partitions[p].size:
-        linked.start(w.partitions, p)
-    linked.append(w.partitions, p, w.chain, slot)
+    if w.clause.chained:
+        if not w.partitions[p].size:
+            linked.start(w.partitions, p)
+        linked.append(w.partitions, p, w.chain, slot)
     if w.clause.eviction.kind == DELTA:
         values.add(w, p, slot)
     elif w.clause.expiring:
@@ -26,13 +27,13 @@ def admit(w: Window, p: int, slot: int, at: int) -> None:
 
 @inlined
 def evict(w: Window, p: int, slot: int) -> None:
-    """One tuple leaves, in silence (S3); under delta eviction it must be gone from values.py.
+    """One tuple leaves, in silence (S3); under delta eviction it must be gone from values.py. Without a chain it is the
+    oldest, whatever `slot` says.
 
     With its last tuple a partition is no longer stored; its fullness, counter and reference stay in its record (S7).
     """
-    linked.leave(w.partitions, p, w.chain, slot)
-    if w.clause.expiring:
-        queue.take(w, slot)
+    if w.clause.chained:
+        linked.leave(w.partitions, p, w.chain, slot)
     w.partitions[p].size -= 1
     w.scalars[LIVE] -= 1
     note(w, EVICT, p, slot)
@@ -44,6 +45,15 @@ def evict(w: Window, p: int, slot: int) -> None:
 def evict_oldest(w: Window, p: int) -> None:
     """Eviction by count, before the insertion (S4)."""
     evict(w, p, w.partitions[p].oldest)
+
+
+@inlined
+def evict_expired(w: Window, row: int) -> int:
+    """Eviction by time of the tuple at the head of the queue, which is in this row; gives its slot."""
+    p, slot = w.queue[row].partition, w.queue[row].slot
+    w.scalars[HEAD] += 1
+    evict(w, p, slot)
+    return slot  # type: ignore[no-any-return]
 
 
 @inlined
@@ -73,9 +83,9 @@ def expire(w: Window, now: int) -> bool:
     False where the room for events ran out.
     """
     while True:
-        slot = queue.expired(w, now)
-        if slot == NOBODY:
+        row = queue.expired(w, now)
+        if row == NOBODY:
             return True
         if not room(w, 1, 0):
             return False
-        evict(w, w.queue[slot].partition, slot)
+        evict_expired(w, row)

@@ -50,7 +50,9 @@ def evict_partition(w: Window, p: int, at: int, event: int) -> None:
         w.scalars[GROUP] += 1
         fire(w, p, at, event, WINDOW)
         w.scalars[GROUP] += 1
-    if w.clause.sliding:
+    if w.clause.expiring:
+        queue.give_up(w, p)
+    if w.clause.chained:
         _lose(w, p)
     clear(w, p)
     w.partitions[p].counter = 0
@@ -62,7 +64,5 @@ def evict_partition(w: Window, p: int, at: int, event: int) -> None:
 def _lose(w: Window, p: int) -> None:
     slot = w.partitions[p].oldest
     while slot != NOBODY:
-        if w.clause.expiring:
-            queue.take(w, slot)
         note(w, LOSE, p, slot)
         slot = w.chain[slot].younger

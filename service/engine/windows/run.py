@@ -53,7 +53,7 @@ def _look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
     """First what is known of a partition, then the tuples at its ends."""
     if i + 2 * AHEAD < len(arrivals):
         prefetch(w.partitions, arrivals[i + 2 * AHEAD].partition)
-        if w.clause.sliding:
+        if w.clause.chained:
             p = arrivals[i + AHEAD].partition
             if w.partitions[p].size:
                 prefetch(w.chain, w.partitions[p].oldest)

@@ -7,14 +7,13 @@ from typing import Protocol
 import numpy as np
 
 from service.engine.linked import NOBODY
-from service.engine.policies import DELTA, PARTITION_AGE, Clause
+from service.engine.policies import ALL, DELTA, PARTITION_AGE, Clause
 from service.engine.windows.events import (
     AGE,
     CHAIN,
     FIRST,
+    GONE,
     LAST,
-    NEWEST,
-    OLDEST,
     ORDER,
     PARTITION,
     QUEUE,
@@ -24,12 +23,14 @@ from service.engine.windows.events import (
 )  # fmt: skip
 
 #: tables with a row per partition, and with a row per slot of a tuple
-PER_PARTITION = {"partitions": PARTITION, "ages": AGE, "values": VALUES}
-PER_SLOT = {"chain": CHAIN, "order": ORDER, "queue": QUEUE}
+PER_PARTITION = {"partitions": PARTITION, "ages": AGE, "gone": GONE, "values": VALUES}
+PER_SLOT = {"chain": CHAIN, "order": ORDER}
+#: others
+OTHER = {"queue": QUEUE}
 #: table -> its fields that are slots
 SLOTS: dict[str, tuple[str, ...]] = {
     "partitions": ("oldest", "youngest"), "values": ("first", "last", "least"), "chain": ("younger", "older"),
-    "order": ("next", "below"), "queue": ("earlier", "later"),
+    "order": ("next", "below"), "queue": ("slot",),
 }  # fmt: skip
 
 
@@ -43,6 +44,7 @@ class Windowed(Protocol):
     scalars: np.ndarray
     partitions: np.ndarray
     ages: np.ndarray
+    gone: np.ndarray
     values: np.ndarray
     chain: np.ndarray
     order: np.ndarray
@@ -56,7 +58,9 @@ def needed(clause: Clause) -> set[str]:
     names = {"partitions"} | by_value
     if clause.leaving.kind == PARTITION_AGE:
         names.add("ages")
-    if clause.sliding:
+    if clause.expiring and clause.leaving.kind != ALL:
+        names.add("gone")
+    if clause.chained:
         names.add("chain")
     return names | {"queue"} if clause.expiring else names
 
@@ -64,7 +68,7 @@ def needed(clause: Clause) -> set[str]:
 def scalars() -> np.ndarray:
     """Those of a window that holds nothing."""
     made = np.zeros(SCALARS, np.int64)
-    made[[FIRST, LAST, OLDEST, NEWEST]] = NOBODY
+    made[[FIRST, LAST]] = NOBODY
     return made
 
 
@@ -81,6 +85,6 @@ def window_of(
     if sources is None:
         sources = np.zeros((len(state.partitions), 0), np.int64)
     return Window(
-        clause, state.scalars, state.partitions, state.ages, state.values, state.chain, state.order, state.queue,
-        state.words, sources, events, firings, used, instants,
+        clause, state.scalars, state.partitions, state.ages, state.gone, state.values, state.chain, state.order,
+        state.queue, state.words, sources, events, firings, used, instants,
     )  # fmt: skip
