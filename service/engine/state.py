@@ -129,7 +129,7 @@ class AggregateState:
         self._reserve(["cells", "back"], count)
         if self.packed and len(self.spread) < count:  # no more than one for each, and most of them may never be used
             self.spread = grown(self.spread[: self.used[PARTS]], count)
-            self.idle = grown(self.idle, count)
+            self.idle = grown(self.idle, len(self.spread))
 
     def reserve_slots(self, count: int) -> None:
         self._reserve(self.per_slot, count)
@@ -182,6 +182,7 @@ class AggregateState:
                 msg = "the saved state belongs to another aggregate"
                 raise StateError(msg)
             setattr(state, name, column(saved[name], np.int64).reshape(rows[name], width))
+        state.idle = grown(state.idle, len(state.spread))
         state.sources = _widened(state.sources, widths["sources"])
         state.counted.restore(*(column(saved[f"counted.{name}"], kind) for name, kind in TABLE.items()))
         for name in STRINGS:

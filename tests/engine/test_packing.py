@@ -1,0 +1,103 @@
+"""Blocks of tuples (service/engine/packing.py), as the state of a sliding window shows them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from service.engine import clean, program
+from service.engine.clock import Clock
+from service.engine.graph import Graph
+from service.engine.items import TUPLE, Items
+from service.engine.packing import IDLE, PARTS
+from service.engine.state import AggregateState
+from service.pipeline.load import load_text
+from service.times import SECOND
+
+PIPELINE = """
+pipeline: blocks
+streams:
+  numbers: {{topic: numbers, schema: {{i: int64}}}}
+  sums: {{topic: sums}}
+operators:
+  - name: sum
+    aggregate: numbers
+    window: sliding, {window}, count(1)
+    output:
+      sums: {{sum: Sum(i)}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def four_tuples_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LEAST", "MOST", "BLOCK"):
+        monkeypatch.setattr(program, name, 4)
+
+
+class Numbers:
+    """A window over the numbers from 0 on, and what is known of it."""
+
+    def __init__(self, window: str) -> None:
+        self.graph = Graph(load_text(PIPELINE.format(window=window), "blocks", environment=None), {"numbers": 1})
+        self.state = self.graph.initial()
+        self.came = 0
+
+    def come(self, count: int, at: int = 0) -> list[int]:
+        """The sums that come out of so many more."""
+        numbers, none = np.arange(self.came, self.came + count), np.zeros(count, np.int32)
+        kind, moments, tuples = np.full(count, TUPLE, np.int8), np.full(count, at), pa.record_batch({"i": numbers})
+        items = Items(numbers, moments, kind, none, none - 1, pa.array([], pa.binary()), tuples)
+        self.came += count
+        return self.graph.feed(self.state, {"numbers": items}, Clock(0, at))["sums"].tuples["sum"].to_pylist()
+
+    @property
+    def inside(self) -> list[int]:
+        return [row["i"] for one in self.graph.inside(self.state, None) for row in one.held]
+
+    @property
+    def tables(self) -> AggregateState:
+        return self.state.operators[0]
+
+
+def test_what_is_inside_is_told_from_the_oldest_to_the_youngest_whatever_block_it_is_in():
+    numbers = Numbers("count(6)")
+    for count in (1, 3, 1, 2, 4, 10):
+        numbers.come(count)
+        assert numbers.inside == list(range(max(numbers.came - 6, 0), numbers.came))
+
+
+def test_blocks_that_were_left_are_used_again():
+    numbers = Numbers("count(6)")
+    for _ in range(100):
+        numbers.come(3)
+    assert numbers.tables.top == 3  # so many begin and end with six tuples
+    assert numbers.graph.sizes(numbers.state) == {"sum": (1, 6)}
+
+
+def test_after_a_large_batch_they_are_moved_together(monkeypatch):
+    monkeypatch.setattr(clean, "SMALL", 4)
+    numbers = Numbers("count(6)")
+    assert numbers.come(400)[-1] == sum(range(394, 400))
+    assert numbers.tables.top == 2
+    assert numbers.come(1) == [sum(range(395, 401))]
+    assert numbers.inside == list(range(395, 401))
+
+
+def test_a_window_that_runs_empty_gives_back_all_it_had():
+    numbers = Numbers("time(1)")
+    numbers.come(6)
+    numbers.come(2, at=SECOND)
+    assert numbers.come(1, at=SECOND + 1) == [6 + 7 + 8]
+    assert numbers.tables.used[[PARTS, IDLE]].tolist() == [1, 0]
+    assert numbers.come(2, at=3 * SECOND) == [9, 9 + 10]
+    assert numbers.tables.used[[PARTS, IDLE]].tolist() == [1, 1]
+    assert numbers.tables.top - len(numbers.tables.free) == 1
+
+
+def test_state_that_was_loaded_goes_on_in_the_middle_of_a_block():
+    numbers = Numbers("count(6)")
+    numbers.come(9)
+    numbers.state = numbers.graph.load(numbers.graph.save(numbers.state))
+    assert len(numbers.tables.spread) == len(numbers.tables.idle) == 1  # a part may be given back at any time
+    assert numbers.come(2) == [sum(range(4, 10)), sum(range(5, 11))]
