@@ -240,7 +240,7 @@ def feed(graph: Graph, state: GraphState, inputs: Inputs) -> int:
     return graph.feed(state, inputs, Clock(start, end))["out"].tuples.num_rows
 
 
-def memory(keys: int = 1_000_000, size: int = 10) -> str:
+def memory(keys: int, size: int) -> str:
     """Bytes that a key takes beyond its tuples' two attributes, with all windows full."""
     case = Case(
         "", "", "", aggregate(f"sliding, count({size}), count(1), partitioned", output={"out": {
@@ -253,9 +253,9 @@ def memory(keys: int = 1_000_000, size: int = 10) -> str:
     for inputs in case.batches(0, keys * size, 100_000):
         feed(graph, state, inputs)
     held = graph.size(state)
-    return (
-        f"{(held - keys * size * 16) / keys:,.0f} bytes a key above the tuples' own {size * 16} ({held / 1e6:,.0f} MB)"
-    )
+    own = 16 * size
+    more = f"{held / keys - own:,.0f} bytes a key above the tuples' own {own:,} ({held / 1e6:,.0f} MB)"
+    return f"{keys:,} keys, sliding, count({size:,}), two float64 attributes: {more}."
 
 
 def _with_second(columns: Callable[[int, int], Columns]) -> Callable[[int, int], Columns]:
@@ -275,8 +275,9 @@ def main() -> None:
         print(line, flush=True)
         said.append(line)
     if not options.only:
-        said += ["", f"1,000,000 keys, sliding, count(10), two float64 attributes: {memory()}."]
-        print("\n".join(said[-2:]))
+        for windows in ((1_000_000, 10), (10_000, 1_000)):
+            said += ["", memory(*windows)]
+            print("\n".join(said[-2:]), flush=True)
     if options.write:
         write("engine", said)
 
