@@ -241,7 +241,7 @@ def feed(graph: Graph, state: GraphState, inputs: Inputs) -> int:
 
 
 def memory(keys: int, size: int) -> str:
-    """Bytes that a key takes beyond its tuples' two attributes, with all windows full."""
+    """Bytes that a key takes beyond its tuples' two attributes, when as many have left its window as it holds."""
     case = Case(
         "", "", "", aggregate(f"sliding, count({size}), count(1), partitioned", output={"out": {
             "n": "Count()", "s": "Sum(v)", "t": "Sum(w)",
@@ -250,7 +250,7 @@ def memory(keys: int, size: int) -> str:
     )  # fmt: skip
     graph = case.graph()
     state = graph.initial()
-    for inputs in case.batches(0, keys * size, 100_000):
+    for inputs in case.batches(0, 2 * keys * size, 100_000):
         feed(graph, state, inputs)
     held = graph.size(state)
     own = 16 * size

@@ -37,7 +37,7 @@ KINDS = [
 def fuzz(minutes: float) -> int:
     """The number of cases that ran."""
     clean.SMALL, join.ENTRIES, aggregate.MOST_EVENTS = 2, 4, 8
-    program.LEAST = program.BLOCK = 2
+    program.LEAST, program.BLOCK = 1, 2
     until = time.monotonic() + 60 * minutes
     ran = 0
     while time.monotonic() < until:

@@ -16,8 +16,8 @@ from service.pipeline.spec import Aggregate, Count, EventWindow
 from service.pipeline.spec import policies as policies_of
 from service.pipeline.types import FLOAT64, Kind, Schema, Type
 
-#: tuples of a block (packing.py): at least, at most, and where nobody knows how many a window will have. Larger ones
-#: are faster, but the first block of a window may be as good as empty
+#: tuples of a block (packing.py), a power of two: at least, at most, and where nobody knows how many a window will
+#: have. Larger ones are faster, but the last one of a window may be as good as empty
 LEAST, MOST, BLOCK = 8, 32, 16
 
 
@@ -81,9 +81,7 @@ class Program:
         words = dict(zip([*inner, *outer], [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
         listing = any(f.lists for f in functions)
         holding = (clause.sliding or listing) and not _keeps_nothing(spec)
-        packed = (
-            not by_slot and holding and clause.sliding and clause.eviction.kind != policies.DELTA and not spec.group_by
-        )
+        packed = holding and not by_slot and not spec.group_by and _worth_packing(clause)
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
@@ -167,18 +165,20 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
     return expression
 
 
+def _worth_packing(clause: policies.Clause) -> bool:
+    """Whether only the oldest tuple leaves, of windows that may have some blocks."""
+    long = clause.eviction.kind == policies.TIME or (
+        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * LEAST
+    )
+    return clause.sliding and long
+
+
 def _block(clause: policies.Clause) -> int:
-    """The more tuples a block has, the fewer blocks: about as many as tuples in one where a window counts; in no more
-    of them than it has.
-    """
+    """The more tuples a block has, the fewer blocks: about as many as tuples in one, where a window counts."""
     if clause.eviction.kind == policies.TIME:
         return BLOCK
-    size = int(clause.eviction.size)
-    return min(max(_power_of_two(isqrt(size - 1) + 1), LEAST), MOST, _power_of_two(size // 2 + 1))
-
-
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
+    root = isqrt(int(clause.eviction.size) - 1) + 1
+    return min(max(1 << (root - 1).bit_length(), LEAST), MOST)
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:

@@ -22,7 +22,7 @@ def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
     have several blocks.
     """
     monkeypatch.setattr(clean, "SMALL", 2)
-    monkeypatch.setattr(program, "LEAST", 2)
+    monkeypatch.setattr(program, "LEAST", 1)
     monkeypatch.setattr(program, "BLOCK", 2)
 
 

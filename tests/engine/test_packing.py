@@ -31,8 +31,8 @@ operators:
 
 @pytest.fixture(autouse=True)
 def four_tuples_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LEAST", "MOST", "BLOCK"):
-        monkeypatch.setattr(program, name, 4)
+    for name, tuples in (("LEAST", 1), ("MOST", 4), ("BLOCK", 4)):
+        monkeypatch.setattr(program, name, tuples)
 
 
 class Numbers:
