@@ -101,9 +101,8 @@ class AggregateOperator:
         """The words of the tuples of a partition, those that are stored, oldest first."""
         if not self._program.clause.sliding:
             return found.listed
-        if self._program.packed:
-            return state.stored.take(inside.packed(state.cells[p], state.links, state.block), axis=0)
-        return state.stored.take(inside.chained(state.partitions["oldest"][p], state.chain), axis=0)
+        ends, links = (state.cells[p], state.links) if state.packed else (state.partitions[p], state.chain)
+        return state.stored.take(inside.chained(ends, links, state.block), axis=0)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ class AggregateOperator:
         kernel, results = self._contents(state, blocks), self._room(state, len(arrivals))
         for events, firings in self._window_events(state, arrivals, end):  # noqa: B007 - the last ones are all
             results = filled(contents.run, kernel, events, results)
-        _, state.top = state.free.take(int(state.used[TAKEN]), state.top)
+        state.top = state.free.taken(int(state.used[TAKEN]), state.top)
         state.used[TAKEN] = 0
         return self._found(state, firings, results), firings
 

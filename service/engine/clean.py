@@ -149,13 +149,8 @@ def move_together(state: Slotted) -> None:
     for name, fields in state.SLOTS.items():
         table = getattr(state, name)[: state.top if name in state.per_slot else None]
         for field in fields:
-            table[field] = _moved(table[field], renamed, state.block)
-
-
-def _moved(places: np.ndarray, renamed: np.ndarray, block: int) -> np.ndarray:
-    if block == 1:
-        return rename(places, renamed)
-    return np.where(places < 0, NOBODY, rename(places // block, renamed) * block + places % block)
+            block, before = np.divmod(table[field], state.block)  # so that NOBODY comes out as NOBODY
+            table[field] = rename(block, renamed) * state.block + before
 
 
 def move(table: np.ndarray, kept: np.ndarray, count: int) -> None:

@@ -59,10 +59,9 @@ class Summaries(NamedTuple):
     rows: np.ndarray
     #: the summary of each cell's back stack
     back: np.ndarray
-    #: the summaries that the tuples of the front carry, or those of a tree
-    #: and of blocks of tuples; a block has 2 ** `shift` of them
+    #: the summaries that the blocks of the front carry, or those of a tree
     stack: np.ndarray
-    #: those of each tuple of some blocks, in parts of a block's size
+    #: those of each tuple of some blocks, in parts of a block's size, which is 2 ** `shift`
     spread: np.ndarray
     shift: int
     steps: np.ndarray
@@ -143,9 +142,7 @@ def _of_both(s: Summaries, of: One, front: np.ndarray, left: int, right: int) ->
 
 @inlined
 def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
-    made = lifted(of, s.rows, last)
-    if behind != NOBODY:
-        made = combined(of, s.text, made, words(of, s.stack, behind))
+    made = _between(s, of, last, NOBODY, behind)
     for row in range(last - 1, (block << s.shift) - 1, -1):
         made = combined(of, s.text, lifted(of, s.rows, row), made)
     return made
@@ -155,9 +152,7 @@ def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
 def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
     most = (1 << s.shift) - 1
     last = ~behind if behind < 0 else first | most
-    made = lifted(of, s.rows, last)
-    if behind >= 0:
-        made = combined(of, s.text, made, words(of, s.stack, behind))
+    made = _between(s, of, last, NOBODY, NOBODY if behind < 0 else behind)
     at = (part << s.shift) + (last & most)
     put(of, made, s.spread, at)
     for row in range(last - 1, first - 1, -1):

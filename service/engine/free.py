@@ -32,11 +32,15 @@ class Free:
 
     def take(self, count: int, top: int) -> tuple[np.ndarray, int]:
         """So many slots: the last that were given, and where these do not suffice those from `top` on; the new top."""
-        slots, again = self.next(count, top), min(count, self._count)
-        self._count -= again
-        return slots, top + count - again
+        return self.next(count, top), self.taken(count, top)
 
     def next(self, count: int, top: int) -> np.ndarray:
         """The slots that `take` would give, in the same order however many are taken."""
         again = self._slots[max(self._count - count, 0) : self._count][::-1]
         return np.concatenate([again, np.arange(top, top + count - len(again))])
+
+    def taken(self, count: int, top: int) -> int:
+        """The new top, where so many of the next slots are in use."""
+        again = min(count, self._count)
+        self._count -= again
+        return top + count - again

@@ -46,24 +46,15 @@ def place_of(keys: Strings, key: str | None) -> int:
     return int(pc.index(keys.take(np.arange(keys.count)), pa.scalar(key.encode(), pa.binary())).as_py())
 
 
-def chained(first: int, links: np.ndarray) -> np.ndarray:
-    """The slots from `first` on to the youngest."""
+def chained(ends: np.void, links: np.ndarray, block: int = 1) -> np.ndarray:
+    """The slots of a list from its oldest to its youngest; `block` is how many of them a link is for (packing.py)."""
     slots: list[int] = []
-    slot = first
+    slot, youngest = int(ends["oldest"]), int(ends["youngest"])
     while slot != NOBODY:
-        slots.append(slot)
-        slot = int(links["younger"][slot])
+        last = youngest if slot // block == youngest // block else slot | (block - 1)
+        slots.extend(range(slot, last + 1))
+        slot = int(links["younger"][slot // block])
     return np.array(slots, np.int64)
-
-
-def packed(cell: np.void, links: np.ndarray, block: int) -> np.ndarray:
-    """The places of a cell's tuples, whose blocks are linked, oldest first."""
-    places: list[int] = []
-    place, youngest = int(cell["oldest"]), int(cell["youngest"])
-    while place // block != youngest // block:
-        places.extend(range(place, place // block * block + block))
-        place = int(links["younger"][place // block])
-    return np.array([*places, *range(place, youngest + 1)], np.int64)
 
 
 def tuples(names: Sequence[str], types: Sequence[Type], words: np.ndarray, strings: Strings) -> list[Tuple]:

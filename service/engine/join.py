@@ -151,7 +151,7 @@ class JoinOperator:
         found = []
         for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
             if 0 <= p < len(side.buckets) and side.buckets["count"][p]:
-                slots = inside.chained(side.buckets["oldest"][p], side.held)
+                slots = inside.chained(side.buckets[p], side.held)
                 held = inside.tuples(port.names, port.types, side.words[slots], state.strings)
                 found.append(Inside(self.spec.name, len(slots), held, name))
         return found

@@ -117,7 +117,7 @@ class ProgressiveOperator:
         p = inside.place_of(state.keys, key) if self._partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
-        slots = inside.chained(state.partitions["oldest"][p], state.chain)
+        slots = inside.chained(state.partitions[p], state.chain)
         held = inside.tuples(self._schema.names, self._types, state.words[slots], state.strings)
         return [Inside(self.spec.name, len(slots), held)]
 

@@ -25,7 +25,8 @@ PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
 PER_CELL = {"cells": CELL}
 PER_SLOT = windows.PER_SLOT | {"cell_of": np.dtype(np.int32), "links": windows.CHAIN, "trees": NODE}
 #: tables of words, as many in each row as `widths` says: per partition, per cell, and per slot or block
-WORDS = ("sources", "back", "spread", "words", "blocks", "stack")
+PER_SLOT_WORDS = ("words", "blocks", "stack")
+WORDS = ("sources", "back", "spread", *PER_SLOT_WORDS)
 STRINGS = ("keys", "groups", "pairs", "strings")
 
 
@@ -145,13 +146,12 @@ class AggregateState:
     def save(self) -> Saved:
         partitions = max(1, self.keys.count)
         cells = max(partitions, self.pairs.count)
-        tables = {name: getattr(self, name) for name in PER_PARTITION | PER_SLOT}
+        tables = {name: getattr(self, name) for name in PER_PARTITION}
         tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
         tables |= {name: getattr(self, name)[:cells] for name in ("cells", "back")}
         tables |= {"spread": self.spread[: self.used[PARTS]], "idle": self.idle[: self.used[IDLE]]}
-        tables |= {name: getattr(self, name)[: self.top] for name in self.per_slot}
-        tables |= {"queue": queue.in_order(self.queue, self.scalars), "blocks": self.blocks[: self.top]}
-        tables["words"] = self.words[: 0 if self.packed else self.top]
+        tables |= {name: getattr(self, name)[: self._saved_rows(name)] for name in (*PER_SLOT, *PER_SLOT_WORDS)}
+        tables["queue"] = queue.in_order(self.queue, self.scalars)
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
         tables |= {f"counted.{name}": values for name, values in self.counted.save().items()}
@@ -176,7 +176,7 @@ class AggregateState:
         state.finished = bool(finished)
         state.idle, state.used = column(saved["idle"], np.int32), column(saved["used"], np.int64)
         rows = {"sources": len(state.partitions), "back": len(state.cells), "spread": int(state.used[PARTS])}
-        rows |= {name: state.top if name in state.per_slot else 0 for name in ("words", "blocks", "stack")}
+        rows |= {name: state._saved_rows(name) for name in PER_SLOT_WORDS}
         for name, width in zip(WORDS, column(saved["widths"], np.int64).tolist(), strict=True):
             if width != widths[name] and name != "sources":
                 msg = "the saved state belongs to another aggregate"
@@ -188,6 +188,10 @@ class AggregateState:
         for name in STRINGS:
             setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
         return state
+
+    def _saved_rows(self, name: str) -> int:
+        """Of a table with a row per slot: none where its rows are those of a batch."""
+        return self.top if name in self.per_slot else 0
 
     def _reserve(self, names: Collection[str], count: int) -> None:
         for name in names:

@@ -110,8 +110,8 @@ class EventAggregateOperator:
     def _times(self, state: EventState, p: int) -> dict[float, int]:
         """How many tuples a partition holds at each time, in seconds."""
         times: dict[float, int] = {}
-        for cell in inside.chained(state.ends["oldest"][p], state.cells).tolist():
-            nodes = inside.chained(state.cells["oldest"][cell], state.slices)
+        for cell in inside.chained(state.ends[p], state.cells).tolist():
+            nodes = inside.chained(state.cells[cell], state.slices)
             for time, count in state.slices[["time", "count"]][nodes].tolist():
                 seconds = float(self._ticks.seconds(time))
                 times[seconds] = times.get(seconds, 0) + count
