@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -82,11 +83,18 @@ def test_it_says_when_a_window_fires_and_what_a_tuple_waits_for(window: str, fir
     assert waits is None or step.waits == waits
 
 
-def test_state_is_told_in_bytes_for_each_window_partition():
-    (stage,) = stages(BEST.replace("totals", "orders"), HEAD.replace("  totals: {topic: totals}\n", ""))
-    state = stage.steps[0].state
-    assert state is not None
-    assert "for each of its 10 tuples: " in state
+@pytest.mark.parametrize(
+    ("eviction", "told"),
+    [
+        ("count(10)", r"\d+ bytes for each window partition"),  # which has room for ten from the first on
+        ("count(20)", r"\d+ bytes for each window partition and \d+ for each of its 20 tuples: [\d,]+"),
+        ("time(20)", r"\d+ bytes for each window partition and \d+ for each tuple in it"),
+    ],
+)
+def test_state_is_told_in_bytes_for_each_window_partition(eviction, told):
+    operator = BEST.replace("totals", "orders").replace("count(10)", eviction)
+    (stage,) = stages(operator, HEAD.replace("  totals: {topic: totals}\n", ""))
+    assert re.fullmatch(told, stage.steps[0].state)
 
 
 @pytest.mark.parametrize("example", ["flights", "moving_average", "payments", "turnover", "in_order"])

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from service.engine import combining, contents, emit, inside, multisets, windows
+from service.engine import combining, contents, emit, inside, multisets, rings, windows
 from service.engine.clean import clean
 from service.engine.clock import Clock
 from service.engine.expressions import evaluate, named
@@ -17,12 +17,13 @@ from service.engine.inside import Inside
 from service.engine.items import FINAL, MAXIMUM, WINDOW, Items
 from service.engine.keys import key_codes
 from service.engine.packing import TAKEN, Packing
-from service.engine.program import Program, widths
+from service.engine.program import Program
 from service.engine.rejects import complete, joined, readable
-from service.engine.results import Results, filled
+from service.engine.results import Results, Run, filled
 from service.engine.scratch import Scratch
-from service.engine.state import AggregateState, needed
+from service.engine.state import AggregateState
 from service.engine.store import Data, grown
+from service.engine.summaries import NONE
 from service.engine.timers import WallClock, timer
 from service.engine.words import to_words
 from service.pipeline.spec import Aggregate
@@ -45,8 +46,7 @@ class AggregateOperator:
         """
         self.spec = spec
         self._program = Program.of(spec, schema, by_slot=by_slot)
-        self._widths = widths(self._program, sources)
-        self._needed = needed(self._program)
+        self._sources = sources
         self._timer = timer(spec.window)
         self._scratch = Scratch()
 
@@ -56,10 +56,10 @@ class AggregateOperator:
         return self._program.holding
 
     def initial(self) -> AggregateState:
-        return AggregateState(self._widths, self._needed, self._program.series, self._program.block)
+        return AggregateState(self._program, self._sources)
 
     def load(self, data: Data) -> AggregateState:
-        return AggregateState.load(data, self._widths, self._needed, self._program.series, self._program.block)
+        return AggregateState.load(data, self._program, self._sources)
 
     def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
@@ -89,8 +89,8 @@ class AggregateOperator:
         events, firings = np.zeros(1, windows.EVENT), np.zeros(1, windows.FIRING)
         events["code"], events["partition"] = windows.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
-        kernel = self._contents(state, np.zeros(0, np.int64))
-        found = self._found(state, firings, filled(contents.run, kernel, events, self._room(state, 0)))
+        run, kernel = self._contents(state, np.zeros(0, np.int64))
+        found = self._found(state, firings, filled(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         made = {stream: items.tuples for stream, items in self._outputs(state, found, firings)[0].items()}
         policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
@@ -101,6 +101,8 @@ class AggregateOperator:
         """The words of the tuples of a partition, those that are stored, oldest first."""
         if not self._program.clause.sliding:
             return found.listed
+        if state.ring:
+            return state.stored.take(rings.places(state.rings, p, state.ring), axis=0)
         ends, links = (state.cells[p], state.links) if state.packed else (state.partitions[p], state.chain)
         return state.stored.take(inside.chained(ends, links, state.block), axis=0)
 
@@ -119,11 +121,13 @@ class AggregateOperator:
         cell = self._cells(state, read, partition)
         state.reserve_cells(max(1, state.keys.count, state.pairs.count))
         slot = self._slots(state, count)
-        rows = slot if program.holding and not program.packed else slice(count)
+        rows = slot if program.by_slot else slice(count)
         if program.group_by:
             state.cell_of[rows] = cell
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        if program.arrival != NONE:
+            state.words[rows, program.arrival] = state.scalars[windows.NUMBER] + 1 + np.arange(count)
         return windows.arrivals(items, partition, slot, self._scratch)
 
     def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
@@ -137,26 +141,25 @@ class AggregateOperator:
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
         state.reserve_queue(count)
-        if self._program.packed:
-            state.reserve_words(count)
-            return np.arange(count)
+        if self._program.by_slot:
+            slots, state.top = state.free.take(count, state.top)
+            state.reserve_slots(state.top)
+            return slots
         if not self._program.holding:
             state.reserve_slots(count)
-            return np.arange(count)
-        slots, state.top = state.free.take(count, state.top)
-        state.reserve_slots(state.top)
-        return slots
+        state.reserve_words(count)
+        return np.arange(count)
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
         """What the windows that fired hold, and the firings."""
-        state.counted.reserve(len(state.cells), len(arrivals))
+        state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
         blocks = state.free.next(len(arrivals) if self._program.packed else 0, state.top)
         state.reserve_slots(state.top + len(blocks))
-        kernel, results = self._contents(state, blocks), self._room(state, len(arrivals))
+        (run, kernel), results = self._contents(state, blocks), self._room(state, len(arrivals))
         for events, firings in self._window_events(state, arrivals, end):  # noqa: B007 - the last ones are all
-            results = filled(contents.run, kernel, events, results)
+            results = filled(run, kernel, events, results)
         state.top = state.free.taken(int(state.used[TAKEN]), state.top)
         state.used[TAKEN] = 0
         return self._found(state, firings, results), firings
@@ -212,18 +215,23 @@ class AggregateOperator:
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
 
-    def _contents(self, state: AggregateState, blocks: np.ndarray) -> contents.Contents:
-        """What the windows hold, for the kernel; `blocks` are free."""
-        program, linked = self._program, "links" in self._needed
+    def _contents(self, state: AggregateState, blocks: np.ndarray) -> tuple[Run, contents.Contents | rings.Rings]:
+        """The kernel, and what the windows hold, as it reads that; `blocks` are free."""
+        program, linked = self._program, "links" in state.per_slot
+        if program.ring:
+            return rings.run, rings.Rings(
+                program.layout, program.edges, state.strings.text, state.rings, state.stored, program.ring, state.words,
+                state.counted.kernel,
+            )  # fmt: skip
         links = state.links if linked else state.chain
         rows, shift = state.words, program.block.bit_length() - 1
         if program.packed:
             rows = state.blocks.reshape(len(state.blocks) * program.block, len(program.columns))
         spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
-        return contents.Contents(
+        return contents.run, contents.Contents(
             combining.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
-            program.edges, state.cells, bool(program.group_by), state.cell_of, links, state.trees, state.ends,
-            program.clause.sliding, program.listing, linked, state.counted.kernel,
+            program.edges, state.cells, bool(program.group_by), state.cell_of, links, state.nodes,
+            program.clause.eviction, state.ends, program.clause.sliding, program.listing, linked, state.counted.kernel,
             Packing(program.packed, shift, links, state.words, blocks, state.idle, state.used),
         )  # fmt: skip
 

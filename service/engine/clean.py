@@ -69,8 +69,8 @@ def _forget_cells(state: AggregateState, partitions: np.ndarray) -> None:
     if state.pairs.count:
         kept = np.flatnonzero(state.cells["size"][: state.pairs.count] > 0)
         renamed = rename_pairs(state, kept, partitions)
-    for table in (state.cells, state.back):
-        move(table, kept, len(renamed))
+    for name in state.per_cell:
+        move(getattr(state, name), kept, len(renamed))
     for records, links in ((state.cells, ("younger", "older")), (state.ends, ("oldest", "youngest"))):
         for link in links:
             records[link] = rename(records[link], renamed)

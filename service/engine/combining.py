@@ -15,32 +15,26 @@ from service.engine.linked import NOBODY
 from service.engine.prefetch import prefetch
 from service.engine.strings import Text
 from service.engine.summaries import (
-    GREATEST_REAL,
-    LEAST_REAL,
-    NONE,
-    SUM_INT,
-    SUM_REAL,
     Layout,
     One,
     Words,
-    alone,
     combined,
     lifted,
     put,
-    summary,
+    with_each,
     words,
 )
 
 #: what a step makes; where `left` or `right` is NOBODY, there is nothing
 #: BEGIN  `back[into]` of the tuple `right`
 #: ADD    `back[into]` of itself and the tuple `right`
-#: STACK  `stack[into]` of the tuple `into` between `stack[left]` and `stack[right]`
 #: FOLD   `stack[into]` of the tuples of the block `into` as far as `left`, which is one of them, and `stack[right]`
 #: SPREAD the part `into` of `spread`, for each tuple of a block from `left` on: of itself and all behind it as far as
 #:        the tuple ~`right`, or to the end of the block and with `stack[right]`
 #: TELL   `told[into]` of `stack[left]` and `back[right]`
+#: MELD   `stack[into]` of itself and `stack[right]`, which may be any others
 #: NEXT   `told[into]` of `spread[left]` and `back[right]`
-BEGIN, ADD, STACK, FOLD, SPREAD, TELL, NEXT = range(7)
+BEGIN, ADD, FOLD, SPREAD, MELD, TELL, NEXT = range(7)
 STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("right", np.int32)])
 #: summaries that are near anyway
 NEAR = 16_384
@@ -59,7 +53,7 @@ class Summaries(NamedTuple):
     rows: np.ndarray
     #: the summary of each cell's back stack
     back: np.ndarray
-    #: the summaries that the blocks of the front carry, or those of a tree
+    #: the summaries that the blocks of the front carry, or the nodes of heaps
     stack: np.ndarray
     #: those of each tuple of some blocks, in parts of a block's size, which is 2 ** `shift`
     spread: np.ndarray
@@ -95,23 +89,12 @@ def do(s: Summaries, told: np.ndarray) -> None:
     """Does all that is noted; `told` are the summaries that come out."""
     if len(s.stack) + len(s.back) > NEAR:
         _bring_near(s)
-    for a in range(len(s.layout)):
-        code, plain = s.layout[a].code, s.layout[a].companion == NONE
-        if code == SUM_REAL:  # what is asked for most has loops of its own
-            _do_one(s, told, alone(s.layout, a, SUM_REAL))
-        elif code == SUM_INT:
-            _do_one(s, told, alone(s.layout, a, SUM_INT))
-        elif code == GREATEST_REAL and plain:
-            _do_one(s, told, alone(s.layout, a, GREATEST_REAL))
-        elif code == LEAST_REAL and plain:
-            _do_one(s, told, alone(s.layout, a, LEAST_REAL))
-        else:
-            _do_one(s, told, summary(s.layout, a, code))
+    with_each(s.layout, _do_one, s, told)
     s.noted[0] = 0
 
 
 @inlined
-def _do_one(s: Summaries, told: np.ndarray, of: One) -> None:
+def _do_one(of: One, s: Summaries, told: np.ndarray) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
@@ -128,7 +111,7 @@ def _do_one(s: Summaries, told: np.ndarray, of: One) -> None:
         elif what == SPREAD:
             _spread(s, of, into, left, right)
         else:
-            put(of, _between(s, of, into, left, right), stack, into)
+            put(of, combined(of, text, words(of, stack, into), words(of, stack, right)), stack, into)
 
 
 @inlined
@@ -142,7 +125,7 @@ def _of_both(s: Summaries, of: One, front: np.ndarray, left: int, right: int) ->
 
 @inlined
 def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
-    made = _between(s, of, last, NOBODY, behind)
+    made = _last(s, of, last, behind)
     for row in range(last - 1, (block << s.shift) - 1, -1):
         made = combined(of, s.text, lifted(of, s.rows, row), made)
     return made
@@ -152,7 +135,7 @@ def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
 def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
     most = (1 << s.shift) - 1
     last = ~behind if behind < 0 else first | most
-    made = _between(s, of, last, NOBODY, NOBODY if behind < 0 else behind)
+    made = _last(s, of, last, NOBODY if behind < 0 else behind)
     at = (part << s.shift) + (last & most)
     put(of, made, s.spread, at)
     for row in range(last - 1, first - 1, -1):
@@ -162,13 +145,10 @@ def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
 
 
 @inlined
-def _between(s: Summaries, of: One, row: int, left: int, right: int) -> Words:
+def _last(s: Summaries, of: One, row: int, behind: int) -> Words:
+    """The last tuple of a block, and all behind it."""
     made = lifted(of, s.rows, row)
-    if left != NOBODY:
-        made = combined(of, s.text, words(of, s.stack, left), made)
-    if right != NOBODY:
-        made = combined(of, s.text, made, words(of, s.stack, right))
-    return made
+    return made if behind == NOBODY else combined(of, s.text, made, words(of, s.stack, behind))
 
 
 @inlined

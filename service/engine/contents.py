@@ -4,8 +4,9 @@ The content of a window partition is split by `group_by` into cells; without it 
 summary is kept as two stacks: every block of the front carries the summary of itself and all younger ones of the front,
 the back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never
 drifts and NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1)
-amortised). From the first tuple that leaves from the middle until it is empty, a cell is kept as a tree instead
-(trees.py), O(log n).
+amortised). From the first tuple that leaves from the middle until it is empty, a cell is kept as a heap instead
+(heaps.py), O(log n): who leaves first is on top, and each node carries the summary of all that is below it, in whatever
+order (the layout knows of the arrival).
 
 Where tuples are packed (packing.py), a block has several of them: then each one that is left of a cell's oldest block
 has the summary of itself and all younger ones of the front as well (`spread`). Otherwise a block is a tuple.
@@ -17,11 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine import linked, multisets, packing, trees
-from service.engine.combining import ADD, BEGIN, FOLD, NEXT, SPREAD, TELL, Summaries, do, note
+from service.engine import heaps, linked, multisets, packing
+from service.engine.combining import ADD, BEGIN, FOLD, MELD, NEXT, SPREAD, TELL, Summaries, do, note
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.packing import Packing, last_of_block
+from service.engine.policies import Policy
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.results import Results
 from service.engine.summaries import OLDEST, Layout
@@ -38,7 +40,7 @@ CELL = np.dtype([
     # neighbours among the cells of the partition that hold tuples
     ("younger", np.int32),
     ("older", np.int32),
-    # of its tree; NOBODY while it is kept as two stacks
+    # of its heap; NOBODY while it is kept as two stacks
     ("root", np.int32),
     # the part of `spread` with the summaries of its oldest block; NOBODY where it never needed one
     ("spread", np.int32),
@@ -61,7 +63,9 @@ class Contents(NamedTuple):
     cell_of: np.ndarray
     #: the neighbours of each block in its cell
     links: np.ndarray
-    trees: np.ndarray
+    #: those of heaps, and by which word of a tuple these go
+    nodes: np.ndarray
+    by: Policy
     ends: np.ndarray
     #: whether tuples leave one by one, and whether the results list the tuples
     sliding: bool
@@ -141,7 +145,7 @@ def _insert(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
     place = packing.pack(c.packing, cells, cell, slot, c.sums.rows) if c.packing.wanted else slot
     multisets.count(c.counted, c.sums.rows, place, cell, 1)
     if cells[cell].root != NOBODY:
-        _grow(c, cell, cells[cell].youngest, slot)
+        _grow(c, cell, slot, told)
     else:
         note(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NOBODY, place)
     if c.packing.wanted:
@@ -160,9 +164,11 @@ def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
     place = cells[cell].oldest if c.packing.wanted else slot
     multisets.count(c.counted, c.sums.rows, place, cell, -1)
     if cells[cell].root == NOBODY and place != cells[cell].oldest:
-        _plant(c, cell)
-    if cells[cell].root != NOBODY:
-        cells[cell].root = trees.remove(c.trees, cells[cell].root, slot)
+        _make_heap(c, cell, results.summary)
+    if cells[cell].root != NOBODY:  # the least leave, told of by their arrival: after the last one the same have left
+        cells[cell].root = heaps.without_root(
+            c.nodes, c.sums.rows, c.by, cells[cell].root, _melded, c.sums, results.summary
+        )
     else:
         turning = not cells[cell].front
         if turning:
@@ -221,17 +227,23 @@ def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
 
 
 @inlined
-def _plant(c: Contents, cell: int) -> None:
-    """Makes a tree of the whole content."""
-    youngest, slot = NOBODY, c.cells[cell].oldest
+def _make_heap(c: Contents, cell: int, told: np.ndarray) -> None:
+    """Makes a heap of the whole content."""
+    slot = c.cells[cell].oldest
     while slot != NOBODY:
-        _grow(c, cell, youngest, slot)
-        youngest, slot = slot, c.links[slot].younger
+        _grow(c, cell, slot, told)
+        slot = c.links[slot].younger
 
 
 @inlined
-def _grow(c: Contents, cell: int, youngest: int, slot: int) -> None:
-    c.cells[cell].root = trees.append(c.trees, c.cells[cell].root, youngest, slot)
+def _grow(c: Contents, cell: int, slot: int, told: np.ndarray) -> None:
+    note(c.sums, told, FOLD, slot, slot, NOBODY)
+    c.cells[cell].root = heaps.add(c.nodes, c.sums.rows, c.by, c.cells[cell].root, slot, _melded, c.sums, told)
+
+
+@inlined
+def _melded(top: int, below: int, s: Summaries, told: np.ndarray) -> None:
+    note(s, told, MELD, top, NOBODY, below)
 
 
 @inlined
@@ -294,7 +306,6 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
 def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
     one = c.cells[cell]
     if one.root != NOBODY:
-        trees.sum_up(c.trees, one.root, c.sums, into)
         note(c.sums, into, TELL, row, one.root, NOBODY)
     else:
         _tell(c, cell, into, row)

@@ -38,7 +38,7 @@ def _of(operator: object) -> Footprint | None:
     match operator:
         case AggregateOperator():
             state = operator.initial()
-            partition = _widths(state, [*state.per_partition, "cells", "back", "spread"])
+            partition = _widths(state, [*state.per_partition, *state.per_cell, "spread"])
             stored = _widths(state, state.per_slot) if operator.holding else 0
             unfilled = stored if state.packed else 0
             return Footprint(partition + unfilled, -(-stored // state.block) + _queued(state))

@@ -26,10 +26,10 @@ class Program:
     """What `AggregateOperator` runs.
 
     reads         the distinct expressions over the input, those that are kept as words first
-    columns       the types of those that are kept as words: arguments of functions, attributes and sizes of deltas;
-                  over event time the tuple's number in the order of arrival follows
+    columns       the types of those that are kept as words: arguments of functions, attributes and sizes of deltas
     partition_by, group_by   places among `reads`
     clause        the window clause
+    arrival       the word of a tuple that is its number in the order of arrival, NONE where summaries need none
     layout        the summaries of a cell, `summary` words in all
     edges         those that the oldest or the youngest tuple alone makes: the words of a result behind the others
     functions     the functions, each with the first words of its summaries and the columns that it lists
@@ -37,8 +37,8 @@ class Program:
     listing       whether a function lists the tuples
     series        what is counted (multisets.py)
     holding       whether tuples are held beyond their batch
-    packed        whether they are packed (packing.py)
-    block         how many tuples there are in a block
+    packed        whether they are packed (packing.py), `block` of them in a block
+    ring          how many tuples a partition's ring has room for (rings.py), 0 where they are in none
     text_columns, text_words   the words of a tuple and of a summary that are codes of texts or lists
     """
 
@@ -47,6 +47,7 @@ class Program:
     partition_by: tuple[int, ...]
     group_by: tuple[int, ...]
     clause: policies.Clause
+    arrival: int
     layout: summaries.Layout
     edges: summaries.Layout
     summary: int
@@ -57,8 +58,14 @@ class Program:
     holding: bool
     packed: bool
     block: int
+    ring: int
     text_columns: np.ndarray
     text_words: np.ndarray
+
+    @property
+    def by_slot(self) -> bool:
+        """Whether tuples are known by their slots beyond their batch."""
+        return self.holding and not self.packed and not self.ring
 
     @classmethod
     def of(cls, spec: Aggregate, schema: Schema, *, by_slot: bool = False) -> Program:
@@ -73,7 +80,8 @@ class Program:
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
         clause = policies.clause(spec.window, told, incomplete=incomplete, evicted=evicted)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
-        arrival = len(columns) if isinstance(spec.window, EventWindow) else summaries.NONE
+        unordered = isinstance(spec.window, EventWindow) or (clause.sliding and clause.eviction.kind == policies.DELTA)
+        arrival = len(columns) if unordered else summaries.NONE
         outer = [k for k in kept if clause.sliding and _at_edge(k)]
         inner = [k for k in kept if k not in outer]
         layout, width = summaries.layout([_summary(k, where) for k in inner], arrival)
@@ -81,14 +89,17 @@ class Program:
         words = dict(zip([*inner, *outer], [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
         listing = any(f.lists for f in functions)
         holding = (clause.sliding or listing) and not _keeps_nothing(spec)
-        packed = holding and not by_slot and not spec.group_by and _worth_packing(clause)
+        oldest_first = clause.sliding and holding and not by_slot and not spec.group_by
+        packed = oldest_first and _worth_packing(clause)
+        ring = _ring(clause) if oldest_first and not packed and not listing else 0
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
             reads=tuple(reads),
             columns=tuple(e.type for e in columns),
             partition_by=tuple(where[e] for e in spec.partition_by),
             group_by=tuple(where[e] for e in spec.group_by),
-            clause=clause._replace(chained=clause.chained and not packed),
+            clause=clause._replace(chained=clause.chained and not (packed or ring)),
+            arrival=arrival,
             layout=layout,
             edges=edges,
             summary=width,
@@ -102,6 +113,7 @@ class Program:
             holding=holding,
             packed=packed,
             block=_block(clause) if packed else 1,
+            ring=ring,
             text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
             text_words=_text_words(layout, columns),
         )
@@ -111,9 +123,10 @@ def widths(program: Program, sources: int) -> dict[str, int]:
     """The words in each row of the tables of AggregateState; `sources` is the number of topic partitions."""
     return {
         "sources": -(-sources // 64) if program.clause.eviction.kind == policies.PUNCT else 0,
-        "words": len(program.columns),
+        "words": len(program.columns) + (program.arrival != summaries.NONE),
         "blocks": program.block * len(program.columns) if program.packed else 0,
         "spread": program.block * program.summary if program.packed else 0,
+        "ringed": program.ring * len(program.columns),
         "back": program.summary,
         "stack": program.summary if program.clause.sliding else 0,
     }
@@ -167,10 +180,14 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
 
 def _worth_packing(clause: policies.Clause) -> bool:
     """Whether only the oldest tuple leaves, of windows that may have some blocks."""
-    long = clause.eviction.kind == policies.TIME or (
+    return clause.eviction.kind == policies.TIME or (
         clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * LEAST
     )
-    return clause.sliding and long
+
+
+def _ring(clause: policies.Clause) -> int:
+    """The places of a ring for all tuples of a window, 0 where nobody knows how many those are."""
+    return int(clause.eviction.size) if clause.eviction.kind == policies.COUNT else 0
 
 
 def _block(clause: policies.Clause) -> int:

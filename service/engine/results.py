@@ -28,9 +28,11 @@ class Results(NamedTuple):
     pairs: np.ndarray
 
 
-def filled(
-    run: Callable[[Any, np.ndarray, Results, int], int], kernel: tuple[Any, ...], events: np.ndarray, results: Results
-) -> Results:
+#: handles window events from one of them on, with all that it works on
+Run = Callable[[Any, np.ndarray, Results, int], int]
+
+
+def filled(run: Run, kernel: tuple[Any, ...], events: np.ndarray, results: Results) -> Results:
     """The results with what comes of these events; `run` gives the number of the one before which the room ran out."""
     start = 0
     while (start := run(kernel, events, results, start)) < len(events):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import ClassVar
 
 import numpy as np
@@ -10,23 +10,24 @@ import numpy as np
 from service.engine import windows
 from service.engine.contents import CELL, ENDS
 from service.engine.free import Free
+from service.engine.heaps import NODE
 from service.engine.linked import NOBODY
 from service.engine.multisets import TABLE, Table
 from service.engine.packing import COUNTS, IDLE, PARTS
-from service.engine.program import Program
+from service.engine.program import Program, widths
+from service.engine.rings import RING
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
 from service.engine.strings import Strings
-from service.engine.trees import NODE
 from service.engine.windows import LIVE, TICK, queue
 from service.times import UNSET
 
 #: tables of records: the window's, and those of its contents
-PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS}
+PER_PARTITION = windows.PER_PARTITION | {"ends": ENDS, "rings": RING}
 PER_CELL = {"cells": CELL}
-PER_SLOT = windows.PER_SLOT | {"cell_of": np.dtype(np.int32), "links": windows.CHAIN, "trees": NODE}
+PER_SLOT = windows.PER_SLOT | {"cell_of": np.dtype(np.int32), "links": windows.CHAIN, "nodes": NODE}
 #: tables of words, as many in each row as `widths` says: per partition, per cell, and per slot or block
-PER_SLOT_WORDS = ("words", "blocks", "stack")
-WORDS = ("sources", "back", "spread", *PER_SLOT_WORDS)
+PER_PARTITION_WORDS, PER_CELL_WORDS, PER_SLOT_WORDS = ("sources", "ringed"), ("back",), ("words", "blocks", "stack")
+WORDS = (*PER_PARTITION_WORDS, *PER_CELL_WORDS, "spread", *PER_SLOT_WORDS)
 STRINGS = ("keys", "groups", "pairs", "strings")
 
 
@@ -35,30 +36,29 @@ def needed(program: Program) -> set[str]:
 
     The tuples of a cell have links of their own where it is not the whole partition, and where the window's do not
     serve: a tumbling one has none, and where tuples leave by value, wherever they stand, they no longer say who stood
-    beside them. Where they are packed, their blocks have.
+    beside them. Where they are packed, their blocks have. Rings need nothing else.
     """
-    names = windows.needed(program.clause)
+    names = windows.needed(program.clause) | {"sources"}
+    if program.ring:
+        return names | {"rings", "ringed"}
     by_value = "order" in names
     linked = program.group_by or by_value or program.packed if program.clause.sliding else program.listing
     more = {
-        "cell_of": program.group_by, "links": linked, "trees": by_value,
-        "blocks": program.packed, "words": not program.packed, "stack": True,
+        "ends": program.group_by, "cell_of": program.group_by, "links": linked, "nodes": by_value,
+        "blocks": program.packed, "words": not program.packed,
     }  # fmt: skip
-    return names | {name for name, wanted in more.items() if wanted}
+    return names | {"cells", "back", "stack"} | {name for name, wanted in more.items() if wanted}
 
 
 class AggregateState:
     """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
 
-    `series` says what is counted. `widths` gives the words in a row of `words` (per tuple) and `blocks` (of several),
-    of `back` and `stack` (per summary) and `spread` (of several), and of `sources` (one for 64 topic partitions),
-    `needed` the tables that are not always empty.
-
-    What is said of slots holds for blocks where tuples are packed, `block` in each. Then `words` are those of a batch.
+    What is said of slots holds for blocks where tuples are packed, `block` in each. Then, and where they are in rings,
+    `words` are those of a batch.
     """
 
     SLOTS: ClassVar[dict[str, tuple[str, ...]]] = windows.SLOTS | {
-        "links": ("younger", "older"), "trees": ("above", "older", "younger"), "cells": ("oldest", "youngest", "root"),
+        "links": ("younger", "older"), "nodes": ("next", "below"), "cells": ("oldest", "youngest", "root"),
     }  # fmt: skip
 
     partitions: np.ndarray
@@ -66,13 +66,15 @@ class AggregateState:
     gone: np.ndarray
     values: np.ndarray
     ends: np.ndarray
+    rings: np.ndarray
+    ringed: np.ndarray
     cells: np.ndarray
     chain: np.ndarray
     order: np.ndarray
     queue: np.ndarray
     cell_of: np.ndarray
     links: np.ndarray
-    trees: np.ndarray
+    nodes: np.ndarray
     sources: np.ndarray
     back: np.ndarray
     spread: np.ndarray
@@ -80,18 +82,21 @@ class AggregateState:
     blocks: np.ndarray
     stack: np.ndarray
 
-    def __init__(self, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray, block: int) -> None:
-        self.block, self.packed, self.queued = block, "blocks" in needed, "queue" in needed
+    def __init__(self, program: Program, sources: int) -> None:
+        """`sources` is the number of topic partitions."""
+        names, row = needed(program), widths(program, sources)
+        self.block, self.ring, self.packed, self.queued = program.block, program.ring, program.packed, "queue" in names
         self.scalars = windows.scalars()
         self.scalars[TICK] = UNSET  # while the timer has not started
         for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | windows.OTHER).items():
             setattr(self, name, np.zeros(0, dtype))
         for name in WORDS:
-            setattr(self, name, np.zeros((0, widths[name]), np.int64))
-        self.per_partition = [*(name for name in windows.PER_PARTITION if name in needed), "ends", "sources"]
+            setattr(self, name, np.zeros((0, row[name]), np.int64))
+        self.per_partition = [name for name in (*PER_PARTITION, *PER_PARTITION_WORDS) if name in names]
+        self.per_cell = [name for name in (*PER_CELL, *PER_CELL_WORDS) if name in names]
         #: parts of `spread` that no cell has, and how many there are of all that (packing.py)
         self.idle, self.used = np.zeros(0, np.int32), np.zeros(COUNTS, np.int64)
-        self.per_slot = [name for name in (*PER_SLOT, *WORDS) if name in needed]
+        self.per_slot = [name for name in (*PER_SLOT, *PER_SLOT_WORDS) if name in names]
         #: slots below `top` that hold no tuple
         self.free = Free(np.int32)
         self.top = 0
@@ -103,7 +108,7 @@ class AggregateState:
         #: entries of `keys` and `strings` after the last clean-up
         self.kept_keys = self.kept_strings = 0
         #: how often each value is in each cell
-        self.counted = Table(series)
+        self.counted = Table(program.series)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -111,15 +116,17 @@ class AggregateState:
 
         O(1): no table is looked through. A window that keeps no more than its summary stores no tuples.
         """
-        tuples = int(self.scalars[LIVE]) if self.packed else self.top - len(self.free)
-        return self.keys.count or min(1, len(self.ends)), tuples
+        tuples = int(self.scalars[LIVE]) if self.packed or self.ring else self.top - len(self.free)
+        return self.keys.count or min(1, len(self.partitions)), tuples
 
     @property
     def stored(self) -> np.ndarray:
-        """The words of tuples by slot, or by place, of those below `top`."""
-        if not self.packed:
-            return self.words[: self.top]
-        return self.blocks[: self.top].reshape(self.top * self.block, self.words.shape[1])
+        """The words of the tuples by slot below `top`, or by place."""
+        if self.ring:
+            return self.ringed.reshape(len(self.ringed) * self.ring, self.words.shape[1])
+        if self.packed:
+            return self.blocks[: self.top].reshape(self.top * self.block, self.words.shape[1])
+        return self.words[: self.top]
 
     def reserve_partitions(self, count: int) -> None:
         known = len(self.ends)
@@ -127,7 +134,7 @@ class AggregateState:
         self.ends[known:] = NOBODY
 
     def reserve_cells(self, count: int) -> None:
-        self._reserve(["cells", "back"], count)
+        self._reserve(self.per_cell, count)
         if self.packed and len(self.spread) < count:  # no more than one for each, and most of them may never be used
             self.spread = grown(self.spread[: self.used[PARTS]], count)
             self.idle = grown(self.idle, len(self.spread))
@@ -146,11 +153,10 @@ class AggregateState:
     def save(self) -> Saved:
         partitions = max(1, self.keys.count)
         cells = max(partitions, self.pairs.count)
-        tables = {name: getattr(self, name) for name in PER_PARTITION}
-        tables |= {name: getattr(self, name)[:partitions] for name in self.per_partition}
-        tables |= {name: getattr(self, name)[:cells] for name in ("cells", "back")}
+        tables = {name: getattr(self, name)[:0] for name in (*PER_PARTITION, *PER_CELL, *PER_SLOT, *WORDS)}
+        for names, count in ((self.per_partition, partitions), (self.per_cell, cells), (self.per_slot, self.top)):
+            tables |= {name: getattr(self, name)[:count] for name in names}
         tables |= {"spread": self.spread[: self.used[PARTS]], "idle": self.idle[: self.used[IDLE]]}
-        tables |= {name: getattr(self, name)[: self._saved_rows(name)] for name in (*PER_SLOT, *PER_SLOT_WORDS)}
         tables["queue"] = queue.in_order(self.queue, self.scalars)
         for name in STRINGS:
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
@@ -163,11 +169,9 @@ class AggregateState:
         )
 
     @classmethod
-    def load(
-        cls, data: Data, widths: Mapping[str, int], needed: Collection[str], series: np.ndarray, block: int
-    ) -> AggregateState:
+    def load(cls, data: Data, program: Program, sources: int) -> AggregateState:
         """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(widths, needed, series, block), load(data)
+        state, saved = cls(program, sources), load(data)
         for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | windows.OTHER | {"scalars": np.int64}).items():
             setattr(state, name, column(saved[name], dtype))
         state.queue = queue.restored(state.queue, state.scalars)
@@ -175,23 +179,20 @@ class AggregateState:
         state.top, finished, state.kept_keys, state.kept_strings = column(saved["rest"], np.int64).tolist()
         state.finished = bool(finished)
         state.idle, state.used = column(saved["idle"], np.int32), column(saved["used"], np.int64)
-        rows = {"sources": len(state.partitions), "back": len(state.cells), "spread": int(state.used[PARTS])}
-        rows |= {name: state._saved_rows(name) for name in PER_SLOT_WORDS}
+        rows = {"spread": int(state.used[PARTS])} | dict.fromkeys(state.per_slot, state.top)
+        rows |= dict.fromkeys(state.per_partition, len(state.partitions))
+        rows |= dict.fromkeys(state.per_cell, len(state.cells))
         for name, width in zip(WORDS, column(saved["widths"], np.int64).tolist(), strict=True):
-            if width != widths[name] and name != "sources":
+            if width != getattr(state, name).shape[1] and name != "sources":
                 msg = "the saved state belongs to another aggregate"
                 raise StateError(msg)
-            setattr(state, name, column(saved[name], np.int64).reshape(rows[name], width))
+            setattr(state, name, column(saved[name], np.int64).reshape(rows.get(name, 0), width))
         state.idle = grown(state.idle, len(state.spread))
-        state.sources = _widened(state.sources, widths["sources"])
+        state.sources = _widened(state.sources, widths(program, sources)["sources"])
         state.counted.restore(*(column(saved[f"counted.{name}"], kind) for name, kind in TABLE.items()))
         for name in STRINGS:
             setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
         return state
-
-    def _saved_rows(self, name: str) -> int:
-        """Of a table with a row per slot: none where its rows are those of a batch."""
-        return self.top if name in self.per_slot else 0
 
     def _reserve(self, names: Collection[str], count: int) -> None:
         for name in names:

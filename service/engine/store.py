@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 #: raised with every change of what `save` writes, the columns' types included
-FORMAT = 11
+FORMAT = 12
 
 #: what is read back: bytes, or a part of a file in memory
 Data = bytes | memoryview

@@ -41,10 +41,12 @@ OUTPUTS = (
     ("texts", AggregateCall("CountDistinct", (KEY,), INT64)), ("sums", AggregateCall("Sum", (VALUES,), NUMBERS)),
     ("real", AggregateCall("Sum", (REAL,), FLOAT64)),
 )  # fmt: skip
+FEW = Sliding(Count(2), Count(1), partitioned=True)
 SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0))
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
 OPERATORS = (
     Aggregate("aggregate", "in", WINDOW, (Output("out", OUTPUTS),), (KEY,)),
+    Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
     Aggregate("ticks", "in", Tumbling(Time(1), partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
     Aggregate("panes", "in", TimeInterval(1, 1, partitioned=True), (Output("out", OUTPUTS),), (KEY,)),

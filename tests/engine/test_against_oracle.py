@@ -18,12 +18,15 @@ from tests.engine.strategies import VALUES, Case, cases, cuts
 
 @pytest.fixture(autouse=True)
 def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no window holds any more is forgotten at once, not only among thousands of keys; and windows of a few tuples
-    have several blocks.
-    """
+    """What no window holds any more is forgotten at once, not only among thousands of keys."""
     monkeypatch.setattr(clean, "SMALL", 2)
-    monkeypatch.setattr(program, "LEAST", 1)
-    monkeypatch.setattr(program, "BLOCK", 2)
+
+
+@pytest.fixture(params=["in rings", "in blocks"])
+def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in blocks":
+        monkeypatch.setattr(program, "LEAST", 1)
+        monkeypatch.setattr(program, "BLOCK", 2)
 
 
 def check(case: Case, *cuts: list[int]) -> None:
@@ -34,12 +37,14 @@ def check(case: Case, *cuts: list[int]) -> None:
         assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
 
 
+@pytest.mark.usefixtures("windows_of_a_few_tuples")
 @given(cases(), cuts)
 @settings(max_examples=100, derandomize=True)
 def test_random_operators_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
+@pytest.mark.usefixtures("windows_of_a_few_tuples")
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in FINDS])
 def test_what_was_found_before(case: Case):
     check(case, [1] * len(case["input"]))

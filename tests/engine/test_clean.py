@@ -32,12 +32,13 @@ def row(n: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("output", [OUTPUT, {name: OUTPUT[name] for name in OUTPUT if name != "lists"}])
 @pytest.mark.parametrize("group_by", [[], ["g"]])
 @pytest.mark.parametrize("partition_by", [[], ["k"]])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_texts_and_lists_of_texts_survive(window, partition_by, group_by, monkeypatch):
+def test_texts_and_lists_of_texts_survive(window, partition_by, group_by, output, monkeypatch):
     window += ", partitioned" * bool(partition_by)
-    operator = {"window": window, "partition_by": partition_by, "group_by": group_by}
+    operator = {"window": window, "partition_by": partition_by, "group_by": group_by, "output": output}
     check(operator, [{"at": n, "tuple": row(n)} for n in range(60)], monkeypatch)
 
 
@@ -50,7 +51,7 @@ def test_they_survive_in_panes(monkeypatch):
 
 def check(operator, events, monkeypatch) -> None:
     """What comes out with cleaning after every event is what comes out without any."""
-    case = {"operator": operator | {"output": OUTPUT, "schema": SCHEMA}, "input": events}
+    case = {"operator": {"output": OUTPUT, "schema": SCHEMA} | operator, "input": events}
     expected = run_case(case)
     assert len(expected) > 10
     monkeypatch.setattr(clean, "SMALL", 0)

@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from service.engine import clean, program
-from service.engine.clock import Clock
-from service.engine.graph import Graph
-from service.engine.items import TUPLE, Items
 from service.engine.packing import IDLE, PARTS
-from service.engine.state import AggregateState
-from service.pipeline.load import load_text
 from service.times import SECOND
-
-PIPELINE = """
-pipeline: blocks
-streams:
-  numbers: {{topic: numbers, schema: {{i: int64}}}}
-  sums: {{topic: sums}}
-operators:
-  - name: sum
-    aggregate: numbers
-    window: sliding, {window}, count(1)
-    output:
-      sums: {{sum: Sum(i)}}
-"""
+from tests.engine.numbers import Numbers
 
 
 @pytest.fixture(autouse=True)
 def four_tuples_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, tuples in (("LEAST", 1), ("MOST", 4), ("BLOCK", 4)):
         monkeypatch.setattr(program, name, tuples)
-
-
-class Numbers:
-    """A window over the numbers from 0 on, and what is known of it."""
-
-    def __init__(self, window: str) -> None:
-        self.graph = Graph(load_text(PIPELINE.format(window=window), "blocks", environment=None), {"numbers": 1})
-        self.state = self.graph.initial()
-        self.came = 0
-
-    def come(self, count: int, at: int = 0) -> list[int]:
-        """The sums that come out of so many more."""
-        numbers, none = np.arange(self.came, self.came + count), np.zeros(count, np.int32)
-        kind, moments, tuples = np.full(count, TUPLE, np.int8), np.full(count, at), pa.record_batch({"i": numbers})
-        items = Items(numbers, moments, kind, none, none - 1, pa.array([], pa.binary()), tuples)
-        self.came += count
-        return self.graph.feed(self.state, {"numbers": items}, Clock(0, at))["sums"].tuples["sum"].to_pylist()
-
-    @property
-    def inside(self) -> list[int]:
-        return [row["i"] for one in self.graph.inside(self.state, None) for row in one.held]
-
-    @property
-    def tables(self) -> AggregateState:
-        return self.state.operators[0]
 
 
 def test_what_is_inside_is_told_from_the_oldest_to_the_youngest_whatever_block_it_is_in():

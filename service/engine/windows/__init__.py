@@ -36,6 +36,7 @@ from service.engine.windows.events import (
     LAST,
     LIVE,
     LOSE,
+    NUMBER,
     STORED,
     TICK,
     Window,
@@ -58,7 +59,7 @@ from service.engine.windows.tables import (
 
 __all__ = [
     "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
-    "LIVE", "LOSE", "MOST_VOID", "OTHER", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
+    "LIVE", "LOSE", "MOST_VOID", "NUMBER", "OTHER", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
     "Window", "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_expired", "evict_surplus", "expired",
     "leave", "leaves", "needed", "pass_over", "run", "scalars", "window_of",
 ]  # fmt: skip

@@ -1,15 +1,15 @@
 """The tuples of a delta window in the order of their values, so that those far below the newest are found at once.
 
 A tuple that is no smaller than the last of the *row* joins it: the row rises, its least is its first, both O(1). The
-others, which came out of order, make a *heap*: a pairing heap, whose least is its root; it takes a tuple in O(1) and
-gives the least away in O(log n) amortised. So ordered values cost what a queue costs. NaN is in neither: it exceeds
-nothing and nothing exceeds it, so it need not be found (S8).
+others, which came out of order, make a *heap* (heaps.py). So ordered values cost what a queue costs. NaN is in neither:
+it exceeds nothing and nothing exceeds it, so it need not be found (S8).
 
 `next` in ORDER is the next tuple of the row, or the next sibling in the heap, `below` the first child in the heap.
 """
 
 from __future__ import annotations
 
+from service.engine import heaps
 from service.engine.bits import as_real
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
@@ -26,7 +26,6 @@ def add(w: Window, p: int, slot: int) -> None:
     w.scalars[NUMBER] += 1
     w.order[slot].number = w.scalars[NUMBER]
     w.order[slot].next = NOBODY
-    w.order[slot].below = NOBODY
     if not _ordered(w, word, word):  # NaN
         return
     if values[p].first == NOBODY:
@@ -34,10 +33,8 @@ def add(w: Window, p: int, slot: int) -> None:
     elif _ordered(w, w.words[values[p].last, w.clause.eviction.column], word):
         w.order[values[p].last].next = slot
         values[p].last = slot
-    elif values[p].least == NOBODY:
-        values[p].least = slot
     else:
-        values[p].least = _meld(w, values[p].least, slot)
+        values[p].least = heaps.add(w.order, w.words, w.clause.eviction, values[p].least, slot, _melded)
 
 
 @inlined
@@ -46,8 +43,8 @@ def least(w: Window, p: int) -> int:
     first, root = w.values[p].first, w.values[p].least
     if first == NOBODY or root == NOBODY:  # noqa: PLR1714
         return root if first == NOBODY else first  # type: ignore[no-any-return]
-    column = w.clause.eviction.column
-    return root if _less(w, w.words[root, column], w.words[first, column]) else first  # type: ignore[no-any-return]
+    by = w.clause.eviction
+    return root if heaps.less(by, w.words[root, by.column], w.words[first, by.column]) else first  # type: ignore[no-any-return]
 
 
 @inlined
@@ -57,39 +54,12 @@ def remove_least(w: Window, p: int, slot: int) -> None:
     if slot == values[p].first:
         values[p].first = w.order[slot].next
         return
-    pairs, child = NOBODY, w.order[slot].below
-    while child != NOBODY:  # the children in pairs, the last pair first
-        second = w.order[child].next
-        rest = NOBODY if second == NOBODY else w.order[second].next
-        pair = child if second == NOBODY else _meld(w, child, second)
-        w.order[pair].next = pairs
-        pairs, child = pair, rest
-    root = pairs
-    if root != NOBODY:
-        pairs = w.order[root].next
-        w.order[root].next = NOBODY
-    while pairs != NOBODY:  # then the pairs into one
-        rest = w.order[pairs].next
-        root = _meld(w, root, pairs)
-        pairs = rest
-    values[p].least = root
+    values[p].least = heaps.without_root(w.order, w.words, w.clause.eviction, slot, _melded)
 
 
 @inlined
-def _meld(w: Window, one: int, other: int) -> int:
-    """The root of both heaps: the greater root becomes the first child of the smaller."""
-    column = w.clause.eviction.column
-    if _less(w, w.words[other, column], w.words[one, column]):
-        one, other = other, one
-    w.order[other].next = w.order[one].below
-    w.order[one].below = other
-    w.order[one].next = NOBODY
-    return one
-
-
-@inlined
-def _less(w: Window, one: int, other: int) -> bool:
-    return as_real(one) < as_real(other) if w.clause.eviction.floating else one < other
+def _melded(top: int, below: int) -> None:
+    """Nothing is kept of heaps."""
 
 
 @inlined
