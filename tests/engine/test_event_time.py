@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -48,6 +49,36 @@ def test_random_windows_and_events(case: Case, batches: list[int]):
 @settings(max_examples=40, derandomize=True)
 def test_random_sorts(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
+
+
+@pytest.mark.parametrize("group_by", [[], ["g"]])
+@pytest.mark.parametrize(
+    "window",
+    [
+        "slidingTime, timeDifference(8.0), grace(3.0)",
+        "timeInterval, intervalDuration(8.0), creationPeriod(0.1), partitioned",
+    ],
+)
+def test_many_times_of_a_key(window: str, group_by: list[str]):
+    """Some of them late; in between all are over, and a key begins anew."""
+    choose, events = random.Random(11), []
+    for n in range(700):
+        time = 100 * n + 100_000 * (n // 350)
+        late = choose.randrange(3000) if choose.random() < 0.2 else 0
+        values = {"k": f"key {choose.random() < 0.1}", "g": choose.randrange(2), "n": n, "t": max(time - late, 0)}
+        events.append({"at": time / 1000, "tuple": values})
+        if n % 5 == 4 and window.startswith("timeInterval"):
+            events.append({"at": time / 1000, "watermark": max(time - 3000, 0) / 1000})
+    case = {
+        "operator": {
+            "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": group_by,
+            "event_time": "t", "event_time_resolution": "Milliseconds",
+            "schema": {"k": "string", "g": "int64", "n": "int64", "t": "int64"},
+            "output": {"k": "k", "n": "Count()", "sum": "Sum(n)", "last": "Last(n)"},
+        },
+        "input": events,
+    }  # fmt: skip
+    check(case, [100] * 7, [37] * 20)
 
 
 def test_count_by_group_has_the_order_in_which_the_groups_come_out():

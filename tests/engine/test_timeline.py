@@ -9,27 +9,29 @@ import numpy as np
 import pytest
 
 from service.engine import linked
+from service.engine.eventtime import blocks
+from service.engine.eventtime.blocks import LONG, SIZE, TOP, Room
 from service.engine.eventtime.records import PARTITION, TIME
 from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.linked import NOBODY
 
 
 class Timeline:
-    """Two lists in one table, so that what one drops becomes the other's."""
+    """Several lists in one table, so that what one drops becomes another's."""
 
-    def __init__(self, room: int) -> None:
-        self.lists, self.nodes = np.zeros(2, PARTITION), np.zeros(room, TIME)
-        self.scalars = np.array([NOBODY, 0])
-        for p in (0, 1):
+    def __init__(self, room: int, lists: int = 2) -> None:
+        self.lists, self.nodes = np.zeros(lists, PARTITION), np.zeros(room, TIME)
+        self.room = Room(np.zeros(room // SIZE + 1, np.int8), blocks.scalars())
+        for p in range(lists):
             linked.start(self.lists, p)
 
     def insert(self, p: int, time: int) -> None:
         older = not_after(self.lists, self.nodes, p, time)
         if older == NOBODY or self.nodes["time"][older] != time:
-            add(self.lists, self.nodes, self.scalars, 0, p, older, time)
+            add(self.lists, self.nodes, self.room, p, older, time)
 
     def drop(self, p: int) -> None:
-        drop_oldest(self.lists, self.nodes, self.scalars, 0, p)
+        drop_oldest(self.lists, self.nodes, self.room, p)
 
     def found(self, p: int, time: int) -> int | None:
         node = not_after(self.lists, self.nodes, p, time)
@@ -71,3 +73,42 @@ def test_a_late_time_is_a_few_steps_away_however_many_are_later():
         if time >= 10_000:
             timeline.drop(0)
     assert max(timeline.steps(0, time) for time in range(40_000, 60_000, 97)) < 60
+
+
+def test_the_nodes_of_a_long_one_stand_side_by_side_and_short_ones_share_theirs():
+    timeline = Timeline(1000)
+    for time in range(LONG):
+        timeline.insert(0, time)
+        timeline.insert(1, time)
+    for time in range(LONG, LONG + SIZE):
+        timeline.insert(0, time)
+        timeline.insert(1, time)
+    times = timeline.nodes["time"][: timeline.room.scalars[TOP]]
+    of_each = [np.flatnonzero(times == time).tolist() for time in range(LONG + SIZE)]
+    assert of_each[:LONG] == [[2 * time, 2 * time + 1] for time in range(LONG)]
+    assert of_each[LONG:] == [[2 * LONG + n, 2 * LONG + SIZE + n] for n in range(SIZE)]
+
+
+@pytest.mark.parametrize("most", [1, LONG - 1, 3 * LONG])
+def test_blocks_that_were_left_are_used_again(most: int):
+    choose, timeline = random.Random(most), Timeline(20 * 4 * LONG, lists=20)
+    for time in range(20_000):
+        p = choose.randrange(20)
+        timeline.insert(p, time)
+        while timeline.lists["size"][p] > most or (time % 5000 > 4900 and timeline.lists["size"][p]):
+            timeline.drop(p)
+    live = int(timeline.lists["size"].sum())
+    assert int(timeline.room.blocks.sum()) - live <= SIZE * (1 + live // LONG)
+    for p in range(20):
+        while timeline.lists["size"][p]:
+            timeline.drop(p)
+    assert int(timeline.room.blocks.sum()) < SIZE  # what is left of the block that is shared
+    assert int(timeline.room.scalars[TOP]) <= 20 * (most + 1) + SIZE * (1 + 20 * (most + 1) // LONG) + 20 * SIZE
+
+
+def test_room_for_what_may_come_is_enough():
+    choose, lists = random.Random(1), 50
+    timeline = Timeline(blocks.needed(0, 10_000), lists)
+    for time in range(10_000):
+        timeline.insert(choose.randrange(lists), time)
+    assert int(timeline.room.scalars[TOP]) <= blocks.needed(0, 10_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from service.engine.clean import move, outgrown, rename, rename_pairs
+from service.engine.eventtime.blocks import TOP
 from service.engine.eventtime.records import ENDLESS, NEVER
-from service.engine.eventtime.slices import TOP_SLICE
 from service.engine.eventtime.state import EventState
 from service.engine.linked import NOBODY
 from service.engine.program import Program
@@ -75,7 +75,7 @@ def _forget_cells(state: EventState, partitions: np.ndarray, kept: np.ndarray) -
 
 def _forget_strings(state: EventState, program: Program) -> None:
     """Keeps the texts of listed tuples and of summaries, and for a while those of free slots and times."""
-    times = int(state.slice_scalars[TOP_SLICE])
+    times = int(state.slice_room[TOP])
     tables = (
         (state.words[: state.top], program.text_columns), (state.sums[:times], program.text_words),
         (state.stack[:times], program.text_words), (state.back, program.text_words),

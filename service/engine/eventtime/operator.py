@@ -13,6 +13,7 @@ from service.engine.aggregate import results_of, until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, records, slices, sliding_time
 from service.engine.eventtime.arrivals import arrivals
+from service.engine.eventtime.blocks import Room
 from service.engine.eventtime.clean import clean
 from service.engine.eventtime.records import EVENT, FIRING, INSERT, LATE, NEVER, Window
 from service.engine.eventtime.state import EventState
@@ -191,8 +192,8 @@ class EventAggregateOperator:
         first = 0
         while True:
             window = Window(
-                state.scalars, state.partitions, state.nodes, state.agenda.matches, state.agenda.starts,
-                state.clocks, state.panes, events, firings, late, used,
+                state.scalars, state.partitions, state.nodes, Room(state.node_blocks, state.node_room),
+                state.agenda.matches, state.agenda.starts, state.clocks, state.panes, events, firings, late, used,
             )  # fmt: skip
             first = _run(window, self._when, arrivals, first)
             if first == len(arrivals):
@@ -226,9 +227,9 @@ class EventAggregateOperator:
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
         kernel = slices.Slices(
-            program.layout, state.strings.text, state.words, state.cells, state.back, state.slices, state.sums,
-            state.stack, state.links, state.ends, state.slice_scalars, bool(program.group_by),
-            program.listing, np.zeros((1, width), np.int64),
+            program.layout, state.strings.text, state.words, state.cells, state.back, state.slices,
+            Room(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
+            bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
         results = filled(slices.run, kernel, events, results)
         rows, listed, freed, _ = results.used

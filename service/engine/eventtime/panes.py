@@ -21,7 +21,6 @@ from service.engine.eventtime.records import (
     EPOCH,
     FIRST_PANE,
     FORGET,
-    FREE,
     LAST,
     NEVER,
     PANES,
@@ -118,7 +117,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
         return
     node = not_after(parts, nodes, p, time)
     if node == NOBODY or nodes[node].time != time:
-        node = add(parts, nodes, w.scalars, FREE, p, node, time)
+        node = add(parts, nodes, w.room, p, node, time)
         nodes[node].epoch = NEVER
         nodes[node].phase = phase
     note_insert(w, p, arrivals[i].slot, node)
@@ -207,7 +206,7 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
         if parts[p].fresh == node:
             parts[p].fresh = w.nodes[node].younger
         note(w, FORGET, p, NOBODY, w.nodes[node].time, w.nodes[node].time)
-        drop_oldest(parts, w.nodes, w.scalars, FREE, p)
+        drop_oldest(parts, w.nodes, w.room, p)
 
 
 @inlined

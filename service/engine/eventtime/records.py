@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.engine.eventtime.blocks import Room
+
 #: window events
 INSERT, FIRE, FORGET = range(3)
 #: earlier than every time, later than every time; with all sizes added, no time comes near them (ticks.py)
 NEVER, ENDLESS = -(2**63), 2**63 - 1
-#: the scalars: groups of firings, the end of the window that fired last, free nodes, nodes in use, whether the item in
-#: hand has been taken in, the number of the next watermark, and where the panes that fired are in their table
-GROUP, LAST, FREE, TOP, TAKEN, EPOCH, FIRST_PANE, PANES, SCALARS = range(9)
+#: the scalars: groups of firings, the end of the window that fired last, whether the item in hand has been taken in,
+#: the number of the next watermark, and where the panes that fired are in their table
+GROUP, LAST, TAKEN, EPOCH, FIRST_PANE, PANES, SCALARS = range(7)
 
 #: a window partition: its times, and when something is due
 PARTITION = np.dtype([
@@ -20,7 +22,7 @@ PARTITION = np.dtype([
     ("due", np.int64), ("leaf", np.int32),
     # timeInterval: whether the partition took part in the completion of a pane (E34)
     ("full", np.bool_),
-    ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32),
+    ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32), ("spare", np.int32),
     # timeInterval: the oldest slice of a pane that is not complete, and the oldest that a late tuple came to
     # slidingTime: the time whose left window closes next
     ("open", np.int32), ("fresh", np.int32),
@@ -76,6 +78,7 @@ class Window(NamedTuple):
     scalars: np.ndarray
     partitions: np.ndarray
     nodes: np.ndarray
+    room: Room
     #: which partition is due next, of each topic partition (due.py): the nodes of all trees, and where each begins
     matches: np.ndarray
     starts: np.ndarray

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine import linked
+from service.engine.eventtime.blocks import TOP, Room
 from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, MEMBER, NEVER
 from service.engine.eventtime.timeline import add, drop_oldest, not_after, place, take_oldest
 from service.engine.kernel import inlined, kernel
@@ -29,7 +30,7 @@ from service.engine.summaries import Layout, combine, lift
 #: time of the front, the last time of all (NOBODY: there is none), and its tuples
 CELL = np.dtype([
     ("begin", np.int64), ("end", np.int64), ("held", np.int64),
-    ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32),
+    ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32), ("spare", np.int32),
     ("low", np.int32), ("middle", np.int32), ("high", np.int32), ("backed", np.bool_),
     # neighbours among the cells of the partition that hold tuples
     ("younger", np.int32), ("older", np.int32),
@@ -43,8 +44,6 @@ SLICE = np.dtype([*MEMBER[:3], *OWN, *MEMBER[3:]])  # the leaps apart: they are 
 LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
 #: the list of each partition's cells that hold tuples
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
-#: the scalars: free nodes, nodes in use
-FREE_SLICE, TOP_SLICE, SLICE_SCALARS = range(3)
 
 
 class Slices(NamedTuple):
@@ -56,13 +55,13 @@ class Slices(NamedTuple):
     cells: np.ndarray
     back: np.ndarray
     slices: np.ndarray
+    room: Room
     #: the summary of each time
     sums: np.ndarray
     #: the summaries of the front
     stack: np.ndarray
     links: np.ndarray
     ends: np.ndarray
-    scalars: np.ndarray
     #: whether a partition has several cells
     grouped: bool
     listing: bool
@@ -121,12 +120,12 @@ def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
     if c.grouped:
         node = not_after(cells, slices, cell, time)
         if node == NOBODY or slices[node].time != time:
-            node = add(cells, slices, c.scalars, FREE_SLICE, cell, node, time)
+            node = add(cells, slices, c.room, cell, node, time)
         return node
     node = events[k].node
     if slices[node].count == 0:
         place(cells, slices, cell, events[k].older, node, time)
-        c.scalars[TOP_SLICE] = max(c.scalars[TOP_SLICE], node + 1)
+        c.room.scalars[TOP] = max(c.room.scalars[TOP], node + 1)
     return node  # type: ignore[no-any-return]
 
 
@@ -336,7 +335,7 @@ def _forget(c: Slices, p: int, until: int, results: Results) -> None:
 def _drop_oldest(c: Slices, cell: int) -> None:
     c.slices[c.cells[cell].oldest].count = 0
     if c.grouped:
-        drop_oldest(c.cells, c.slices, c.scalars, FREE_SLICE, cell)
+        drop_oldest(c.cells, c.slices, c.room, cell)
     else:
         take_oldest(c.cells, c.slices, cell)
 

@@ -21,7 +21,6 @@ from service.engine.eventtime.notes import fire, hand_on, note, note_insert, roo
 from service.engine.eventtime.records import (
     ENDLESS,
     FORGET,
-    FREE,
     LAST,
     NEVER,
     TAKEN,
@@ -111,7 +110,7 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
         return
     node, new = older, older == NOBODY or nodes[older].time != time
     if new:
-        node = add(parts, nodes, w.scalars, FREE, p, older, time)
+        node = add(parts, nodes, w.room, p, older, time)
         if _left_end(s, time) >= close and (parts[p].open == NOBODY or time < nodes[parts[p].open].time):
             parts[p].open = node
         if node in (parts[p].oldest, parts[p].open):  # no other one is due earlier than the partition is
@@ -202,7 +201,7 @@ def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
         fire(w, p, arrivals[i], end - s.difference, end, end, 0)
     if passed:
         note(w, FORGET, p, NOBODY, nodes[right].time, nodes[right].time)
-        drop_oldest(parts, nodes, w.scalars, FREE, p)
+        drop_oldest(parts, nodes, w.room, p)
 
 
 # ---- updates --------------------------------------------------------------------------------------------------------

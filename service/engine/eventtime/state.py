@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from service.engine.eventtime import records, slices
+from service.engine.eventtime import blocks, records, slices
+from service.engine.eventtime.blocks import SHIFT, TOP
 from service.engine.eventtime.due import Agenda
-from service.engine.eventtime.records import ENDLESS, FIRST_PANE, FREE, NEVER, PANES, TOP
-from service.engine.eventtime.slices import FREE_SLICE, TOP_SLICE
+from service.engine.eventtime.records import ENDLESS, FIRST_PANE, NEVER, PANES
 from service.engine.free import Free
 from service.engine.linked import NOBODY
 from service.engine.store import Data, Saved, StateError, column, grown, load, save
@@ -18,11 +18,12 @@ from service.engine.strings import Strings
 #: tables of records, but for `nodes`, which are what the window keeps of a time
 RECORDS = {
     "partitions": records.PARTITION, "panes": records.PANE,
+    "node_blocks": np.dtype(np.int8), "slice_blocks": np.dtype(np.int8),
     "cells": slices.CELL, "slices": slices.SLICE, "links": slices.LINK, "ends": slices.ENDS,
 }  # fmt: skip
 #: tables of words, as many in each row as `widths` says
 WORDS = ("back", "sums", "stack", "words")
-NUMBERS = ("scalars", "slice_scalars", "clocks", "totals")
+NUMBERS = ("scalars", "node_room", "slice_room", "clocks", "totals")
 STRINGS = ("keys", "places", "groups", "pairs", "strings")
 
 
@@ -33,6 +34,8 @@ class EventState:
 
     partitions: np.ndarray
     nodes: np.ndarray
+    node_blocks: np.ndarray
+    slice_blocks: np.ndarray
     panes: np.ndarray
     cells: np.ndarray
     slices: np.ndarray
@@ -53,9 +56,7 @@ class EventState:
         for name in WORDS:
             setattr(self, name, np.zeros((0, widths[name]), np.int64))
         self.scalars = np.zeros(records.SCALARS, np.int64)
-        self.scalars[FREE] = NOBODY
-        self.slice_scalars = np.zeros(slices.SLICE_SCALARS, np.int64)
-        self.slice_scalars[FREE_SLICE] = NOBODY
+        self.node_room, self.slice_room = blocks.scalars(), blocks.scalars()
         self.clocks = np.full(widths["clocks"], NEVER, np.int64)
         self.agenda = Agenda(widths["clocks"])
         #: slots below `top` that hold no tuple
@@ -77,9 +78,10 @@ class EventState:
         """The rows of each table that mean something."""
         partitions = max(1, self.keys.count, self.places.count)
         cells = max(partitions, self.pairs.count)
-        times = int(self.slice_scalars[TOP_SLICE])
+        nodes, times = int(self.node_room[TOP]), int(self.slice_room[TOP])
         return {
-            "partitions": partitions, "ends": partitions, "nodes": int(self.scalars[TOP]),
+            "partitions": partitions, "ends": partitions, "nodes": nodes,
+            "node_blocks": nodes >> SHIFT, "slice_blocks": times >> SHIFT,
             "panes": int(self.scalars[FIRST_PANE] + self.scalars[PANES]), "cells": cells, "back": cells,
             "slices": times, "sums": times, "stack": times, "links": self.top, "words": self.top,
         }  # fmt: skip
@@ -110,8 +112,11 @@ class EventState:
 
     def reserve_times(self, more: int) -> None:
         """Room for so many new times, and for a pane."""
-        self._reserve(("nodes",), int(self.scalars[TOP]) + more)
-        self._reserve(("slices", "sums", "stack"), int(max(self.scalars[TOP], self.slice_scalars[TOP_SLICE])) + more)
+        nodes = blocks.needed(int(self.node_room[TOP]), more)
+        times = max(nodes, blocks.needed(int(self.slice_room[TOP]), more))
+        for names, count in ((("nodes",), nodes), (("slices", "sums", "stack"), times)):
+            self._reserve(names, count)
+        self._reserve(("node_blocks", "slice_blocks"), (times >> SHIFT) + 1)
         self._reserve(("panes",), self.used["panes"] + 1)
 
     def _reserve(self, names: tuple[str, ...], count: int) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from service.engine import linked
+from service.engine.eventtime import blocks
+from service.engine.eventtime.blocks import Room
 from service.engine.eventtime.records import NEVER
 from service.engine.kernel import inlined
 from service.engine.linked import NOBODY
@@ -29,20 +31,12 @@ def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
 
 
 @inlined
-def add(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p: int, older: int, time: int) -> int:
-    """A new node behind `older`, later than all that were dropped.
-
-    `scalars[free]` begins the chain of free nodes, behind it is the number in use.
-    """
-    node = scalars[free]
-    if node == NOBODY:
-        node = scalars[free + 1]
-        scalars[free + 1] += 1
-    else:
-        scalars[free] = nodes[node].younger
+def add(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, older: int, time: int) -> int:
+    """A new node behind `older`, later than all that were dropped."""
+    node = blocks.take(lists, nodes, room, p)
     _aim(lists, nodes, p, older, node)
     place(lists, nodes, p, older, node, time)
-    return node  # type: ignore[no-any-return]
+    return node
 
 
 @inlined
@@ -69,11 +63,9 @@ def _aim(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int) ->
 
 
 @inlined
-def drop_oldest(lists: np.ndarray, nodes: np.ndarray, scalars: np.ndarray, free: int, p: int) -> None:
+def drop_oldest(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> None:
     """Its node is free."""
-    node = take_oldest(lists, nodes, p)
-    nodes[node].younger = scalars[free]
-    scalars[free] = node
+    blocks.give(lists, nodes, room, p, take_oldest(lists, nodes, p))
 
 
 @inlined
