@@ -14,15 +14,7 @@ from service.engine.kernel import inlined, kernel
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.results import Results
 from service.engine.strings import Text
-from service.engine.summaries import (
-    OLDEST,
-    Layout,
-    One,
-    combined,
-    lifted,
-    put,
-    with_each,
-)
+from service.engine.summaries import OLDEST, Layout, One, combined, lifted, put, with_each
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT
 
 #: of each partition how many tuples its ring holds, and which of its places the oldest has
