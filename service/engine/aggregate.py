@@ -20,9 +20,9 @@ from service.engine.packing import TAKEN, Packing
 from service.engine.program import Program
 from service.engine.rejects import complete, joined, readable
 from service.engine.results import Results, Run, filled
-from service.engine.scratch import Scratch
+from service.engine.scratch import Scratch, longer
 from service.engine.state import AggregateState
-from service.engine.store import Data, grown
+from service.engine.store import Data
 from service.engine.summaries import NONE
 from service.engine.timers import WallClock, timer
 from service.engine.words import to_words
@@ -183,7 +183,8 @@ class AggregateOperator:
                 return
             if used[0] < len(events) // 2:  # an item that may need more than there is
                 events = np.empty(2 * len(events), windows.EVENT)
-            firings = grown(firings, int(used[1]) + len(events))  # each comes with an event, a lone mark with an item
+            known = int(used[1])
+            firings = longer(firings, known, known + len(events))  # each comes with an event, a lone mark with an item
             used[0] = 0
 
     def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> Found:

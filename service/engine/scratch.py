@@ -23,3 +23,14 @@ class Scratch:
         if kept is None or not count <= len(kept) <= max(4 * count, SMALL):
             kept = self._kept[dtype] = np.empty(count, dtype)
         return kept[:count]
+
+
+def longer(records: np.ndarray, used: int, count: int) -> np.ndarray:
+    """The records themselves where they are `count`, else room for so many, and for twice as many as are in use, behind
+    the first `used`.
+    """
+    if len(records) >= count:
+        return records
+    made = np.empty(max(count, 2 * used), records.dtype)
+    made[:used] = records[:used]
+    return made

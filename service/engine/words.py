@@ -40,9 +40,8 @@ def from_words(words: np.ndarray, type_: Type, strings: Strings) -> pa.Array:
 
 
 def _fixed_words(array: pa.Array, type_: Type) -> np.ndarray:
-    if type_.kind is Kind.FLOAT64:
-        return np.asarray(array.to_numpy(zero_copy_only=False)).view(np.int64)
-    return np.asarray(pc.cast(array, pa.int64()).to_numpy(zero_copy_only=False))
+    words = pc.cast(array, pa.int64()) if type_.kind is Kind.BOOLEAN else array.view(pa.int64())
+    return np.asarray(words.to_numpy(zero_copy_only=False))
 
 
 def _fixed_values(words: np.ndarray, type_: Type) -> pa.Array:

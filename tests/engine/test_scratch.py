@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.scratch import SMALL, Scratch
+from service.engine.scratch import SMALL, Scratch, longer
 
 KIND, OTHER = np.dtype([("a", np.int64)]), np.dtype([("b", np.int32)])
 
@@ -35,3 +35,18 @@ def test_the_room_of_one_very_large_batch_is_given_back():
 def test_records_of_two_kinds_have_room_of_their_own():
     scratch = Scratch()
     assert not same(scratch.room(10, KIND), scratch.room(10, OTHER))
+
+
+def test_longer_records_have_what_is_in_use():
+    records = np.array([(1,), (2,), (3,)], KIND)
+    made = longer(records, 2, 5)
+    assert (len(made), made[:2].tolist()) == (5, [(1,), (2,)])
+
+
+def test_longer_records_have_room_for_twice_as_many_as_are_in_use():
+    assert len(longer(np.zeros(8, KIND), 8, 9)) == 16
+
+
+def test_records_that_are_long_enough_stay():
+    records = np.zeros(8, KIND)
+    assert longer(records, 2, 8) is records

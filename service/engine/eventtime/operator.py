@@ -28,8 +28,8 @@ from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
 from service.engine.results import Results, filled
 from service.engine.routing import sees_all
-from service.engine.scratch import Scratch
-from service.engine.store import Data, grown
+from service.engine.scratch import Scratch, longer
+from service.engine.store import Data
 from service.engine.strings import Strings
 from service.engine.words import to_words
 from service.pipeline.spec import Aggregate, EventTime, SlidingTime, TimeInterval
@@ -199,10 +199,12 @@ class EventAggregateOperator:
             if first == len(arrivals):
                 break
             if len(events) - used[0] < len(events) // 4 or len(firings) - used[1] < len(firings) // 4:
-                events, firings = grown(events, 2 * len(events)), grown(firings, 2 * len(firings))
+                more = len(events), len(firings)
             else:
                 most = 2 * int(state.partitions["size"].max(initial=0)) + 64
-                events, firings = grown(events, len(events) + most), grown(firings, len(firings) + most)
+                more = most, most
+            events = longer(events, int(used[0]), len(events) + more[0])
+            firings = longer(firings, int(used[1]), len(firings) + more[1])
             state.reserve_times(len(arrivals))
         self._free_unused(state, arrivals, events[: used[0]])
         return events[: used[0]], firings[: used[1]], late[: used[2]]

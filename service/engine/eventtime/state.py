@@ -96,6 +96,8 @@ class EventState:
 
     def reserve_partitions(self, count: int) -> None:
         known = len(self.partitions)
+        if count <= known:
+            return
         self._reserve(("partitions", "ends"), count)
         fresh = self.partitions[known:]
         for name in ("oldest", "youngest", "open", "fresh"):

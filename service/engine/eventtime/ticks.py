@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from service.engine.eventtime.records import NEVER
 from service.engine.values import nanoseconds
 from service.pipeline.spec import EventTime, EventWindow, SlidingTime
-from service.pipeline.types import FLOAT64, TIMESTAMP, Type
+from service.pipeline.types import FLOAT64, Type
 from service.times import MILLISECOND
 
 LARGEST = 2**63 - 1
@@ -27,8 +26,7 @@ def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]
     """The event times in units of the attribute (nanoseconds for float64), and which of them are no times."""
     if type_ == FLOAT64:
         return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
-    whole = pc.cast(column, pa.int64()) if type_ == TIMESTAMP else column
-    return whole.to_numpy(zero_copy_only=False), None
+    return column.view(pa.int64()).to_numpy(zero_copy_only=False), None
 
 
 def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
