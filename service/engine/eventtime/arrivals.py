@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.eventtime.records import ARRIVAL
+from service.engine.eventtime.blocks import TOP, Room
+from service.engine.eventtime.records import ARRIVAL, Window
 from service.engine.items import TUPLE, WATERMARK, Items
-from service.engine.kernel import kernel, read_only
+from service.engine.kernel import inlined, kernel, read_only
+from service.engine.prefetch import AHEAD, prefetch
 from service.engine.scratch import Scratch
+
+#: times that are near anyway
+NEAR = 32_768
 
 
 def arrivals(
@@ -36,3 +41,19 @@ def _write(
         elif kind[i] == WATERMARK:
             one.time = marks[mark]
             mark += 1
+
+
+@inlined
+def far(room: Room) -> bool:
+    """Whether the times of all partitions are too many to be near."""
+    return room.scalars[TOP] > NEAR  # type: ignore[no-any-return]
+
+
+@inlined
+def look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
+    """Behind item `i`: of a tuple first its partition, then the youngest time of that."""
+    if i + 2 * AHEAD < len(arrivals):
+        prefetch(w.partitions, arrivals[i + 2 * AHEAD].partition)
+        p = arrivals[i + AHEAD].partition
+        if w.partitions[p].size:
+            prefetch(w.nodes, w.partitions[p].youngest)

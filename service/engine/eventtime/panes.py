@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.engine.eventtime.arrivals import far, look_ahead
 from service.engine.eventtime.due import ROOT, schedule
 from service.engine.eventtime.notes import fire, hand_on, note, note_insert, room, too_late
 from service.engine.eventtime.records import (
@@ -31,6 +32,7 @@ from service.engine.eventtime.timeline import add, drop_oldest, not_after
 from service.engine.items import TUPLE, WATERMARK
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
+from service.engine.prefetch import AHEAD, prefetch
 
 #: in place of how late a tuple is: there is no pane for it
 NO_PANE = -1
@@ -53,7 +55,10 @@ class Grid(NamedTuple):
 @kernel
 def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
     """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items."""
+    looking = far(w.room)
     for i in range(first, len(arrivals)):
+        if looking:
+            look_ahead(w, arrivals, i)
         if arrivals[i].kind == TUPLE:
             if not room(w, 1, 0):
                 return i
@@ -171,11 +176,13 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
     if not w.scalars[TAKEN]:
         w.scalars[TAKEN] = 1
         w.scalars[LAST] = NEVER
-    start = w.starts[0]
+    start, looking = w.starts[0], far(w.room)
     while w.matches[start + ROOT].due <= now:
         if not room(w, 2, 1) or w.scalars[FIRST_PANE] + w.scalars[PANES] == len(w.panes):
             return False
         p = w.matches[start + ROOT].partition
+        if looking:
+            _bring_near(w, p + AHEAD)
         _step(w, g, p, arrivals, i)
         schedule(w.partitions, w.matches, start, p, _due(w, g, p))
     if not room(w, 0, 1):
@@ -186,6 +193,15 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
     w.scalars[EPOCH] += 1
     _close(w, g)
     return True
+
+
+@inlined
+def _bring_near(w: Window, p: int) -> None:
+    """What `_step` looks at: partitions that are due at the same time have their turns as they stand."""
+    if p < len(w.partitions) and w.partitions[p].size:
+        prefetch(w.nodes, w.partitions[p].oldest)
+        if w.partitions[p].open != NOBODY:
+            prefetch(w.nodes, w.partitions[p].open)
 
 
 @inlined

@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine import linked
+from service.engine.eventtime.arrivals import far
 from service.engine.eventtime.blocks import TOP, Room
 from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, MEMBER, NEVER
 from service.engine.eventtime.timeline import add, drop_oldest, not_after, place, take_oldest
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
-from service.engine.prefetch import prefetch
+from service.engine.prefetch import AHEAD, prefetch
 from service.engine.results import Results
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
@@ -71,7 +72,10 @@ class Slices(NamedTuple):
 @kernel
 def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
     """Handles the window events from number `start` on; gives the number at which the room for results ran out."""
+    looking = far(c.room) and not c.grouped
     for k in range(start, len(events)):
+        if looking:
+            _look_ahead(c, events, k)
         code, p = events[k].code, events[k].partition
         if code == INSERT:
             _insert(c, p, events, k)
@@ -81,6 +85,27 @@ def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
         elif code == FORGET:
             _forget(c, p, events[k].end, results)
     return len(events)
+
+
+@inlined
+def _look_ahead(c: Slices, events: np.ndarray, k: int) -> None:
+    """First at the cell, which is its partition, then at the times of an event, then at the one behind a stretch."""
+    if k + 2 * AHEAD >= len(events):
+        return
+    prefetch(c.cells, events[k + 2 * AHEAD].partition)
+    soon, at_once = events[k + AHEAD], events[k + AHEAD // 2]
+    if soon.code == INSERT:
+        prefetch(c.slices, soon.node)
+        prefetch(c.sums, soon.node)
+    elif soon.code == FIRE and c.cells[soon.partition].size:
+        low, high = c.cells[soon.partition].low, c.cells[soon.partition].high
+        if low != NOBODY:
+            prefetch(c.slices, low)
+            prefetch(c.stack, low)
+        if high != NOBODY:
+            prefetch(c.slices, high)
+    if at_once.code == FIRE and c.cells[at_once.partition].size:
+        _bring_near(c, c.cells[at_once.partition].high)
 
 
 # ---- in -------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from service.engine.eventtime.arrivals import far, look_ahead
 from service.engine.eventtime.due import ROOT, schedule
 from service.engine.eventtime.notes import fire, hand_on, note, note_insert, room, too_late
 from service.engine.eventtime.records import (
@@ -53,7 +54,10 @@ def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
 
     What is open at the end stays open (KIP E8).
     """
+    looking = far(w.room)
     for i in range(first, len(arrivals)):
+        if looking:
+            look_ahead(w, arrivals, i)
         if arrivals[i].kind == TUPLE:
             if not w.scalars[TAKEN]:
                 most = 2 * w.partitions[arrivals[i].partition].size + 4 if s.updates else 0
