@@ -24,7 +24,9 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def type_of(arrow: pa.DataType) -> Type:
-    """The type whose `arrow_type` that is."""
+    """The type whose `arrow_type` that is, or has a dictionary of."""
+    if pa.types.is_dictionary(arrow):
+        return type_of(arrow.value_type)
     if pa.types.is_list(arrow):
         return list_of(type_of(arrow.value_type))
     return Type(next(kind for kind, scalar in SCALARS.items() if scalar == arrow))
