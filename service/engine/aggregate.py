@@ -19,7 +19,7 @@ from service.engine.keys import key_codes
 from service.engine.packing import TAKEN, Packing
 from service.engine.program import Program
 from service.engine.rejects import complete, joined, readable
-from service.engine.results import Results, Run, filled
+from service.engine.results import KINDS, Results, Run, filled
 from service.engine.scratch import Scratch, longer
 from service.engine.state import AggregateState
 from service.engine.store import Data
@@ -212,7 +212,7 @@ class AggregateOperator:
             np.empty(rows, np.int64), np.empty(rows, np.int64),
             np.empty((rows, program.summary + len(program.edges)), np.int64),
             np.empty(rows if program.listing else 0, np.int64),
-            np.empty(state.top + arrivals, np.int32), np.zeros(4, np.int64),
+            np.empty(state.top + arrivals, np.int32), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
         )  # fmt: skip
 

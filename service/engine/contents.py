@@ -25,7 +25,7 @@ from service.engine.linked import NOBODY
 from service.engine.packing import Packing, last_of_block
 from service.engine.policies import Policy
 from service.engine.prefetch import AHEAD, prefetch
-from service.engine.results import Results
+from service.engine.results import FREED, PAIRS, ROWS, TUPLES, Results, room
 from service.engine.summaries import OLDEST, Layout
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT, LOSE
 
@@ -266,8 +266,8 @@ def _clear(c: Contents, p: int, results: Results) -> None:
 
 @inlined
 def _free(results: Results, slot: int) -> None:
-    results.freed[results.used[2]] = slot
-    results.used[2] += 1
+    results.freed[results.used[FREED]] = slot
+    results.used[FREED] += 1
 
 
 @inlined
@@ -279,11 +279,7 @@ def _room(c: Contents, p: int, results: Results) -> bool:
         tuples += c.cells[cell].size if c.listing else 0
         pairs += multisets.listed(c.counted, cell)
         cell = _next(c, cell)
-    return (  # type: ignore[no-any-return]
-        results.used[0] + rows <= len(results.firing)
-        and results.used[1] + tuples <= len(results.tuples)
-        and results.used[3] + pairs <= len(results.pairs)
-    )
+    return room(results, rows, tuples, pairs)
 
 
 @inlined
@@ -291,12 +287,12 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     """A result for each cell that holds tuples, and so none where nothing is stored (A4)."""
     cell = _first(c, p)
     while cell != NOBODY:
-        row = results.used[0]
-        results.used[0] = row + 1
+        row = results.used[ROWS]
+        results.used[ROWS] = row + 1
         results.firing[row] = firing
         results.size[row] = c.cells[cell].size
         _summarise(c, cell, results.summary, row)
-        results.used[3] = multisets.tell(c.counted, cell, row, results.counts, results.pairs, results.used[3])
+        results.used[PAIRS] = multisets.tell(c.counted, cell, row, results.counts, results.pairs, results.used[PAIRS])
         if c.listing:
             _list(c, cell, results)
         cell = _next(c, cell)
@@ -329,13 +325,13 @@ def _tell(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
 
 @inlined
 def _list(c: Contents, cell: int, results: Results) -> None:
-    k = results.used[1]
+    k = results.used[TUPLES]
     place = c.cells[cell].oldest
     for _ in range(c.cells[cell].size):
         results.tuples[k] = place
         k += 1
         place = packing.younger(c.packing, place)
-    results.used[1] = k
+    results.used[TUPLES] = k
 
 
 @inlined

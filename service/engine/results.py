@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from service.engine.kernel import inlined
 from service.engine.store import grown
+
+#: what is counted: rows, listed tuples, freed slots and pairs
+ROWS, TUPLES, FREED, PAIRS, KINDS = range(5)
 
 
 class Results(NamedTuple):
@@ -21,8 +25,9 @@ class Results(NamedTuple):
     summary: np.ndarray
     tuples: np.ndarray
     freed: np.ndarray
-    #: rows, listed tuples, freed slots and pairs in use
+    #: of each kind how many are in use, and how many there would be with the firing that found no room
     used: np.ndarray
+    needed: np.ndarray
     #: what is counted for each row, and the values behind it (multisets.py)
     counts: np.ndarray
     pairs: np.ndarray
@@ -41,9 +46,23 @@ def filled(run: Run, kernel: tuple[Any, ...], events: np.ndarray, results: Resul
 
 
 def more(results: Results) -> Results:
-    """With at least twice the room for rows, for listed tuples and for counted values."""
-    rows, tuples, pairs = (2 * len(table) + 1024 for table in (results.firing, results.tuples, results.pairs))
+    """With room for the firing that found none, and at least twice as much of what it lacked."""
+    rows, tuples, pairs = results.needed[[ROWS, TUPLES, PAIRS]].tolist()
     return results._replace(
         firing=grown(results.firing, rows), size=grown(results.size, rows), summary=grown(results.summary, rows),
         tuples=grown(results.tuples, tuples), counts=grown(results.counts, rows), pairs=grown(results.pairs, pairs),
     )  # fmt: skip
+
+
+@inlined
+def room(results: Results, rows: int, tuples: int, pairs: int) -> bool:
+    """Whether there is room for so many more."""
+    rows += results.used[ROWS]
+    tuples += results.used[TUPLES]
+    pairs += results.used[PAIRS]
+    if rows <= len(results.firing) and tuples <= len(results.tuples) and pairs <= len(results.pairs):
+        return True
+    results.needed[ROWS] = rows
+    results.needed[TUPLES] = tuples
+    results.needed[PAIRS] = pairs
+    return False

@@ -12,7 +12,7 @@ import numpy as np
 from service.engine import multisets
 from service.engine.kernel import inlined, kernel
 from service.engine.prefetch import AHEAD, prefetch
-from service.engine.results import Results
+from service.engine.results import PAIRS, ROWS, Results, room
 from service.engine.strings import Text
 from service.engine.summaries import OLDEST, Layout, One, combined, lifted, put, with_each
 from service.engine.windows import CLEAR, EVICT, FIRE, INSERT
@@ -96,8 +96,7 @@ def _evict(r: Rings, p: int) -> None:
 
 @inlined
 def _room(r: Rings, p: int, results: Results) -> bool:
-    pairs = multisets.listed(r.counted, p)
-    return results.used[0] < len(results.firing) and results.used[3] + pairs <= len(results.pairs)  # type: ignore[no-any-return]
+    return room(results, 1, 0, multisets.listed(r.counted, p))
 
 
 @inlined
@@ -105,8 +104,8 @@ def _fire(r: Rings, p: int, firing: int, results: Results) -> None:
     """No result where nothing is stored (A4)."""
     if not r.rings[p].size:
         return
-    row = results.used[0]
-    results.used[0] = row + 1
+    row = results.used[ROWS]
+    results.used[ROWS] = row + 1
     results.firing[row] = firing
     results.size[row] = r.rings[p].size
     with_each(r.layout, _sum_up, r, p, results.summary, row)
@@ -114,7 +113,7 @@ def _fire(r: Rings, p: int, firing: int, results: Results) -> None:
         edge = r.edges[a]
         place = _place(r, p, 0 if edge.code == OLDEST else r.rings[p].size - 1)
         results.summary[row, edge.word] = r.rows[place, edge.value]
-    results.used[3] = multisets.tell(r.counted, p, row, results.counts, results.pairs, results.used[3])
+    results.used[PAIRS] = multisets.tell(r.counted, p, row, results.counts, results.pairs, results.used[PAIRS])
 
 
 @inlined

@@ -26,7 +26,7 @@ from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
 from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
-from service.engine.results import Results, filled
+from service.engine.results import KINDS, Results, filled
 from service.engine.routing import sees_all
 from service.engine.scratch import Scratch, longer
 from service.engine.store import Data
@@ -225,7 +225,7 @@ class EventAggregateOperator:
             np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
             np.empty((len(firings), width), np.int64),
             np.empty(len(events) if program.listing else 0, np.int64),
-            np.empty(state.top + 1, np.int64), np.zeros(4, np.int64),
+            np.empty(state.top + 1, np.int64), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
         kernel = slices.Slices(

@@ -23,7 +23,7 @@ from service.engine.eventtime.timeline import add, drop_oldest, not_after, place
 from service.engine.kernel import inlined, kernel
 from service.engine.linked import NOBODY
 from service.engine.prefetch import AHEAD, prefetch
-from service.engine.results import Results
+from service.engine.results import FREED, ROWS, TUPLES, Results, room
 from service.engine.strings import Text
 from service.engine.summaries import Layout, combine, lift
 
@@ -293,13 +293,13 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
         rows += 1
         tuples += c.cells[cell].held if c.listing else 0
         cell = c.cells[cell].younger
-    if results.used[0] + rows > len(results.firing) or results.used[1] + tuples > len(results.tuples):
+    if not room(results, rows, tuples, 0):
         return False
     cell = c.ends[p].oldest
     while cell != NOBODY:
         if c.cells[cell].held:
-            row = results.used[0]
-            results.used[0] = row + 1
+            row = results.used[ROWS]
+            results.used[ROWS] = row + 1
             results.firing[row] = firing
             results.size[row] = c.cells[cell].held
             _summarise(c, cell, results.summary, row)
@@ -321,7 +321,7 @@ def _summarise(c: Slices, cell: int, into: np.ndarray, row: int) -> None:
 
 @inlined
 def _list(c: Slices, cell: int, results: Results) -> None:
-    k = results.used[1]
+    k = results.used[TUPLES]
     node, high = c.cells[cell].low, c.cells[cell].high
     while True:
         slot = c.slices[node].first
@@ -332,7 +332,7 @@ def _list(c: Slices, cell: int, results: Results) -> None:
         if node == high:
             break
         node = c.slices[node].younger
-    results.used[1] = k
+    results.used[TUPLES] = k
 
 
 @inlined
@@ -347,8 +347,8 @@ def _forget(c: Slices, p: int, until: int, results: Results) -> None:
         while c.cells[cell].oldest != NOBODY and c.slices[c.cells[cell].oldest].time <= until:
             slot = c.slices[c.cells[cell].oldest].first
             while c.listing and slot != NOBODY:
-                results.freed[results.used[2]] = slot
-                results.used[2] += 1
+                results.freed[results.used[FREED]] = slot
+                results.used[FREED] += 1
                 slot = c.links[slot].next
             _drop_oldest(c, cell)
         if not c.cells[cell].size:
