@@ -14,7 +14,7 @@ from functools import partial
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from service.engine import aggregate, clean, join, program
+from service.engine import aggregate, clean, join, program, results
 from tests.engine import event_strategies
 from tests.engine import test_event_time as event_time
 from tests.engine import test_joins_against_oracle as joins
@@ -38,6 +38,7 @@ def fuzz(minutes: float) -> int:
     """The number of cases that ran."""
     clean.SMALL, join.ENTRIES, aggregate.MOST_EVENTS = 2, 4, 8
     program.BLOCK = 2
+    results.MOST_LISTED = 4
     until = time.monotonic() + 60 * minutes
     ran = 0
     while time.monotonic() < until:

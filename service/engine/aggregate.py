@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from service.engine.keys import key_codes
 from service.engine.packing import TAKEN, Packing
 from service.engine.program import Program
 from service.engine.rejects import complete, joined, readable
-from service.engine.results import KINDS, Results, Run, filled
+from service.engine.results import FREED, KINDS, Results, Rows, Run, filled, more
 from service.engine.scratch import Scratch, longer
 from service.engine.state import AggregateState
 from service.engine.store import Data
@@ -68,7 +69,8 @@ class AggregateOperator:
         if self._timer is not None and state.scalars[windows.TICK] == UNSET:
             state.scalars[windows.TICK] = self._timer.after(clock.start)
         items, read, unread = readable(items, program.reads, self.spec.name)
-        outputs, unmade = self._outputs(state, *self._run(state, self._arrive(state, items, read), end))
+        rows, firings = self._run(state, self._arrive(state, items, read), end)
+        outputs, unmade = self._outputs(state, rows, firings)
         clean(state, program)
         if last is not None:
             state.finished = True
@@ -90,9 +92,12 @@ class AggregateOperator:
         events["code"], events["partition"] = windows.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
         run, kernel = self._contents(state, np.zeros(0, np.int64))
-        found = self._found(state, firings, filled(run, kernel, events, self._room(state, 0)))
+        results = self._room(state, 0)
+        while run(kernel, events, results, 0) < len(events):
+            results = more(results)
+        found = self._found(state, firings, results)
         names = [expression(e) for e in program.reads[: len(program.columns)]]
-        made = {stream: items.tuples for stream, items in self._outputs(state, found, firings)[0].items()}
+        made = {stream: items.tuples for stream, items in self._outputs(state, self._rows(found), firings)[0].items()}
         policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
         held = inside.tuples(names, program.columns, self._held(state, p, found), state.strings)
         return [Inside(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
@@ -152,17 +157,25 @@ class AggregateOperator:
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
-    def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Found, np.ndarray]:
-        """What the windows that fired hold, and the firings."""
+    def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
+        """What is made of the windows that fired, and the firings."""
         state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
         blocks = state.free.next(len(arrivals) if self._program.packed else 0, state.top)
         state.reserve_slots(state.top + len(blocks))
         (run, kernel), results = self._contents(state, blocks), self._room(state, len(arrivals))
-        for events, firings in self._window_events(state, arrivals, end):  # noqa: B007 - the last ones are all
-            results = filled(run, kernel, events, results)
+        parts: list[Rows] = []
+        for events, firings in self._window_events(state, arrivals, end):
+            take = partial(self._take, parts, state, firings)
+            results = filled(run, kernel, events, results, take)
+        take(results)
         state.top = state.free.taken(int(state.used[TAKEN]), state.top)
         state.used[TAKEN] = 0
-        return self._found(state, firings, results), firings
+        if self._program.holding:
+            state.free.give(results.freed[: results.used[FREED]])
+        return Rows.joined(parts), firings
+
+    def _take(self, parts: list[Rows], state: AggregateState, firings: np.ndarray, results: Results) -> None:
+        parts.append(self._rows(self._found(state, firings, results)))
 
     def _window_events(
         self, state: AggregateState, arrivals: np.ndarray, end: int
@@ -188,10 +201,8 @@ class AggregateOperator:
             used[0] = 0
 
     def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> Found:
-        rows, listed, freed, pairs = results.used
-        if self._program.holding:
-            state.free.give(results.freed[:freed])
-        words = state.stored.take(results.tuples[:listed], axis=0)
+        rows, listed, _, pairs = results.used
+        words = state.rows.take(results.tuples[:listed], axis=0)
         return Found(
             results.size[:rows], results.firing[:rows], firings["stored"], bool(self._program.group_by),
             results.summary[:rows], words, state.strings,
@@ -221,13 +232,11 @@ class AggregateOperator:
         program, linked = self._program, "links" in state.per_slot
         if program.ring:
             return rings.run, rings.Rings(
-                program.layout, program.edges, state.strings.text, state.rings, state.stored, program.ring, state.words,
+                program.layout, program.edges, state.strings.text, state.rings, state.rows, program.ring, state.words,
                 state.counted.kernel,
             )  # fmt: skip
         links = state.links if linked else state.chain
-        rows, shift = state.words, program.block.bit_length() - 1
-        if program.packed:
-            rows = state.blocks.reshape(len(state.blocks) * program.block, len(program.columns))
+        rows, shift = state.rows, program.block.bit_length() - 1
         spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
         return contents.run, contents.Contents(
             combining.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
@@ -238,12 +247,16 @@ class AggregateOperator:
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
+    def _rows(self, found: Found) -> Rows:
+        """What is made of some of what the windows hold."""
+        return rows_of(self._program, found)
+
     def _outputs(
-        self, state: AggregateState, found: Found, firings: np.ndarray
+        self, state: AggregateState, rows: Rows, firings: np.ndarray
     ) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the tuples that lack a value."""
-        plan = emit.plan(firings, found.firing, state.keys if self._program.partition_by else None)
-        return results_of(self._program, found, plan, self.spec.name)
+        plan = emit.plan(firings, rows.firing, state.keys if self._program.partition_by else None)
+        return outputs_of(self._program, rows, plan, self.spec.name)
 
 
 class Finishing(Protocol):
@@ -252,11 +265,16 @@ class Finishing(Protocol):
     finished: bool
 
 
-def results_of(
-    program: Program, found: Found, plan: emit.Plan, operator: str
+def rows_of(program: Program, found: Found) -> Rows:
+    """The results of the functions."""
+    return Rows(found.firing, [function.finish(found, argument) for function, argument in program.functions])
+
+
+def outputs_of(
+    program: Program, rows: Rows, plan: emit.Plan, operator: str
 ) -> tuple[dict[str, Items], list[Items | None]]:
     """The items of each output stream, and the tuples that lack a value."""
-    results = named([function.finish(found, argument) for function, argument in program.functions], len(found.size))
+    results = named(rows.columns, len(rows.firing))
     outputs, rejected = {}, []
     for stream, schema, expressions in program.outputs:
         made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from service.engine.kernel import inlined
 from service.engine.store import grown
 
 #: what is counted: rows, listed tuples, freed slots and pairs
 ROWS, TUPLES, FREED, PAIRS, KINDS = range(5)
+#: tuples or pairs that are listed before something is made of them: what is made takes several times their room
+MOST_LISTED = 1 << 20
 
 
 class Results(NamedTuple):
@@ -37,12 +41,46 @@ class Results(NamedTuple):
 Run = Callable[[Any, np.ndarray, Results, int], int]
 
 
-def filled(run: Run, kernel: tuple[Any, ...], events: np.ndarray, results: Results) -> Results:
-    """The results with what comes of these events; `run` gives the number of the one before which the room ran out."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What was made of results: of each row its firing, which never decreases, and its columns."""
+
+    firing: np.ndarray
+    columns: list[pa.Array]
+
+    @staticmethod
+    def joined(parts: list[Rows]) -> Rows:
+        """One behind the other; there is one at least."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part.columns for part in parts), strict=True)
+        return Rows(np.concatenate([part.firing for part in parts]), [pa.concat_arrays(column) for column in columns])
+
+
+def filled(
+    run: Run, kernel: tuple[Any, ...], events: np.ndarray, results: Results, take: Callable[[Results], None]
+) -> Results:
+    """The results with what comes of these events; where much is listed `take` has them before there are more.
+
+    `run` gives the number of the event before which the room ran out.
+    """
     start = 0
     while (start := run(kernel, events, results, start)) < len(events):
-        results = more(results)
+        if max(results.used[TUPLES], results.used[PAIRS]) < MOST_LISTED:
+            results = more(results)
+        else:
+            take(results)
+            results = emptied(results)
     return results
+
+
+def emptied(results: Results) -> Results:
+    """With room for others, who may be told of with those that were taken; what was freed stays."""
+    results.used[[ROWS, TUPLES, PAIRS]] = 0
+    return results._replace(
+        firing=np.empty_like(results.firing), size=np.empty_like(results.size),
+        summary=np.empty_like(results.summary), counts=np.zeros_like(results.counts),
+    )  # fmt: skip
 
 
 def more(results: Results) -> Results:

@@ -14,6 +14,7 @@ from service.engine.found import Found
 from service.engine.items import Items
 from service.engine.ordering import ordered, ranks
 from service.engine.program import Program
+from service.engine.results import Rows
 from service.engine.state import AggregateState
 from service.engine.strings import Strings
 from service.engine.words import from_words
@@ -30,10 +31,13 @@ class SortOperator(AggregateOperator):
         super().__init__(_collecting(spec, schema), schema, sources)
         self._sorting = Sorting(spec, schema, self._program)
 
+    def _rows(self, found: Found) -> Rows:
+        return self._sorting.rows(found)
+
     def _outputs(
-        self, state: AggregateState, found: Found, firings: np.ndarray
+        self, state: AggregateState, rows: Rows, firings: np.ndarray
     ) -> tuple[dict[str, Items], list[Items | None]]:
-        return self._sorting.outputs(found, firings, state.keys), []
+        return self._sorting.outputs(rows, firings, state.keys), []
 
 
 class EventSortOperator(EventAggregateOperator):
@@ -47,10 +51,13 @@ class EventSortOperator(EventAggregateOperator):
         super().__init__(_collecting(spec, schema), schema, event_time, sources)
         self._sorting = Sorting(spec, schema, self._program)
 
+    def _rows(self, found: Found) -> Rows:
+        return self._sorting.rows(found)
+
     def _outputs(
-        self, state: EventState, found: Found, firings: np.ndarray
+        self, state: EventState, rows: Rows, firings: np.ndarray
     ) -> tuple[dict[str, Items], list[Items | None]]:
-        return self._sorting.outputs(found, firings, state.keys), []
+        return self._sorting.outputs(rows, firings, state.keys), []
 
 
 class Sorting:
@@ -66,7 +73,7 @@ class Sorting:
         self._streams = [output.stream for output in spec.outputs]
         self._schema = arrow_schema(schema)
 
-    def outputs(self, found: Found, firings: np.ndarray, keys: Strings) -> dict[str, Items]:
+    def rows(self, found: Found) -> Rows:
         """The tuples of each firing in order (O5, O14); equal ones as they came (O6)."""
         each, types = np.repeat(found.firing, found.size), self._types
         words = [
@@ -74,9 +81,12 @@ class Sorting:
             for column, descending in self._order
         ]
         rows = found.listed[np.lexsort((*reversed(words), each))]
-        columns = [from_words(rows[:, column], types[column], found.strings) for column in self._columns]
-        plan = emit.plan(firings, each, keys if self._partitioned else None)
-        items = plan.items(pa.record_batch(columns, schema=self._schema))
+        return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
+
+    def outputs(self, rows: Rows, firings: np.ndarray, keys: Strings) -> dict[str, Items]:
+        """The same items for each output stream."""
+        plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
+        items = plan.items(pa.record_batch(rows.columns, schema=self._schema))
         return dict.fromkeys(self._streams, items)
 
 

@@ -120,13 +120,18 @@ class AggregateState:
         return self.keys.count or min(1, len(self.partitions)), tuples
 
     @property
-    def stored(self) -> np.ndarray:
-        """The words of the tuples by slot below `top`, or by place."""
+    def rows(self) -> np.ndarray:
+        """The words of tuples by slot, or by place."""
         if self.ring:
             return self.ringed.reshape(len(self.ringed) * self.ring, self.words.shape[1])
         if self.packed:
-            return self.blocks[: self.top].reshape(self.top * self.block, self.words.shape[1])
-        return self.words[: self.top]
+            return self.blocks.reshape(len(self.blocks) * self.block, self.words.shape[1])
+        return self.words
+
+    @property
+    def stored(self) -> np.ndarray:
+        """Those below `top`."""
+        return self.rows if self.ring else self.rows[: self.top * self.block]
 
     def reserve_partitions(self, count: int) -> None:
         known = len(self.ends)

@@ -64,6 +64,7 @@ MANY = [
 ]
 
 
+@pytest.mark.usefixtures("what_is_listed")
 @pytest.mark.parametrize("group_by", [[], ["g"]])
 @pytest.mark.parametrize("keys", [1, 1_000])
 @pytest.mark.parametrize("window", MANY)
@@ -72,7 +73,10 @@ def test_many_events(window: str, keys: int, group_by: list[str]):
         "operator": {
             "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": group_by,
             "aggregate_incomplete_windows": window.startswith("sliding"),
-            "output": {"k": "Last(k)", "n": "Count()", "all": "Collect(i)", "sum": "Sum(f)", "least": "Min(s)"},
+            "output": {
+                "k": "Last(k)", "n": "Count()", "all": "Collect(i)", "sum": "Sum(f)", "least": "Min(s)",
+                "middle": "ApproxPercentile(f, 0.5)",
+            },
         },
         "input": list(many_events(random.Random(7), keys)),
     }  # fmt: skip

@@ -39,12 +39,14 @@ def dead_letters(case: Case) -> list[int]:
     return [record["after"] for record in records if "dead_letter" in record]
 
 
+@pytest.mark.usefixtures("what_is_listed")
 @given(cases, cuts)
 @settings(max_examples=60, derandomize=True)
 def test_random_windows_and_events(case: Case, batches: list[int]):
     check(case, [1] * len(case["input"]), batches)
 
 
+@pytest.mark.usefixtures("what_is_listed")
 @given(sort_cases, cuts)
 @settings(max_examples=40, derandomize=True)
 def test_random_sorts(case: Case, batches: list[int]):

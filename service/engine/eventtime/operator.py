@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from service.engine import emit, inside
-from service.engine.aggregate import results_of, until_final
+from service.engine.aggregate import outputs_of, rows_of, until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, records, slices, sliding_time
 from service.engine.eventtime.arrivals import arrivals
@@ -26,7 +27,7 @@ from service.engine.keys import key_codes
 from service.engine.multisets import PAIR
 from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
-from service.engine.results import KINDS, Results, filled
+from service.engine.results import FREED, KINDS, Results, Rows, filled
 from service.engine.routing import sees_all
 from service.engine.scratch import Scratch, longer
 from service.engine.store import Data
@@ -84,8 +85,7 @@ class EventAggregateOperator:
         items, read, unread = readable(items, program.reads, self.spec.name)
         items, read, times, untimed = self._timed(items, read)
         events, firings, late = self._window_events(state, self._arrive(state, items, read, times))
-        found = self._fill(state, events, firings)
-        outputs, unmade = self._outputs(state, found, firings)
+        outputs, unmade = self._outputs(state, self._fill(state, events, firings), firings)
         clean(state, program, full=self._keeps_full)
         if last is not None:
             state.finished = True
@@ -217,8 +217,8 @@ class EventAggregateOperator:
             if len(inserted) < len(slots):
                 state.free.give(np.setdiff1d(slots, inserted))
 
-    def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Found:
-        """What the windows hold at each firing."""
+    def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Rows:
+        """What is made of what the windows hold at each firing."""
         program = self._program
         width = program.summary
         results = Results(
@@ -233,25 +233,40 @@ class EventAggregateOperator:
             Room(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
             bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
-        results = filled(slices.run, kernel, events, results)
-        rows, listed, freed, _ = results.used
+        parts: list[Rows] = []
+        take = partial(self._take, parts, state, firings, self._stored(state, events, firings))
+        results = filled(slices.run, kernel, events, results, take)
+        take(results)
         if program.listing:
-            state.free.give(results.freed[:freed])
+            state.free.give(results.freed[: results.used[FREED]])
+        return Rows.joined(parts)
+
+    def _take(
+        self, parts: list[Rows], state: EventState, firings: np.ndarray, stored: np.ndarray, results: Results
+    ) -> None:
+        rows, listed, _, _ = results.used
         size, firing = results.size[:rows], results.firing[:rows]
-        words = _by_arrival(state.words.take(results.tuples[:listed], axis=0), size)
-        return Found(
-            size, firing, self._stored(state, events, firings, size, firing), bool(program.group_by),
-            results.summary[:rows], words, state.strings, Told(firings, firing, self._ticks.to_units),
+        if self._counting and isinstance(self.spec.window, SlidingTime):  # the tuples of the partition
+            stored = np.bincount(firing, size, len(firings)).astype(np.int64)
+        found = Found(
+            size, firing, stored, bool(self._program.group_by), results.summary[:rows],
+            _by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
+            Told(firings, firing, self._ticks.to_units),
         )  # fmt: skip
+        parts.append(self._rows(found))
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
+    def _rows(self, found: Found) -> Rows:
+        """What is made of some of what the windows hold."""
+        return rows_of(self._program, found)
+
     def _outputs(
-        self, state: EventState, found: Found, firings: np.ndarray
+        self, state: EventState, rows: Rows, firings: np.ndarray
     ) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the tuples that lack a value."""
-        plan = emit.plan(firings, found.firing, state.keys if self._program.partition_by else None)
-        return results_of(self._program, found, plan, self.spec.name)
+        plan = emit.plan(firings, rows.firing, state.keys if self._program.partition_by else None)
+        return outputs_of(self._program, rows, plan, self.spec.name)
 
     def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
         """The tuples that came too late, and how late."""
@@ -274,16 +289,12 @@ class EventAggregateOperator:
         late = f"late: {name} is {self._ticks.seconds(behind)} s before stream time less grace"
         return f"{late}, and no open window holds it"
 
-    def _stored(
-        self, state: EventState, events: np.ndarray, firings: np.ndarray, size: np.ndarray, firing: np.ndarray
-    ) -> np.ndarray:
-        """What CountAll sees at each firing: all tuples in the pane (A18); in slidingTime those of the partition. Empty
-        where nobody asks.
+    def _stored(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> np.ndarray:
+        """What CountAll sees at each firing of a pane: all tuples in it (A18). Empty where nobody asks, or there are no
+        panes.
         """
-        if not self._counting:
+        if not self._counting or isinstance(self.spec.window, SlidingTime):
             return np.zeros(0, np.int64)
-        if isinstance(self.spec.window, SlidingTime):
-            return np.bincount(firing, size, len(firings)).astype(np.int64)
         found, known = totals(state.totals.reshape(2, -1), events, len(firings))
         needed = known[0] > max(int(state.clocks[0]) - self._longest, NEVER)
         state.totals = known[:, needed].ravel()
