@@ -12,15 +12,15 @@ import pyarrow as pa
 from service.engine import combining, contents, emit, inside, multisets, rings, windows
 from service.engine.clean import clean
 from service.engine.clock import Clock
-from service.engine.expressions import evaluate, named
 from service.engine.found import Counted, Found
 from service.engine.inside import Inside
 from service.engine.items import FINAL, MAXIMUM, WINDOW, Items
 from service.engine.keys import key_codes
+from service.engine.making import Aggregating, Making
 from service.engine.packing import TAKEN, Packing
 from service.engine.program import Program
-from service.engine.rejects import complete, joined, readable
-from service.engine.results import FREED, KINDS, Results, Rows, Run, filled, more
+from service.engine.rejects import joined, readable
+from service.engine.results import FREED, KINDS, Results, Rows, Run, filled
 from service.engine.scratch import Scratch, longer
 from service.engine.state import AggregateState
 from service.engine.store import Data
@@ -47,6 +47,7 @@ class AggregateOperator:
         """
         self.spec = spec
         self._program = Program.of(spec, schema, by_slot=by_slot)
+        self._making: Making = Aggregating(self._program, spec.name)
         self._sources = sources
         self._timer = timer(spec.window)
         self._scratch = Scratch()
@@ -70,7 +71,7 @@ class AggregateOperator:
             state.scalars[windows.TICK] = self._timer.after(clock.start)
         items, read, unread = readable(items, program.reads, self.spec.name)
         rows, firings = self._run(state, self._arrive(state, items, read), end)
-        outputs, unmade = self._outputs(state, rows, firings)
+        outputs, unmade = self._making.outputs(rows, firings, state.keys)
         clean(state, program)
         if last is not None:
             state.finished = True
@@ -92,12 +93,10 @@ class AggregateOperator:
         events["code"], events["partition"] = windows.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
         run, kernel = self._contents(state, np.zeros(0, np.int64))
-        results = self._room(state, 0)
-        while run(kernel, events, results, 0) < len(events):
-            results = more(results)
-        found = self._found(state, firings, results)
+        found = self._found(state, firings, filled(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
-        made = {stream: items.tuples for stream, items in self._outputs(state, self._rows(found), firings)[0].items()}
+        outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
+        made = {stream: items.tuples for stream, items in outputs.items()}
         policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
         held = inside.tuples(names, program.columns, self._held(state, p, found), state.strings)
         return [Inside(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
@@ -175,7 +174,8 @@ class AggregateOperator:
         return Rows.joined(parts), firings
 
     def _take(self, parts: list[Rows], state: AggregateState, firings: np.ndarray, results: Results) -> None:
-        parts.append(self._rows(self._found(state, firings, results)))
+        """Makes another part of the rows."""
+        parts.append(self._making.rows(self._found(state, firings, results)))
 
     def _window_events(
         self, state: AggregateState, arrivals: np.ndarray, end: int
@@ -245,42 +245,11 @@ class AggregateOperator:
             Packing(program.packed, shift, links, state.words, blocks, state.idle, state.used),
         )  # fmt: skip
 
-    # ---- out --------------------------------------------------------------------------------------------------------
-
-    def _rows(self, found: Found) -> Rows:
-        """What is made of some of what the windows hold."""
-        return rows_of(self._program, found)
-
-    def _outputs(
-        self, state: AggregateState, rows: Rows, firings: np.ndarray
-    ) -> tuple[dict[str, Items], list[Items | None]]:
-        """The items of each output stream, and the tuples that lack a value."""
-        plan = emit.plan(firings, rows.firing, state.keys if self._program.partition_by else None)
-        return outputs_of(self._program, rows, plan, self.spec.name)
-
 
 class Finishing(Protocol):
     """A state that knows whether the final mark came."""
 
     finished: bool
-
-
-def rows_of(program: Program, found: Found) -> Rows:
-    """The results of the functions."""
-    return Rows(found.firing, [function.finish(found, argument) for function, argument in program.functions])
-
-
-def outputs_of(
-    program: Program, rows: Rows, plan: emit.Plan, operator: str
-) -> tuple[dict[str, Items], list[Items | None]]:
-    """The items of each output stream, and the tuples that lack a value."""
-    results = named(rows.columns, len(rows.firing))
-    outputs, rejected = {}, []
-    for stream, schema, expressions in program.outputs:
-        made = plan.items(pa.record_batch([evaluate(e, results) for e in expressions], schema=schema))
-        outputs[stream], _, bad = complete(made, made.tuples, operator, stream)
-        rejected.append(bad)
-    return outputs, rejected
 
 
 def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:

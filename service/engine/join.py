@@ -22,6 +22,7 @@ from service.engine.ordering import canonical
 from service.engine.rejects import complete, readable
 from service.engine.rejects import joined as together
 from service.engine.routing import independent
+from service.engine.scratch import longer
 from service.engine.store import Data
 from service.engine.strings import Strings
 from service.engine.windows import LIVE, STORED
@@ -215,7 +216,7 @@ class JoinOperator:
         room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
         found = np.empty(room, np.int64)
         names = matches.Names(state.names, found, np.array([state.batch, 0]))
-        log, used = _longer(self._log, min(2 * room, ENTRIES)), np.zeros(1, np.int64)
+        log, used = longer(self._log, 0, max(2, min(2 * room, ENTRIES))), np.zeros(1, np.int64)
         pieces: list[list[matches.Port]] = [[], [], []]
         first = 0
         while first <= len(arrivals):
@@ -227,7 +228,7 @@ class JoinOperator:
             for piece, port in zip(pieces, (joint, left_alone, right_alone), strict=True):
                 piece.append(port)
             if first <= len(arrivals) and (not len(entries) or len(log) < ENTRIES):
-                log = _longer(log, 2 * len(log))
+                log = longer(log, 0, 2 * len(log))
         self._log = log
         keys = state.keys.take(found[: names.used[1]])
         watermarks = arrivals["watermark"][arrivals["kind"] == WATERMARK]
@@ -322,11 +323,6 @@ class Made:
         source, watermark = np.full(len(self.event), MADE, np.int32), np.zeros(len(self.event), np.int64)
         watermark[self.kind == WATERMARK] = self.watermarks
         return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, watermark)
-
-
-def _longer(log: np.ndarray, entries: int) -> np.ndarray:
-    """Room for as many entries, at least; what was there is not needed."""
-    return log if len(log) >= entries else np.empty(max(entries, 2), log.dtype)
 
 
 def _port(rows: int, marks: int) -> matches.Port:

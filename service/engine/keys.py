@@ -29,10 +29,8 @@ def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def key_codes(columns: Sequence[pa.Array], table: Strings) -> np.ndarray:
     """The code in `table` of the key of each row."""
-    first = columns[0]
-    if len(columns) == 1 and pa.types.is_dictionary(first.type) and len(first.dictionary) <= len(first):
-        codes: np.ndarray = table.intern_arrow(_texts(first.dictionary))[first.indices.to_numpy()]
-        return codes
+    if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
+        return table.intern_arrow(pa.DictionaryArray.from_arrays(columns[0].indices, _texts(columns[0].dictionary)))
     return table.intern_arrow(key_bytes(columns))
 
 

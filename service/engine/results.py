@@ -58,7 +58,11 @@ class Rows:
 
 
 def filled(
-    run: Run, kernel: tuple[Any, ...], events: np.ndarray, results: Results, take: Callable[[Results], None]
+    run: Run,
+    kernel: tuple[Any, ...],
+    events: np.ndarray,
+    results: Results,
+    take: Callable[[Results], None] | None = None,
 ) -> Results:
     """The results with what comes of these events; where much is listed `take` has them before there are more.
 
@@ -66,7 +70,7 @@ def filled(
     """
     start = 0
     while (start := run(kernel, events, results, start)) < len(events):
-        if max(results.used[TUPLES], results.used[PAIRS]) < MOST_LISTED:
+        if take is None or max(results.used[TUPLES], results.used[PAIRS]) < MOST_LISTED:
             results = more(results)
         else:
             take(results)
@@ -75,7 +79,7 @@ def filled(
 
 
 def emptied(results: Results) -> Results:
-    """With room for others, who may be told of with those that were taken; what was freed stays."""
+    """Without rows, in tables of their own: columns that were made may still show the old ones. What is freed stays."""
     results.used[[ROWS, TUPLES, PAIRS]] = 0
     return results._replace(
         firing=np.empty_like(results.firing), size=np.empty_like(results.size),

@@ -9,13 +9,11 @@ from service.engine import emit
 from service.engine.aggregate import AggregateOperator
 from service.engine.arrow import arrow_schema
 from service.engine.eventtime.operator import EventAggregateOperator
-from service.engine.eventtime.state import EventState
 from service.engine.found import Found
-from service.engine.items import Items
+from service.engine.making import Outputs
 from service.engine.ordering import ordered, ranks
 from service.engine.program import Program
 from service.engine.results import Rows
-from service.engine.state import AggregateState
 from service.engine.strings import Strings
 from service.engine.words import from_words
 from service.pipeline.expressions import AggregateCall, Attribute, Expression
@@ -29,15 +27,7 @@ class SortOperator(AggregateOperator):
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
         super().__init__(_collecting(spec, schema), schema, sources)
-        self._sorting = Sorting(spec, schema, self._program)
-
-    def _rows(self, found: Found) -> Rows:
-        return self._sorting.rows(found)
-
-    def _outputs(
-        self, state: AggregateState, rows: Rows, firings: np.ndarray
-    ) -> tuple[dict[str, Items], list[Items | None]]:
-        return self._sorting.outputs(rows, firings, state.keys), []
+        self._making = Sorting(spec, schema, self._program)
 
 
 class EventSortOperator(EventAggregateOperator):
@@ -49,15 +39,7 @@ class EventSortOperator(EventAggregateOperator):
     def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         super().__init__(_collecting(spec, schema), schema, event_time, sources)
-        self._sorting = Sorting(spec, schema, self._program)
-
-    def _rows(self, found: Found) -> Rows:
-        return self._sorting.rows(found)
-
-    def _outputs(
-        self, state: EventState, rows: Rows, firings: np.ndarray
-    ) -> tuple[dict[str, Items], list[Items | None]]:
-        return self._sorting.outputs(rows, firings, state.keys), []
+        self._making = Sorting(spec, schema, self._program)
 
 
 class Sorting:
@@ -83,11 +65,11 @@ class Sorting:
         rows = found.listed[np.lexsort((*reversed(words), each))]
         return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
 
-    def outputs(self, rows: Rows, firings: np.ndarray, keys: Strings) -> dict[str, Items]:
-        """The same items for each output stream."""
+    def outputs(self, rows: Rows, firings: np.ndarray, keys: Strings) -> Outputs:
+        """The same items for each output stream; no tuple lacks a value."""
         plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
         items = plan.items(pa.record_batch(rows.columns, schema=self._schema))
-        return dict.fromkeys(self._streams, items)
+        return dict.fromkeys(self._streams, items), []
 
 
 def _attributes(schema: Schema) -> list[Expression]:

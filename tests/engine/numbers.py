@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from service.engine.clock import Clock
 from service.engine.graph import Graph
-from service.engine.items import TUPLE, Items
 from service.engine.state import AggregateState
 from service.pipeline.load import load_text
+from tests.engine.tuples import items
 
 PIPELINE = """
 pipeline: numbers
@@ -35,11 +35,9 @@ class Numbers:
 
     def come(self, count: int, at: int = 0) -> list[int]:
         """The sums that come out of so many more."""
-        numbers, none = np.arange(self.came, self.came + count), np.zeros(count, np.int32)
-        kind, moments, tuples = np.full(count, TUPLE, np.int8), np.full(count, at), pa.record_batch({"i": numbers})
-        items = Items(numbers, moments, kind, none, none - 1, pa.array([], pa.binary()), tuples)
+        batch = items(pa.record_batch({"i": np.arange(self.came, self.came + count)}), self.came, at)
         self.came += count
-        return self.graph.feed(self.state, {"numbers": items}, Clock(0, at))["sums"].tuples["sum"].to_pylist()
+        return self.graph.feed(self.state, {"numbers": batch}, Clock(0, at))["sums"].tuples["sum"].to_pylist()
 
     @property
     def inside(self) -> list[int]:

@@ -11,8 +11,8 @@ import pytest
 
 from service.engine.clock import Clock
 from service.engine.graph import Graph
-from service.engine.items import TUPLE, Items
 from service.pipeline.load import load_text
+from tests.engine.tuples import items
 
 BATCH, WINDOW = 100_000, 1_000
 PIPELINE = f"""
@@ -37,7 +37,9 @@ def test_mixed_magnitudes(steps: int):
     for start in range(0, steps, BATCH):
         x = choose.choice([-1.0, 1.0], BATCH) * 10.0 ** choose.uniform(-8, 8, BATCH)
         i = choose.integers(-(2**62), 2**62, BATCH)
-        (found,) = graph.feed(state, {"numbers": items(start, x, i)}, Clock(0, start))["sums"].tuples.to_pylist()
+        (found,) = graph.feed(state, {"numbers": items(pa.record_batch({"x": x, "i": i}), start)}, Clock(0, start))[
+            "sums"
+        ].tuples.to_pylist()
         inside = x[-WINDOW:].tolist()
         assert math.isclose(found["sum"], math.fsum(inside), rel_tol=1e-15)
         assert math.isclose(found["mean"], math.fsum(inside) / WINDOW, rel_tol=1e-15)
@@ -48,10 +50,3 @@ def test_mixed_magnitudes(steps: int):
 def deviation(values: list[float]) -> float:
     mean = Fraction(math.fsum(values)) / len(values)
     return math.sqrt(math.fsum((v - float(mean)) ** 2 for v in values) / len(values))
-
-
-def items(start: int, x: np.ndarray, i: np.ndarray) -> Items:
-    places = np.arange(start, start + len(x))
-    none = np.zeros(len(x), np.int32)
-    kind = np.full(len(x), TUPLE, np.int8)
-    return Items(places, places, kind, none, none - 1, pa.array([], pa.binary()), pa.record_batch({"x": x, "i": i}))

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pytest
 
 from service.engine.clock import Clock
-from service.engine.eventtime.arrivals import NEAR
-from service.engine.eventtime.blocks import TOP
+from service.engine.eventtime.blocks import NEAR, TOP
 from service.engine.graph import Graph
-from service.engine.items import TUPLE, Items
 from service.pipeline.load import load_text
+from tests.engine.tuples import items
 
 KEYS, SECONDS, BATCH = 15_000, 7, 10_000
 PIPELINE = """
@@ -51,7 +50,8 @@ def test_what_each_key_makes(window: str, lag: str, length: int):
     graph = Graph(load_text(text, "far", environment=None), {"readings": 1})
     state, found = graph.initial(), Counter[Row]()
     for start, key, second in batches(there):
-        made = graph.feed(state, {"readings": items(start, key, second)}, Clock(0, start))["sums"].tuples
+        batch = items(readings(key, second), start)
+        made = graph.feed(state, {"readings": batch}, Clock(0, start))["sums"].tuples
         found.update(tuple(row.values()) for row in made.to_pylist())
     assert state.operators[0].node_room[TOP] > NEAR
     assert found == expected(there, length, own=window.startswith("slidingTime"))
@@ -82,11 +82,8 @@ def batches(there: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
     return [(at, key[at : at + BATCH], second[at : at + BATCH]) for at in range(0, len(key), BATCH)]
 
 
-def items(start: int, key: np.ndarray, second: np.ndarray) -> Items:
-    places, none = np.arange(start, start + len(key)), np.zeros(len(key), np.int32)
-    tuples = pa.record_batch({
+def readings(key: np.ndarray, second: np.ndarray) -> pa.RecordBatch:
+    return pa.record_batch({
         "k": key, "t": pa.array((1000 + second) * 10**9).cast(pa.timestamp("ns", "UTC")),
         "v": [value(*pair) for pair in zip(key.tolist(), second.tolist(), strict=True)],
     })  # fmt: skip
-    kind = np.full(len(key), TUPLE, np.int8)
-    return Items(places, places, kind, none, none - 1, pa.array([], pa.binary()), tuples)

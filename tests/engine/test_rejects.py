@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from service.engine.items import TUPLE, Items
 from service.engine.rejects import rejected
+from tests.engine.tuples import items
 
 KEYS = pa.array(["b", "", None, "b"])
 
@@ -16,9 +15,7 @@ KEYS = pa.array(["b", "", None, "b"])
 def test_a_rejected_tuple_is_shown_as_json(keys: pa.Array):
     """Also one whose key is encoded in a dictionary."""
     tuples = pa.record_batch({"k": keys, "x": [1.5, float("nan"), None, 2.0]})
-    number, kind = np.arange(4), np.full(4, TUPLE, np.int8)
-    items = Items(number, number, kind, number, number, pa.array([], pa.binary()), tuples)
-    found = rejected(items, "sums", ["late"] * 4).tuples
+    found = rejected(items(tuples), "sums", ["late"] * 4).tuples
     assert found["tuple"].to_pylist() == [
         '{"k":"b","x":1.5}', '{"k":"","x":"NaN"}', '{"k":null,"x":null}', '{"k":"b","x":2.0}',
     ]  # fmt: skip

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.engine.eventtime.blocks import TOP, Room
 from service.engine.eventtime.records import ARRIVAL, Window
 from service.engine.items import TUPLE, WATERMARK, Items
 from service.engine.kernel import inlined, kernel, read_only
 from service.engine.prefetch import AHEAD, prefetch
 from service.engine.scratch import Scratch
-
-#: times that are near anyway
-NEAR = 32_768
 
 
 def arrivals(
@@ -41,12 +37,6 @@ def _write(
         elif kind[i] == WATERMARK:
             one.time = marks[mark]
             mark += 1
-
-
-@inlined
-def far(room: Room) -> bool:
-    """Whether the times of all partitions are too many to be near."""
-    return room.scalars[TOP] > NEAR  # type: ignore[no-any-return]
 
 
 @inlined

@@ -17,6 +17,8 @@ from service.engine.linked import NOBODY
 SHIFT = 3
 SIZE = 1 << SHIFT
 LONG = 32
+#: nodes that are near anyway
+NEAR = 32_768
 #: the scalars: the first node of the first free block, which begins a chain of them; the nodes of all blocks; the next
 #: node of the block that is shared
 FREE, TOP, SHARED, SCALARS = range(4)
@@ -40,6 +42,12 @@ def scalars() -> np.ndarray:
 def needed(top: int, more: int) -> int:
     """Nodes that so many more may need where `top` are in use: each long timeline may begin a block."""
     return top + more + SIZE * (1 + (top + more) // LONG)
+
+
+@inlined
+def far(room: Room) -> bool:
+    """Whether the nodes of all timelines are too many to be near."""
+    return room.scalars[TOP] > NEAR  # type: ignore[no-any-return]
 
 
 @inlined

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine import emit, inside
-from service.engine.aggregate import outputs_of, rows_of, until_final
+from service.engine.aggregate import until_final
 from service.engine.clock import Clock
 from service.engine.eventtime import panes, records, slices, sliding_time
 from service.engine.eventtime.arrivals import arrivals
@@ -24,6 +24,7 @@ from service.engine.found import Found, Told
 from service.engine.inside import Inside
 from service.engine.items import MAXIMUM, TUPLE, WATERMARK, Items
 from service.engine.keys import key_codes
+from service.engine.making import Aggregating, Making
 from service.engine.multisets import PAIR
 from service.engine.program import Program
 from service.engine.rejects import joined, readable, rejected
@@ -52,6 +53,7 @@ class EventAggregateOperator:
         window = spec.window
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self._program = Program.of(spec, schema)
+        self._making: Making = Aggregating(self._program, spec.name)
         self._scratch = Scratch()
         self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = records.SLICE if isinstance(window, TimeInterval) else records.TIME
@@ -85,7 +87,7 @@ class EventAggregateOperator:
         items, read, unread = readable(items, program.reads, self.spec.name)
         items, read, times, untimed = self._timed(items, read)
         events, firings, late = self._window_events(state, self._arrive(state, items, read, times))
-        outputs, unmade = self._outputs(state, self._fill(state, events, firings), firings)
+        outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
         clean(state, program, full=self._keeps_full)
         if last is not None:
             state.finished = True
@@ -244,6 +246,7 @@ class EventAggregateOperator:
     def _take(
         self, parts: list[Rows], state: EventState, firings: np.ndarray, stored: np.ndarray, results: Results
     ) -> None:
+        """Makes another part of the rows."""
         rows, listed, _, _ = results.used
         size, firing = results.size[:rows], results.firing[:rows]
         if self._counting and isinstance(self.spec.window, SlidingTime):  # the tuples of the partition
@@ -253,20 +256,9 @@ class EventAggregateOperator:
             _by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
             Told(firings, firing, self._ticks.to_units),
         )  # fmt: skip
-        parts.append(self._rows(found))
+        parts.append(self._making.rows(found))
 
     # ---- out --------------------------------------------------------------------------------------------------------
-
-    def _rows(self, found: Found) -> Rows:
-        """What is made of some of what the windows hold."""
-        return rows_of(self._program, found)
-
-    def _outputs(
-        self, state: EventState, rows: Rows, firings: np.ndarray
-    ) -> tuple[dict[str, Items], list[Items | None]]:
-        """The items of each output stream, and the tuples that lack a value."""
-        plan = emit.plan(firings, rows.firing, state.keys if self._program.partition_by else None)
-        return outputs_of(self._program, rows, plan, self.spec.name)
 
     def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
         """The tuples that came too late, and how late."""

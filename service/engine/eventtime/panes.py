@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from service.engine.eventtime.arrivals import far, look_ahead
+from service.engine.eventtime.arrivals import look_ahead
+from service.engine.eventtime.blocks import far
 from service.engine.eventtime.due import ROOT, schedule
 from service.engine.eventtime.notes import fire, hand_on, note, note_insert, room, too_late
 from service.engine.eventtime.records import (

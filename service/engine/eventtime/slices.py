@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from service.engine import linked
-from service.engine.eventtime.arrivals import far
-from service.engine.eventtime.blocks import TOP, Room
+from service.engine.eventtime.blocks import TOP, Room, far
 from service.engine.eventtime.records import ENDLESS, FIRE, FORGET, INSERT, MEMBER, NEVER
 from service.engine.eventtime.timeline import add, drop_oldest, not_after, place, take_oldest
 from service.engine.kernel import inlined, kernel
