@@ -28,7 +28,7 @@ COPY service /src/service
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --no-compile /src \
     && find /opt/sluice/lib/python*/site-packages/service -name '*.py' -exec touch --date=@1500000000 '{}' + \
     && python -m compileall -q /opt/sluice/lib/python*/site-packages/service
-RUN python -m service.kafka.jars && python -m service.spark.home && python -m service.warm
+RUN python -m sluice.jvm.jars && python -m sluice.spark.home && python -m sluice.warm_up
 
 FROM base
 RUN useradd --system --uid 10001 --home-dir /var/lib/sluice --create-home sluice \

@@ -42,7 +42,7 @@ test-monitoring: setup ## the service, a real Prometheus (Debian: apt install pr
 	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
 
 test-security: setup ## every way to be let in by the brokers: SASL, TLS, mutual TLS
-	@$(BIN)/python -m pytest tests/spark/test_security.py $(ARGS)
+	@$(BIN)/python -m pytest tests/service/test_security.py $(ARGS)
 
 test-image: setup ## what the Dockerfile says, done with plain processes, without a network
 	@$(BIN)/python -m pytest tests/deploy/test_image.py tests/deploy/test_compose.py $(ARGS)
@@ -51,13 +51,13 @@ test-registry: setup ## tests with a real schema registry, which is fetched once
 	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
 
 conformance: setup ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
-	@$(BIN)/python -m pytest tests/spark/test_conformance.py $(ARGS)
+	@$(BIN)/python -m pytest tests/service/test_conformance_in_service.py $(ARGS)
 
 fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10
-	@PYTHONPATH=. $(BIN)/python -m tests.fuzz $(MINUTES)
+	@PYTHONPATH=. $(BIN)/python -m tests.spec.fuzz $(MINUTES)
 
 fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 chooses others
-	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/wire/test_any_bytes.py $(ARGS)
+	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/unit/wire/test_any_bytes.py $(ARGS)
 
 test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
 	@rm -rf build/bounds # numba does not notice what changed in a function that a kernel calls
@@ -95,7 +95,7 @@ $(VENV)/.checked:
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sluice: Python 3.11 or newer is needed, and %s is \
 	%d.%d. Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make PYTHON=/path/to/python3" \
 	% (sys.argv[1], *sys.version_info[:2]))' $$python && \
-	$$python -m service.kafka.java && \
+	$$python -m sluice.jvm.java && \
 	$$python -m venv $(VENV)
 	@touch $@
 
@@ -109,11 +109,11 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.locked
 	@touch $@
 
 $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
-	@$(BIN)/python -m service.kafka.jars
+	@$(BIN)/python -m sluice.jvm.jars
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/engine/*/*.py service/wire/*.py)
 	@echo "Compiling the kernels ..."
-	@$(BIN)/python -m service.warm
+	@$(BIN)/python -m sluice.warm_up
 	@$(BIN)/python -m compileall -q service
 	@touch $@

@@ -15,7 +15,7 @@ from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.running import batches, latencies, outputs, service, tuples_read, watched
 from benchmarks.workloads import WORKLOADS, Workload
-from service.kafka.broker import EmbeddedBroker
+from sluice.kafka.embedded_broker import EmbeddedBroker
 
 #: seconds that count of a latency run
 SECONDS = 30

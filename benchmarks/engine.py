@@ -23,10 +23,10 @@ from numba.core.dispatcher import Dispatcher
 
 from benchmarks.machine import machine
 from benchmarks.page import write
-from service.engine.graph import Clock, Graph, GraphState
-from service.engine.items import TUPLE, Items
-from service.engine.replay import with_origin
-from service.pipeline.load import load_text
+from sluice.config.load import load_text
+from sluice.engine.graph import Clock, Graph, GraphState
+from sluice.engine.stream.items import TUPLE, Items
+from sluice.replay.player import with_origin
 
 SECOND = 1_000_000_000
 HEAD = (
@@ -221,7 +221,7 @@ def watched_kernels() -> Iterator[list[float]]:
         return call
 
     with ExitStack() as stack:
-        for module in [module for name, module in sys.modules.items() if name.startswith("service.engine")]:
+        for module in [module for name, module in sys.modules.items() if name.startswith("sluice.engine")]:
             kernels = {name: timed(found) for name, found in vars(module).items() if _is_kernel(found)}
             if kernels:
                 stack.enter_context(patch.multiple(module, **kernels))

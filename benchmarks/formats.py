@@ -11,12 +11,12 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from service.engine.arrow import arrow_schema
-from service.pipeline.avro import parse, schema_of
-from service.pipeline.spec import Coding
-from service.pipeline.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema
-from service.wire.confluent import Confluent
-from service.wire.formats import FORMATS, Format, Part
+from sluice.columns.arrow_types import arrow_schema
+from sluice.model.avro_schema import parse, schema_of
+from sluice.model.spec import Coding
+from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema
+from sluice.wire.confluent import Confluent
+from sluice.wire.formats import FORMATS, Format, Part
 
 COUNT, TIMES = 200_000, 5
 TRADES: Schema = (("symbol", STRING), ("price", FLOAT64), ("size", INT64), ("time", TIMESTAMP))

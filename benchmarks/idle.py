@@ -16,7 +16,7 @@ from benchmarks.load import fill, make_topic
 from benchmarks.machine import machine
 from benchmarks.page import write
 from benchmarks.running import Service, service, tree
-from service.kafka.broker import EmbeddedBroker
+from sluice.kafka.embedded_broker import EmbeddedBroker
 
 KEYS = 1000
 TOPIC = "records"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.files import project_file
+from sluice.files import project_file
 
 
 def write(section: str, lines: Sequence[str]) -> None:

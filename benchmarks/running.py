@@ -15,9 +15,9 @@ import orjson
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.load import PARTITIONS
-from service.kafka import ledger
-from service.kafka.report import Entry
-from service.processes import Tethered
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry
+from sluice.processes import Tethered
 
 PATIENCE = 600.0
 
@@ -52,7 +52,7 @@ def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(pipeline)
-    command = [sys.executable, "-m", "service", "run", str(file), "--no-http"]
+    command = [sys.executable, "-m", "sluice", "run", str(file), "--no-http"]
     options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
     environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"

@@ -25,17 +25,17 @@ from confluent_kafka import Producer
 from benchmarks.load import PARTITIONS, START, make_topic
 from benchmarks.machine import machine
 from benchmarks.running import batches, service
-from service.engine.graph import Clock, Graph, GraphState
-from service.engine.items import TUPLE, Items
-from service.engine.keys import key_bytes
-from service.kafka.broker import EmbeddedBroker
-from service.kafka.murmur2 import partition_for
-from service.kafka.report import Entry
-from service.pipeline.load import load_text
-from service.pipeline.spec import Pipeline
-from service.spark.packed import RECORDS, Packed, pack
-from service.spark.plan import Plan
-from service.spark.state.bucket import Bucket, folder_of
+from sluice.batch.envelope import RECORDS, Packed, pack
+from sluice.batch.query_plan import Plan
+from sluice.columns.key_bytes import key_bytes
+from sluice.config.load import load_text
+from sluice.engine.graph import Clock, Graph, GraphState
+from sluice.engine.stream.items import TUPLE, Items
+from sluice.kafka.batch_report import Entry
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.murmur2 import partition_for
+from sluice.model.spec import Pipeline
+from sluice.state.bucket import Bucket, folder_of
 
 MILLISECOND = 1_000_000
 CHUNK = 200_000

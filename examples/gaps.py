@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from service import WindowHandler
-from service.pipeline.handler import Window
+from sluice import WindowHandler
+from sluice.api.handler import Window
 
 
 class Gaps(WindowHandler):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from service.kafka.broker import EmbeddedBroker
+from sluice.kafka.embedded_broker import EmbeddedBroker
 
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("no clock", deadline=None)

@@ -20,12 +20,12 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
-from service.engine.replay import replay
-from service.files import PACKAGE
-from service.pipeline.load import load
-from service.processes import Tethered
-from service.wire.marks import HEADER
-from tests.kafka.tools import create, visible
+from sluice.config.load import load
+from sluice.files import PACKAGE
+from sluice.processes import Tethered
+from sluice.replay.player import replay
+from sluice.wire.mark_headers import HEADER
+from tests.unit.kafka.tools import create, visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -150,7 +150,7 @@ def check(broker: str, folder: Path, master: str, name: str) -> None:
         expected.setdefault(record["stream"], []).append(record.get("tuple") or record["punct"])
 
     log = folder / "service.log"
-    command = [sys.executable, "-m", "service", "run", str(file), "--no-http", "--master", master]
+    command = [sys.executable, "-m", "sluice", "run", str(file), "--no-http", "--master", master]
     environment = {"PYTHONPATH": str(PACKAGE.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     service = Tethered(command, folder / "nothing", log, environment)
     try:

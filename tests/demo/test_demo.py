@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from service.demo.flights import AIRPORTS, load
+from sluice_demo.flights import AIRPORTS, load
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -25,7 +25,7 @@ SECONDS = 5
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     """All that the demo, its broker and its service leave behind would be below `folder`, or run with it as TMPDIR."""
     return subprocess.Popen(
-        [sys.executable, "-m", "service", "demo", *options],
+        [sys.executable, "-m", "sluice", "demo", *options],
         env={**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

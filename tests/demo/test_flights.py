@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import orjson
 import pytest
 
-from service.demo.flights import Day, Flights, load
+from sluice_demo.flights import Day, Flights, load
 
 NEW_YORK = ZoneInfo("America/New_York")
 ROWS, CANCELLED = 336_776, 8_255

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from service.cli import main
-from tests.kafka.tools import visible
+from sluice.cli import main
+from tests.unit.kafka.tools import visible
 
 
 def play(*arguments: str):

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from service.demo.flights import Day, Departure
-from service.demo.player import Player, places
+from sluice_demo.flight_player import Player, places
+from sluice_demo.flights import Day, Departure
 
 HOUR = 3_600_000
 TOPIC_PARTITIONS = 4

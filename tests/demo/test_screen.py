@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from service.demo.board import DAYS, SPAN, Board
-from service.demo.screen import LiveScreen, PlainScreen, day_line, line, picture, screen, summary
+from sluice_demo.departures_board import DAYS, SPAN, Board
+from sluice_demo.screen import LiveScreen, PlainScreen, day_line, line, picture, screen, summary
 
 
 def delay(origin: str, time: str, departures: int, average: float) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import orjson
 import pandas as pd
 import pytest
 
-import service
-from service.demo.flights import AIRPORTS, Flights, load
-from service.files import project_file
+import sluice
+from sluice.files import project_file
+from sluice_demo.flights import AIRPORTS, Flights, load
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def flights() -> Flights:
 @pytest.fixture(scope="module")
 def made(flights: Flights) -> dict[str, pd.DataFrame]:
     """The tuples that came out, by stream."""
-    records = service.replay(project_file("examples/flights.yaml"), events(flights), clock_origin="first")
+    records = sluice.replay(project_file("examples/flights.yaml"), events(flights), clock_origin="first")
     tuples: dict[str, list[dict[str, Any]]] = {"delays": [], "days": []}
     for record in records:
         if "tuple" in record:

@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 from confluent_kafka import Consumer, TopicPartition
 
-from service.kafka.broker import EmbeddedBroker
+from sluice.kafka.embedded_broker import EmbeddedBroker
 
 SECONDS = 300
 

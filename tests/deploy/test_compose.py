@@ -11,8 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from service.cli import main
-from service.files import project_file
+from sluice.cli import main
+from sluice.files import project_file
 from tests.deploy.test_image import tool
 
 FILE = project_file("docker-compose.yml")
@@ -77,7 +77,7 @@ def test_our_own_commands_are_ones_that_the_program_takes(name):
 
 
 def test_the_flights_are_created_with_the_topic_partitions_that_the_demo_has():
-    from service.demo.run import FLIGHTS, TOPIC_PARTITIONS  # noqa: PLC0415
+    from sluice_demo.demo_run import FLIGHTS, TOPIC_PARTITIONS  # noqa: PLC0415
 
     assert {f"--topic={FLIGHTS}", f"--partitions={TOPIC_PARTITIONS}"} <= set(SERVICES["topics"]["command"])
 

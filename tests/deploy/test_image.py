@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from service.files import project_file
+from sluice.files import project_file
 from tests.deploy.dockerfile import Image, instructions
 
 DOCKERFILE = project_file("Dockerfile")

@@ -8,8 +8,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from service.files import project_file
-from service.pipeline.load import check
+from sluice.config.load import check
+from sluice.files import project_file
 
 FOLDER = project_file("deploy/kubernetes")
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())

@@ -18,11 +18,11 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from service.demo.play import play_flights
-from service.files import project_file
-from service.kafka.broker import free_ports
-from service.ops.metrics import TABLE
-from service.processes import Tethered
+from sluice.files import project_file
+from sluice.kafka.embedded_broker import free_ports
+from sluice.ops.metrics import TABLE
+from sluice.processes import Tethered
+from sluice_demo.play_flights import play_flights
 
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 FOLDER = project_file("deploy/prometheus")
@@ -98,7 +98,7 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     play_flights(kafka, "flights", 4, 5, None)
     running = Tethered(
         [
-            *(sys.executable, "-m", "service", "run", str(flights_by_the_hour(folder))),
+            *(sys.executable, "-m", "sluice", "run", str(flights_by_the_hour(folder))),
             *(f"--kafka=bootstrap.servers={broker}", f"--http-port={serving}", f"--checkpoint={folder / 'checkpoint'}"),
         ],
         folder=folder,

@@ -19,15 +19,15 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from service.demo.flights import load as load_flights
-from service.engine.replay import replay
-from service.files import project_file
-from service.kafka import ledger
-from service.kafka.murmur2 import partition_for
-from service.pipeline.load import load
-from service.processes import Tethered
-from service.spark.checkpoint import batches
-from service.wire.marks import HEADER
+from sluice.checkpoint.checkpoint_identity import batches
+from sluice.config.load import load
+from sluice.files import project_file
+from sluice.kafka import ledger
+from sluice.kafka.murmur2 import partition_for
+from sluice.processes import Tethered
+from sluice.replay.player import replay
+from sluice.wire.mark_headers import HEADER
+from sluice_demo.flights import load as load_flights
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -96,7 +96,7 @@ class Service:
     def start(self) -> None:
         path = [str(Path(__file__).parent / "pausing"), os.environ.get("PYTHONPATH", str(Path.cwd()))]
         self._process = Tethered(
-            [sys.executable, "-m", "service", "run", str(self.file), "--no-http"],
+            [sys.executable, "-m", "sluice", "run", str(self.file), "--no-http"],
             folder=self._folder,
             log=self._folder / "service.log",
             environment={"SLUICE_TEST_PAUSE": str(self._pause), "PYTHONPATH": os.pathsep.join(path)},

@@ -21,8 +21,8 @@ from threading import Thread
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from service.kafka.java import find_java
-from service.processes import Tethered
+from sluice.jvm.java import find_java
+from sluice.processes import Tethered
 
 HERE = Path(__file__).parent
 CONFLUENT = "/apis/ccompat/v7"

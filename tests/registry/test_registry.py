@@ -13,12 +13,12 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from service.engine.arrow import arrow_schema
-from service.pipeline.load import load_text
-from service.pipeline.spec import Coding, Stream
-from service.pipeline.types import FLOAT64, INT64, STRING
-from service.wire.formats import Records
-from service.wire.registry import Registry, RegistryError
+from sluice.columns.arrow_types import arrow_schema
+from sluice.config.load import load_text
+from sluice.model.spec import Coding, Stream
+from sluice.model.types import FLOAT64, INT64, STRING
+from sluice.wire.formats import Records
+from sluice.wire.schema_registry import Registry, RegistryError
 from tests.registry.servers import Small, apicurio, small
 
 SCHEMA = (("symbol", STRING), ("size", INT64))

@@ -10,7 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-MODULE = "service.kafka.transactions"
+MODULE = "sluice.kafka.transactions"
 
 
 class Finder(MetaPathFinder):

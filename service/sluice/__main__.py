@@ -1,0 +1,5 @@
+"""`python -m sluice` is `sluice`."""
+
+from sluice.cli import main
+
+main(prog_name="sluice")

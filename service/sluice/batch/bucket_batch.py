@@ -1,0 +1,98 @@
+"""What a bucket gets in one batch: from packed rows to items in handling order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.batch.envelope import PULSE, RECORDS, Packed, time_of
+from sluice.batch.partition_slice import Stretch
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import topic_partition_of
+from sluice.engine.graph import Clock
+from sluice.engine.stream.items import TUPLE, Items
+from sluice.time_units import UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a bucket gets in one batch, in handling order.
+
+    places   the place of each event
+    firsts   the offset of each topic partition's first record in the batch, by its place
+    """
+
+    inputs: dict[str, Items]
+    places: np.ndarray
+    firsts: dict[int, int]
+    clock: Clock
+
+    @classmethod
+    def of(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Batch | None:
+        """None where nothing is there that could move the clock, which stands at `clock` (UNSET: nowhere yet)."""
+        stretches = sorted(
+            (Stretch.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
+        )
+        pulses = [time_of(packed) for holds, packed in rows if holds == PULSE]
+        ends = [stretch.end for stretch in stretches]
+        if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
+            ends += [clock, *pulses]
+        elif ends:  # a pulse alone starts no clock
+            ends += pulses
+        if not ends:
+            return None
+        start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
+        firsts = {stretch.first: stretch.offset for stretch in stretches}
+        return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)))
+
+
+def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:
+    """The rows of all topic partitions in handling order, by stream, and the places of the events."""
+    if not stretches:
+        return {}, np.zeros(0, np.int64)
+    at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
+    places = np.concatenate([stretch.places for stretch in stretches])
+    order = np.argsort(at, kind="stable")  # equal times: by place, in which they are
+    event = np.empty(len(order), np.int64)
+    event[order] = np.arange(len(order))
+    inputs, start = {}, 0
+    for stream in plan.inputs:
+        own = [stretch for stretch in stretches if stretch.stream == stream.name]
+        stop = start + sum(stretch.rows.num_rows for stretch in own)
+        if stop > start:
+            rows = np.argsort(event[start:stop])
+            columns = event[start:stop][rows], at[start:stop][rows]
+            timed = stream.event_time is not None
+            inputs[stream.name] = _items(own, rows, *columns, keyed=stream.name in plan.keyed, timed=timed)
+        start = stop
+    return inputs, places[order]
+
+
+def _items(
+    stretches: list[Stretch], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
+) -> Items:
+    """The rows of a stream's topic partitions in this order; they have the keys of records, and watermarks, or not."""
+    table = pa.Table.from_batches([stretch.rows for stretch in stretches]).combine_chunks()
+    if not np.array_equal(order, np.arange(len(order))):
+        table = table.take(pa.array(order))
+    (rows,) = table.to_batches()
+    sources = [topic_partition_of(stretch.first) for stretch in stretches]
+    source = np.repeat(np.array(sources, np.int32), [stretch.rows.num_rows for stretch in stretches])[order]
+    kind = rows.column(2).to_numpy()
+    key, keys = _keys(rows.column(3)) if keyed else (np.full(len(event), -1, np.int32), pa.array([], pa.binary()))
+    watermark = rows.column(3 + keyed).to_numpy() if timed else None
+    tuples = rows.select(range(3 + keyed + timed, rows.num_columns))
+    if kind.any():
+        tuples = tuples.filter(pa.array(kind == TUPLE))
+    return Items(event, at, kind, source, key, keys, tuples, watermark)  # type: ignore[arg-type]
+
+
+def _keys(column: pa.BinaryArray) -> tuple[np.ndarray, pa.BinaryArray]:
+    key = np.arange(len(column), dtype=np.int32)
+    if column.null_count:
+        key[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    return key, pc.fill_null(column, b"")

@@ -1,0 +1,149 @@
+"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.batch.envelope import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Packed, unpack
+from sluice.batch.merge import merged
+from sluice.batch.query_plan import Plan
+from sluice.batch.reject_collector import as_they_were, letters
+from sluice.engine.stream.items import FINAL, LONE, TUPLE, WATERMARK, WINDOW
+from sluice.kafka.batch_report import Counts, Report
+from sluice.kafka.records import SCHEMA, Records, records
+from sluice.kafka.sessions import DEFAULT_LIMIT
+from sluice.kafka.transactions import WriterSettings, writer
+from sluice.time_units import MILLISECOND
+from sluice.wire.dead_letters import DeadLetter, Reason, reason, word_of
+from sluice.wire.mark_headers import header
+
+#: kind of a record -> its word in the report
+WORDS = {
+    TUPLE: "tuple", MARKED: "tuple", WINDOW: "window", LONE: "window", FINAL: "final", WATERMARK: "watermark",
+}  # fmt: skip
+#: kind of a record -> the mark in its headers
+MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
+HEADERS = SCHEMA.field("headers").type
+
+
+def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
+    """Writes the batch, unless the ledger has it already."""
+    gathered = Gathered(plan, rows)
+    settings = plan.pipeline.settings
+    kafka = tuple(sorted(settings.kafka.items()))
+    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
+    writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large)
+
+
+class Gathered:
+    """What all tasks of a batch have made. Its report is complete once `records` has been read to the end."""
+
+    def __init__(self, plan: Plan, rows: list[Packed]) -> None:
+        self._plan = plan
+        self._rows = rows
+        self._dead = plan.pipeline.streams[plan.pipeline.dead_letters] if plan.pipeline.dead_letters else None
+        self.report = Report()
+
+    def records(self) -> Iterator[Records]:
+        """All that is to be written, stream by stream."""
+        for packed in self._holding(COUNTS):
+            self.report.add(Report.from_json(packed))
+        for name, parts in sorted(self._parts().items()):
+            yield self._of_stream(name, merged(parts, self._plan.buckets))
+        yield from self._dead_letters(self._letters())
+
+    def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
+        """A dead letter in place of an output that its topic does not take."""
+        (record,) = refused.columns.slice(row, 1).to_pylist()
+        name = next(stream.name for stream in self._plan.pipeline.outputs if stream.topic == refused.topic)
+        self.report.written[name][WORDS[TUPLE]] -= 1
+        letter = DeadLetter(
+            stream=name, topic=refused.topic, partition=record["partition"], offset=-1, timestamp=record["timestamp"],
+            reason=reason(Reason.TOO_LARGE, f"the topic takes at most {limit} bytes"),
+            key=record["key"], value=record["value"], headers=record["headers"] or [],
+        )  # fmt: skip
+        return next(self._dead_letters([letter]), None)
+
+    def _holding(self, what: int) -> Iterator[bytes]:
+        return (packed for holds, packed in self._rows if holds == what)
+
+    def _parts(self) -> dict[str, list[pa.RecordBatch]]:
+        """What each bucket has for each stream, by bucket."""
+        parts: dict[str, dict[int, pa.RecordBatch]] = {}
+        for packed in self._holding(RECORDS):
+            batch, about = unpack(packed)
+            parts.setdefault(about["stream"], {})[int(about["bucket"])] = batch
+        return {name: [batch for _, batch in sorted(by_bucket.items())] for name, by_bucket in parts.items()}
+
+    def _letters(self) -> list[DeadLetter]:
+        """In the order of the records that they are, or that brought them."""
+        placed = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))
+        found = [letter for _, letter in sorted(placed, key=lambda one: one[0])]
+        return as_they_were(self._plan.pipeline.settings.kafka, found) if self._dead else found
+
+    def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
+        kind = batch.column("kind").to_numpy()
+        partition = batch.column("partition").to_numpy()
+        if (partition == EVERY).any():
+            every = partition == EVERY
+            times = np.where(every, self._plan.topic_partitions[name], 1)
+            partition = np.where(np.repeat(every, times), _ranges(times), np.repeat(partition, times))
+            batch = batch.take(pa.array(np.repeat(np.arange(len(kind)), times)))
+            kind = np.repeat(kind, times)
+        _count(self.report.written, name, kind)
+        topic = str(self._plan.pipeline.streams[name].topic)
+        # Never before it happened: what expires, does so a nanosecond behind a time that others may have (S5).
+        timestamps = -(-batch.column("at").to_numpy() // MILLISECOND)
+        names = batch.schema.names
+        key = batch.column("own_key" if "own_key" in names else "key")
+        headers = _headers(kind, batch.column("headers") if "headers" in names else None)
+        return records(topic, batch.column("value"), key, partition, timestamps, headers)
+
+    def _dead_letters(self, found: list[DeadLetter]) -> Iterator[Records]:
+        for letter in found:
+            _add(self.report.dead_letters, letter.stream, word_of(letter.reason), 1)
+        if found and self._dead:
+            topic = str(self._dead.topic)
+            limit = dict(self._plan.limits).get(topic, DEFAULT_LIMIT)
+            keys, values, headers = zip(*(letter.record(limit) for letter in found), strict=True)
+            partitions = np.array([letter.partition for letter in found]) % self._plan.topic_partitions[self._dead.name]
+            # A broker need not take a record from the future.
+            now = time.time_ns() // MILLISECOND
+            timestamps = np.array([min(letter.timestamp, now) for letter in found])
+            yield records(
+                topic, pa.array(values, pa.binary()), pa.array(keys, pa.binary()), partitions, timestamps, headers
+            )
+
+
+def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
+    """The headers of each record: its own, and that of the mark that it is or carries."""
+    if not kind.any():
+        return pa.nulls(len(kind), HEADERS) if own is None else own
+    kinds = list(MARKS)
+    known = pa.array([[header(MARKS[one])] for one in kinds], HEADERS)
+    which = np.select([kind == one for one in kinds], range(len(kinds)))
+    marks = known.take(pa.array(which, mask=kind == TUPLE))
+    if own is None:
+        return marks
+    both = zip(own.to_pylist(), marks.to_pylist(), strict=True)
+    return pa.array([(mine or []) + (mark or []) for mine, mark in both], HEADERS)
+
+
+def _count(counts: Counts, stream: str, kind: np.ndarray) -> None:
+    for one, count in zip(*np.unique(kind, return_counts=True), strict=True):
+        _add(counts, stream, WORDS[one], int(count))
+
+
+def _add(counts: Counts, stream: str, word: str, count: int) -> None:
+    mine = counts.setdefault(stream, {})
+    mine[word] = mine.get(word, 0) + count
+
+
+def _ranges(lengths: np.ndarray) -> np.ndarray:
+    """0, 1, ... for each length."""
+    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # type: ignore[no-any-return]

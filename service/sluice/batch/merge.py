@@ -1,0 +1,72 @@
+"""The records of all buckets in one order: by the place of what made them; equal places by window, then by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.items import FINAL, LONE, WATERMARK
+
+
+def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
+    """The records of one stream, `parts` being those of each bucket that has some.
+
+    A LONE mark stands where every bucket has it, and once.
+    """
+    batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    at, place, kind = (batch.column(name).to_numpy() for name in ("at", "place", "kind"))
+    if len(parts) == 1 and not (kind == LONE).any():
+        return batch
+    order = np.lexsort((place, at))
+    same = (np.diff(at[order]) == 0) & (np.diff(place[order]) == 0)
+    if same.any():
+        order = _in_groups(batch, order, same, np.repeat(np.arange(len(parts)), [part.num_rows for part in parts]))
+    kept = _lone_marks_of_all(at, place, kind, order, buckets)
+    if kept is not None:
+        order = order[kept]
+    return batch if np.array_equal(order, np.arange(batch.num_rows)) else batch.take(pa.array(order))
+
+
+def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The order with records of equal places that come from several buckets sorted by event-time window, then by key.
+
+    A watermark comes behind them, and a final mark last.
+    """
+    group = np.concatenate([[0], np.cumsum(~same)])
+    several = np.zeros(group[-1] + 1, np.bool_)
+    several[group[1:][same & (np.diff(part[order]) != 0)]] = True
+    rows = np.flatnonzero(several[group])
+    if not len(rows):
+        return order
+    chosen = order[rows]
+    picked = batch.take(pa.array(chosen))
+    rank = pc.rank(pc.fill_null(picked.column("key"), b""), tiebreaker="dense").to_numpy()
+    kind = picked.column("kind").to_numpy()
+    last = np.select([kind == WATERMARK, kind == FINAL], [1, 2], 0)
+    by = [rank, last, group[rows]]
+    if "window" in picked.schema.names:
+        by.insert(1, np.where(last, 0, picked.column("window").to_numpy()))
+    sorted_ = order.copy()
+    sorted_[rows] = chosen[np.lexsort(by)]
+    return sorted_
+
+
+def _lone_marks_of_all(
+    at: np.ndarray, place: np.ndarray, kind: np.ndarray, order: np.ndarray, buckets: int
+) -> np.ndarray | None:
+    """Which of the ordered records stay; None: all. Of `buckets` equal lone marks the last one stays."""
+    lone = np.flatnonzero(kind[order] == LONE)
+    if not len(lone):
+        return None
+    stamps = np.stack([at[order][lone], place[order][lone]], axis=1)
+    new = np.concatenate([[True], (np.diff(stamps, axis=0) != 0).any(axis=1)])
+    starts = np.flatnonzero(new)
+    counts = np.diff(np.append(starts, len(lone)))
+    kept = np.ones(len(order), np.bool_)
+    kept[lone] = False
+    for start, count in zip(starts, counts, strict=True):
+        kept[lone[start : start + count // buckets]] = True
+    return kept

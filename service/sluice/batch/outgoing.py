@@ -1,0 +1,177 @@
+"""From an operator's items to records that only wait for their order among those of the other buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.batch.bucket_batch import Batch
+from sluice.batch.envelope import DEAD_LETTERS, EVERY, MARKED, RECORDS, pack
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
+from sluice.engine.stream.items import ALL, FINAL, LONE, MADE, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.watermark_text import to_text
+from sluice.kafka.murmur2 import partition_for
+from sluice.model.spec import Stream
+from sluice.time_units import MILLISECOND
+from sluice.wire.dead_letters import of_operator
+from sluice.wire.formats import Records
+
+SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
+
+
+def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:
+    """One packed row for each stream that goes to Kafka, and for the tuples of each input that were rejected."""
+    for stream in plan.pipeline.outputs:
+        items = made.get(stream.name)
+        if items is not None and len(items):
+            rows = records(plan, stream, items, batch.places, bucket)
+            if rows.num_rows:
+                yield RECORDS, pack(rows, {"stream": stream.name, "bucket": bucket})
+    if REJECTS in made:
+        yield from _rejected(plan, made[REJECTS], batch)
+
+
+def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, bytes]]:
+    """The tuples that lack a value as dead letters: at the place of the record that brought or made each of them."""
+    place = _places(items, batch.places)
+    offset = _offsets(place, items.source != MADE, batch.firsts)
+    for port, stream in enumerate(plan.inputs):
+        here = np.flatnonzero(port_of(np.maximum(place, 0)) == port)  # what a timer made counts for the first
+        rows = items.tuples.take(pa.array(here))
+        if len(here):
+            letters = _letters(rows, place[here], offset[here], items.at[here])
+            yield DEAD_LETTERS, pack(letters, {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"})
+
+
+def _offsets(place: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
+    """The offsets of the records that `brought` something; -1 for what was made of several."""
+    offset = np.full(len(place), -1)
+    brought = brought & (place != NO_PLACE)
+    first = first_of(place[brought])
+    offset[brought] = [firsts[one] for one in first.tolist()] + (place[brought] - first) // NUMBERS
+    return offset
+
+
+def _letters(rows: pa.RecordBatch, place: np.ndarray, offset: np.ndarray, at: np.ndarray) -> pa.RecordBatch:
+    words = zip(rows.column("operator").to_pylist(), rows.column("reason").to_pylist(), strict=True)
+    values = {
+        "place": pa.array(place),
+        "reason": pa.array([of_operator(operator, what) for operator, what in words]),
+        "timestamp": pa.array(at // MILLISECOND),
+        "partition": pa.array(np.where(place < 0, -1, topic_partition_of(place)).astype(np.int32)),
+        "offset": pa.array(offset),
+        "key": pa.nulls(len(place), pa.binary()),
+        "value": rows.column("tuple").cast(pa.binary()),
+        "headers": pa.nulls(len(place)),
+    }
+    return pa.RecordBatch.from_pydict(values)
+
+
+def _places(items: Items, places: np.ndarray) -> np.ndarray:
+    """The place of the record that caused each item."""
+    if not len(places):
+        return np.full(len(items), NO_PLACE)
+    return np.where(items.event < 0, NO_PLACE, places[items.event])
+
+
+def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket: int) -> pa.RecordBatch:
+    """The records that stand for the items of a stream in one bucket.
+
+    at, place        when they came into being and which record made them; NO_PLACE for a timer
+    window           where the timeInterval pane starts that made them; only where there are panes
+    kind             TUPLE, WINDOW, FINAL, WATERMARK, LONE or MARKED
+    partition        the topic partition to write to; EVERY: a final mark, an aligned one or a watermark
+    key              of the window partition, or of the record that came in
+    value            of the record
+    own_key, headers of the record, where the stream says what they hold
+    """
+    kind, kept = _kinds(stream, items, plan.buckets, bucket)
+    written = Records.of(stream, plan.pipeline.settings.registry)
+    values = written.encode_values(items.tuples)
+    columns = {
+        "at": pa.array(items.at),
+        "place": pa.array(_places(items, places)),
+        "kind": pa.array(kind),
+        "partition": pa.array(_partitions(items, plan.topic_partitions[stream.name])),
+        "key": _keys(items),
+        "value": values if len(values) == len(items) else _values(values, items),
+    }
+    if plan.panes:
+        columns["window"] = pa.array(items.watermark)
+    own_keys = written.encode_keys(items.tuples)
+    if own_keys is not None:
+        spread = _spread(own_keys, items.kind == TUPLE)
+        columns["own_key"] = pc.if_else(pa.array(items.kind == TUPLE), spread, columns["key"])
+    if stream.headers:
+        columns["headers"] = _headers(written.encode_headers(items.tuples), items.kind == TUPLE)
+    batch = pa.RecordBatch.from_pydict(columns)
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each item is written as, and whether it is written."""
+    kind = items.kind.copy()
+    if buckets == 1:
+        kind[kind == LONE] = WINDOW
+    # Each bucket sees every mark that passes through and every end; one of them tells.
+    kept = np.ones(len(kind), np.bool_)
+    if bucket:
+        kept = ~np.isin(kind, (FINAL, WATERMARK)) & ((kind != WINDOW) | (items.source == MADE))
+    if not stream.watermarks:
+        kept &= kind != WATERMARK
+    if stream.marks == "none":
+        kept &= (kind == TUPLE) | (kind == WATERMARK)
+    elif stream.marks == "header":
+        of_run = (kind == WINDOW) & (items.source != ALL)
+        kind[:-1][of_run[1:] & (kind[:-1] == TUPLE)] = MARKED
+        kept &= ~of_run & (kind != LONE)
+    return kind, kept
+
+
+def _partitions(items: Items, partitions: int) -> np.ndarray:
+    """Where each item goes: by its window partition's key, else as the record that it came from, else to the first.
+
+    A final mark, an aligned one and a watermark go to all.
+    """
+    chosen = np.maximum(items.source, 0) % np.int32(partitions)
+    keyed = (items.source == MADE) & (items.key >= 0)
+    if keyed.any():
+        chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]
+    chosen[np.isin(items.kind, (FINAL, WATERMARK)) | (items.source == ALL)] = EVERY
+    return chosen  # type: ignore[no-any-return]
+
+
+def _keys(items: Items) -> pa.BinaryArray:
+    without = items.key < 0
+    return items.keys.take(pa.array(items.key, mask=without if without.any() else None))
+
+
+def _headers(values: Mapping[str, pa.BinaryArray], is_tuple: np.ndarray) -> pa.MapArray:
+    """The headers of each item; a mark has none of its own."""
+    names, columns = list(values), pa.concat_arrays(list(values.values()))
+    rows, count = int(np.count_nonzero(is_tuple)), len(values)
+    in_rows = columns.take(pa.array(np.arange(rows * count).reshape(count, rows).T.ravel()))
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * count)
+    headers = pa.MapArray.from_arrays(offsets, pa.array(names * rows, pa.string()), in_rows)
+    return headers.take(pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple))
+
+
+def _values(values: pa.BinaryArray, items: Items) -> pa.BinaryArray:
+    """The value of each item: of a tuple as given, of a watermark its event time, of other marks nothing."""
+    spread, is_watermark = _spread(values, items.kind == TUPLE), items.kind == WATERMARK
+    if not is_watermark.any():
+        return spread
+    texts = pa.array([to_text(time) for time in items.watermark[is_watermark].tolist()]).cast(values.type)
+    return pc.replace_with_mask(spread, pa.array(is_watermark), texts)
+
+
+def _spread(values: pa.BinaryArray, is_tuple: np.ndarray) -> pa.BinaryArray:
+    """What each item has: of a tuple as given, of a mark nothing."""
+    empty = pa.array([b""], values.type)
+    rows = np.where(is_tuple, np.cumsum(is_tuple) - 1, len(values))
+    return pa.concat_arrays([values, empty]).take(pa.array(rows))

@@ -1,0 +1,265 @@
+"""From records to packed rows, one for each bucket: decodes, sets dead letters aside, stamps, and spreads by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.batch.bucket_labels import labels
+from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS
+from sluice.batch.partition_slice import Stretch
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
+from sluice.batch.reject_collector import Setting
+from sluice.checkpoint.offset_log import planned
+from sluice.columns.key_bytes import key_bytes
+from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.mark_conditions import standing
+from sluice.kafka.batch_report import Report
+from sluice.kafka.kafka_errors import GrownError
+from sluice.kafka.murmur2 import partition_for
+from sluice.model.spec import Stream
+from sluice.model.spreading import spread_by
+from sluice.spark.task import Task
+from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.formats import Records
+from sluice.wire.header_text import with_lists
+from sluice.wire.mark_headers import CLOCK, NAMES, UNKNOWN, kinds, watermarks
+
+SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
+#: kinds of marks that may ride on a tuple: a record with such a header and a value is the tuple, then the mark
+RIDING = (WINDOW, FINAL)
+#: kind of a record -> its word in the report
+WORDS = {TUPLE: "tuple"} | NAMES
+
+
+def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of one Spark task, which are those of one topic partition in a batch, as packed rows."""
+    return routed(plan, planned(Path(plan.checkpoint), Task.now().batch).time, batches)
+
+
+def routed(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The records of one topic partition in a batch, as packed rows. `time` is when that was planned, nanoseconds: as
+    it is in the offset log, a rerun is equal.
+
+    Every bucket gets a packed row, also without any tuple: all buckets know the times of all topic partitions.
+    """
+    lane: Lane | None = None
+    for batch in batches:
+        if batch.num_rows:
+            lane = lane or Lane(plan, time, batch.column("place")[0].as_py())
+            yield lane.packed(with_lists(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Usable records of a topic partition, in order.
+
+    number      that of the record in the batch (places.py); of a mark around a tuple its own
+    stamp       the newest record timestamp up to here, nanoseconds
+    kind        TUPLE, WINDOW, FINAL, WATERMARK or CLOCK
+    watermark   event time of the WATERMARK rows, nanoseconds
+    row         which row of the Arrow batch it was
+    tuples      the attributes of the TUPLE rows
+    """
+
+    number: np.ndarray
+    stamp: np.ndarray
+    kind: np.ndarray
+    watermark: np.ndarray
+    row: np.ndarray
+    tuples: pa.RecordBatch
+
+    def only(self, rows: np.ndarray) -> Rows:
+        """These rows, all TUPLE rows among them."""
+        return Rows(
+            self.number[rows], self.stamp[rows], self.kind[rows], self.watermark[rows], self.row[rows], self.tuples
+        )  # fmt: skip
+
+
+class Lane:
+    """The way of the records of one topic partition in one batch."""
+
+    def __init__(self, plan: Plan, time: int, first: int) -> None:
+        """`time` is when the batch was planned, `first` the place of the topic partition's first record."""
+        self._plan = plan
+        self._latest = time + plan.pipeline.settings.max_future
+        self._stream = plan.inputs[port_of(first)]
+        _require_known(plan, self._stream, topic_partition_of(first))
+        self._records = Records.of(self._stream, plan.pipeline.settings.registry)
+        self._first = first
+        self._bucket = topic_partition_of(first) % plan.buckets
+        self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
+        self._labels = labels(plan.buckets)
+        self._offset: int | None = None
+        self._newest = np.iinfo(np.int64).min
+
+    def packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One packed row per bucket, and one for the dead letters if there are any."""
+        offsets = batch.column("offset").to_numpy()
+        if self._offset is None:
+            self._offset = int(offsets[0])
+        numbers = NUMBERS * (offsets - self._offset) + ITSELF
+        setting = Setting(batch)
+        rows = self._usable(batch, numbers, setting)
+        packed = [
+            (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
+        ]
+        label = self._labels[self._bucket]
+        packed.append((label, COUNTS, Report(read={self._stream.name: _counts(rows)}).to_json()))
+        if setting:
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + numbers)))
+        return pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
+            schema=SCHEMA,
+        )
+
+    # ---- decoding ----------------------------------------------------------------------------------------------------
+
+    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, setting: Setting) -> Rows:
+        kind = kinds(batch.column("headers"))
+        times = _nanoseconds(batch.column("timestamp"))
+        setting.aside(
+            np.flatnonzero(times > self._latest),
+            reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"),
+        )
+        setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
+        watermark = _watermarks(batch, kind, setting)
+        riding = np.isin(kind, RIDING)
+        if riding.any():
+            riding &= _filled(batch.column("value")) & setting.alive
+        tuples = self._decode(batch, np.flatnonzero(((kind == TUPLE) | riding) & setting.alive), setting)
+        row = np.flatnonzero(setting.alive | riding)  # a mark counts even if the tuple below it is bad
+        stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
+        if len(stamp):
+            self._newest = stamp[-1]
+        rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
+        return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
+
+    def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
+        """The tuples of these rows; those that have none are set aside."""
+        values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
+        if values.null_count:
+            null = values.is_null().to_numpy(zero_copy_only=False)
+            setting.aside(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null, and it is no mark"))
+            rows = rows[~null[rows]]
+        if len(rows) < len(values):
+            values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
+        decoded = self._records.decode(values, keys, headers)
+        for index, why in decoded.bad:
+            setting.aside([rows[index]], why)
+        return decoded.tuples
+
+    # ---- spreading ---------------------------------------------------------------------------------------------------
+
+    def _per_bucket(self, rows: Rows, batch: pa.RecordBatch) -> Iterator[bytes]:
+        """What each bucket gets: its own tuples and all marks."""
+        if not len(rows.row):
+            return
+        kept = self._without_clocks(rows)
+        start, end = int(rows.stamp[0]), int(rows.stamp[-1])
+        stretch = Stretch(
+            self._stream.name, self._first, int(rows.number[0]), int(self._offset or 0), start, end,
+            self._columns(kept, batch),
+        )  # fmt: skip
+        if self._plan.buckets == 1:
+            yield stretch.packed()
+            return
+        marks = kept.kind != TUPLE
+        bucket = np.zeros(len(marks), np.int32)
+        bucket[~marks] = self._buckets(kept.tuples)
+        for number in range(self._plan.buckets):
+            own = stretch.rows.filter(pa.array((bucket == number) | marks))
+            yield replace(stretch, rows=own).packed()
+
+    def _buckets(self, tuples: pa.RecordBatch) -> np.ndarray:
+        if not self._spread:
+            return np.full(tuples.num_rows, self._bucket, np.int32)
+        columns = [evaluate(expression, tuples) for expression in self._spread]
+        whole = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+        if whole.all():
+            return partition_for(key_bytes(columns), self._plan.buckets)
+        buckets = np.zeros(len(whole), np.int32)  # the engine rejects a tuple without a key, wherever it is
+        keys = key_bytes([column.filter(pa.array(whole)) for column in columns])
+        buckets[whole] = partition_for(keys, self._plan.buckets)
+        return buckets
+
+    def _without_clocks(self, rows: Rows) -> Rows:
+        """The rows but for the marks that only move the clock, as watermarks do where there is no event time."""
+        kept = rows.kind != CLOCK
+        if self._stream.event_time is None:
+            kept &= rows.kind != WATERMARK
+        return rows if kept.all() else rows.only(kept)
+
+    def _columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One row per record; a mark has nulls as attributes."""
+        tuples = rows.tuples
+        if len(rows.row) > tuples.num_rows:
+            is_tuple = rows.kind == TUPLE
+            tuples = tuples.take(pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple))
+        columns = [pa.array(rows.number.astype(np.uint32)), pa.array(rows.stamp), pa.array(rows.kind)]
+        names = ["@number", "@stamp", "@kind"]
+        if self._stream.name in self._plan.keyed:
+            columns.append(batch.column("key").take(pa.array(rows.row)))
+            names.append("@key")
+        if self._stream.event_time is not None:
+            columns.append(pa.array(rows.watermark))
+            names.append("@watermark")
+        return pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
+
+
+def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
+    """The engine counts on the topic partitions that there were at the start; service.py starts again with all."""
+    known = plan.topic_partitions[stream.name]
+    if topic_partition >= known:
+        raise GrownError(f"topic {stream.topic} has more than the {known} topic partitions that it started with")
+
+
+def _filled(values: pa.Array) -> np.ndarray:
+    """Whether each value has any bytes."""
+    return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
+
+
+def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.ndarray) -> Rows:
+    """The marks around tuples as rows of their own: `riding` says which rows are tuples that carry the mark of their
+    kind, `before` and `behind` which of the tuples tell of one. A tuple that does both has one window mark behind it.
+    """
+    if not (riding.any() or before.any() or behind.any()):
+        return rows
+    own = np.where(riding, TUPLE, rows.kind).astype(rows.kind.dtype)
+    is_tuple = own == TUPLE
+    around = np.zeros((len(own), NUMBERS), np.bool_)
+    around[is_tuple, BEFORE], around[is_tuple, BEHIND] = before, behind
+    around[:, ITSELF] = True
+    around[:, BEHIND] |= riding & (rows.kind == WINDOW)
+    around[:, END] = riding & (rows.kind == FINAL)
+    row, place = np.nonzero(around)
+    kind = np.where(place == ITSELF, own[row], np.where(place == END, FINAL, WINDOW)).astype(own.dtype)
+    return replace(rows.only(row), number=rows.number[row] + place - ITSELF, kind=kind)
+
+
+def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: Setting) -> np.ndarray:
+    """The event time of each watermark mark, 0 for other records; marks that say none are set aside."""
+    watermark = np.zeros(len(kind), np.int64)
+    rows = np.flatnonzero((kind == WATERMARK) & setting.alive)
+    if len(rows):
+        watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
+        what = "its value is neither seconds since 1970 nor a time in ISO 8601"
+        setting.aside(rows[~sound], reason(Reason.BAD_WATERMARK, what))
+    return watermark
+
+
+def _counts(rows: Rows) -> dict[str, int]:
+    """How many records there are of each kind."""
+    marks = np.bincount(rows.kind, minlength=max(WORDS) + 1)
+    return {word: int(marks[kind]) for kind, word in WORDS.items() if marks[kind]}
+
+
+def _nanoseconds(times: pa.Array) -> np.ndarray:
+    return pc.cast(times, pa.int64()).to_numpy() * 1000  # type: ignore[no-any-return]

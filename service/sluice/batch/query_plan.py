@@ -1,0 +1,87 @@
+"""What every process that works for a query has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sluice.checkpoint.checkpoint_identity import Identity, folder_of
+from sluice.kafka.topics import Topic
+from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline, with what was found out when its query started."""
+
+    pipeline: Pipeline
+    #: id of the checkpoint, which the ledger holds too
+    query: str
+    #: of the service, with this plan
+    start: str
+    #: the checkpoint's folder
+    checkpoint: str
+    buckets: int
+    #: topic partitions by stream: of those that are read, of those that are written, and of the dead letters
+    topic_partitions: Mapping[str, int]
+    #: `max.message.bytes` of the topics that are written
+    limits: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:
+        """`found` are the topics, by name."""
+        streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
+        return cls(
+            pipeline, identity.query, start, str(folder_of(pipeline)), identity.buckets,
+            topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
+            limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
+        )  # fmt: skip
+
+    @cached_property
+    def inputs(self) -> tuple[Stream, ...]:
+        """The streams that are read, in the order of their port numbers."""
+        return self.pipeline.inputs
+
+    @cached_property
+    def keyed(self) -> frozenset[str]:
+        """The streams whose records' own keys come out again: those with nothing but maps to an output."""
+        written = {stream.name for stream in self.pipeline.outputs}
+        keyed: set[str] = set()
+        for operator in reversed(self.pipeline.operators):
+            targets = {output.stream for output in operator.outputs}
+            if isinstance(operator, Map) and targets & (written | keyed):
+                keyed.add(operator.input)
+        return frozenset(keyed)
+
+    @cached_property
+    def panes(self) -> bool:
+        """Whether one watermark may bring out several panes, which then come in the order of their starts."""
+        return any(isinstance(o, Windowed) and isinstance(o.window, TimeInterval) for o in self.pipeline.operators)
+
+    @property
+    def pulsing(self) -> bool:
+        """Whether something may fall due while no record comes: in an operator, or a topic partition becomes idle."""
+        event_times = [s.event_time for s in self.pipeline.streams.values() if s.event_time is not None]
+        due = any(map(_falls_due, self.pipeline.operators)) or any(of.idle_after is not None for of in event_times)
+        return self.pipeline.settings.clock == "processing" and (due or self.merging)
+
+    @property
+    def merging(self) -> bool:
+        """Whether records wait for those of other topic partitions."""
+        return self.pipeline.settings.merge == "timestamp"
+
+
+def _falls_due(operator: Operator) -> bool:
+    """Whether the clock alone may bring something out: windows fire, or tuples leave a join that have met nobody."""
+    match operator:
+        case Map():
+            return False
+        case Join():
+            return any(
+                side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
+            )
+        case Custom():  # is told of the tuples that leave
+            return any(isinstance(policy, Time) for policy in policies(operator.window))
+        case _:
+            return any(isinstance(policy, Time) for policy in policies(operator.window)[-1:])

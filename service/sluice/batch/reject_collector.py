@@ -1,0 +1,91 @@
+"""Records that cannot be used, on their way to the dead letters.
+
+Of a tuple that an operator refused only its place is known by then: the record is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Message
+
+from sluice.batch.envelope import pack
+from sluice.batch.record_order import topic_partition_of
+from sluice.kafka.client_log import LOGGER
+from sluice.kafka.kafka_errors import UnavailableError
+from sluice.kafka.reading import read
+from sluice.model.spec import Stream
+from sluice.wire.dead_letters import DeadLetter
+
+
+class Setting:
+    """Sets records of a batch aside: which of them are still alive, and why the others aren't."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+        self._reasons: dict[int, str] = {}
+        self.alive = np.ones(batch.num_rows, np.bool_)
+
+    def aside(self, rows: Iterable[int], reason: str) -> None:
+        """Sets these rows aside, all for one reason."""
+        for row in rows:
+            self.alive[row] = False
+            self._reasons.setdefault(int(row), reason)
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    def packed(self, stream: Stream, places: np.ndarray) -> bytes:
+        """The dead letters; `places` has that of each record of the batch."""
+        rows = sorted(self._reasons)
+        taken = self._batch.take(pa.array(rows, pa.int64()))
+        columns = {
+            "place": pa.array(places[rows]),
+            "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
+            "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
+            "partition": pa.array(topic_partition_of(places[rows]).astype(np.int32)),
+            **{name: taken.column(name) for name in ("offset", "key", "value", "headers")},
+        }
+        return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})
+
+
+def letters(batch: pa.RecordBatch, about: Mapping[str, str]) -> Iterator[tuple[int, DeadLetter]]:
+    """The dead letters of an unpacked row, each with its place."""
+    for row in batch.to_pylist():
+        place = row.pop("place")
+        headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
+        original = "refused" not in about
+        yield place, DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
+
+
+def as_they_were(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """With the records of the tuples that were refused in place of these; one that is gone by now stays as it is."""
+    refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
+    records: dict[tuple[str, int, int], Message] = {}
+
+    def keep(message: Message) -> None:
+        if (place := (message.topic(), message.partition(), message.offset())) in refused:
+            records[place] = message
+
+    starts: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in refused:
+        place = topic, partition
+        starts[place] = min(offset, starts.get(place, offset))
+        ends[place] = max(offset + 1, ends.get(place, 0))
+    try:
+        read(kafka, starts, ends, keep)
+    except UnavailableError as error:
+        LOGGER.warning("dead letters are tuples in JSON: %s", error)
+    return [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
+
+
+def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:
+    if letter.original or record is None:
+        return letter
+    headers, timestamp = record.headers() or [], record.timestamp()[1]
+    return replace(letter, key=record.key(), value=record.value(), headers=headers, timestamp=timestamp, original=True)

@@ -1,0 +1,116 @@
+"""Guards a checkpoint: it must be this pipeline's own, as it was when the checkpoint was made."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from sluice.model.errors import SluiceError
+from sluice.model.fingerprint import fingerprint as digest
+from sluice.model.spec import Pipeline
+
+FILE = "sluice.json"
+#: raised with every change of what a checkpoint holds
+FORMAT = 3
+
+
+class CheckpointError(SluiceError):
+    exit_code = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose checkpoint it is. `query` is drawn at random when it is made; the ledger names it too."""
+
+    pipeline: str
+    fingerprint: str
+    buckets: int
+    query: str
+    format: int = FORMAT
+
+
+def claim(folder: Path, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int) -> Identity:
+    """The identity of the checkpoint in `folder`, which is made when nothing is there.
+
+    `buckets` None: as many as the checkpoint has, and `default_buckets` for a new one.
+    """
+    file = folder / FILE
+    if not file.exists():
+        return _made(file, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
+    found = known(folder, pipeline, fingerprint)
+    if buckets not in (None, found.buckets):
+        raise CheckpointError(_refused(folder, f"it has {found.buckets} buckets, not {buckets}"))
+    return found
+
+
+def known(folder: Path, pipeline: str, fingerprint: str) -> Identity:
+    """The identity of the checkpoint in `folder`, which is there."""
+    found = _read(folder / FILE)
+    if found.pipeline != pipeline:
+        raise CheckpointError(_refused(folder, f"it belongs to the pipeline {found.pipeline}"))
+    if found.fingerprint != fingerprint:
+        raise CheckpointError(_refused(folder, "the pipeline file has changed since it was made"))
+    return found
+
+
+def folder_of(pipeline: Pipeline) -> Path:
+    return Path(pipeline.checkpoint).absolute()
+
+
+def fingerprint_of(pipeline: Pipeline) -> str:
+    """The checkpoint knows the number of buckets itself, wherever it comes from."""
+    return digest(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
+
+
+def batches(folder: Path) -> tuple[int | None, int | None]:
+    """The numbers of the last batch that Spark knows to be done, and of the last one that was planned."""
+    return last_batch(folder / "commits"), last_batch(folder / "offsets")
+
+
+def last_batch(log: Path) -> int | None:
+    """The number of the last batch in one of Spark's logs, None while there is none."""
+    return max(batches_in(log), default=None)
+
+
+def batches_in(log: Path) -> set[int]:
+    """The numbers of the batches that one of Spark's logs still has."""
+    return {int(entry.name) for entry in log.glob("*") if entry.name.isdigit()}
+
+
+def _made(file: Path, identity: Identity) -> Identity:
+    folder = file.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise CheckpointError(_refused(folder, f"there are files in it, but no {FILE}: it is not one of Sluice's"))
+        part = file.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps(asdict(identity), indent=2) + "\n")
+        part.replace(file)
+    except OSError as error:
+        message = f"checkpoint {folder}: cannot be written ({error})"
+        raise CheckpointError(message) from error
+    return identity
+
+
+def _read(file: Path) -> Identity:
+    try:
+        fields = json.loads(file.read_text())
+        identity = Identity(**fields)
+    except FileNotFoundError:
+        message = f"checkpoint {file.parent}: there is none; a service makes it when it runs for the first time"
+        raise CheckpointError(message) from None
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(_refused(file.parent, f"{FILE} cannot be read ({error})")) from error
+    if identity.format != FORMAT:
+        raise CheckpointError(_refused(file.parent, f"it has format {identity.format}, this version writes {FORMAT}"))
+    return identity
+
+
+def _refused(folder: Path, why: str) -> str:
+    return (
+        f"checkpoint {folder}: {why}. Start with the pipeline file that it was made for, or name another folder "
+        "(--checkpoint) to start anew: the outputs of what is read again are then written again."
+    )

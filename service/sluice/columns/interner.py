@@ -1,0 +1,232 @@
+"""Interned byte strings, so that a kernel sees a number where a user sees a text, a list or a key.
+
+An open-addressing hash table over one growing byte buffer. Codes count from 0 in order of first sight. Interning costs
+one hash and one comparison per value and makes no Python object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.kernel import inlined, kernel, read_only
+from sluice.columns.tables import column, grown
+
+EMPTY = -1
+
+
+class Text(NamedTuple):
+    """What kernels read: the bytes of code c are `data[offsets[c]:offsets[c + 1]]`."""
+
+    data: np.ndarray
+    offsets: np.ndarray
+
+
+@inlined
+def _hash(data: np.ndarray, start: int, stop: int) -> np.int64:
+    value = np.uint64(14695981039346656037)
+    for i in range(start, stop):
+        value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
+    return np.int64(value ^ (value >> np.uint64(29)))
+
+
+@inlined
+def _equal(left: np.ndarray, start: int, stop: int, right: np.ndarray, at: int) -> bool:
+    for i in range(stop - start):  # noqa: SIM110  numba has no all()
+        if left[start + i] != right[at + i]:
+            return False
+    return True
+
+
+@inlined
+def less(text: Text, left: int, right: int) -> bool:
+    """Whether the bytes of code `left` come before those of `right`."""
+    a, b = text.offsets[left], text.offsets[right]
+    n, m = text.offsets[left + 1] - a, text.offsets[right + 1] - b
+    for i in range(min(n, m)):
+        if text.data[a + i] != text.data[b + i]:
+            return bool(text.data[a + i] < text.data[b + i])
+    return bool(n < m)
+
+
+@kernel
+def _place(hashes: np.ndarray, slots: np.ndarray, count: int) -> None:
+    mask = len(slots) - 1
+    for slot in range(len(slots)):
+        slots[slot] = EMPTY
+    for code in range(count):
+        slot = hashes[code] & mask
+        while slots[slot] != EMPTY:
+            slot = (slot + 1) & mask
+        slots[slot] = code
+
+
+@kernel
+def _intern(
+    values: np.ndarray,
+    starts: np.ndarray,
+    data: np.ndarray,
+    offsets: np.ndarray,
+    hashes: np.ndarray,
+    slots: np.ndarray,
+    count: int,
+    codes: np.ndarray,
+) -> int:
+    mask = len(slots) - 1
+    for row in range(len(codes)):
+        start, stop = starts[row], starts[row + 1]
+        value = _hash(values, start, stop)
+        slot = value & mask
+        while True:
+            code = slots[slot]
+            if code == EMPTY:
+                end = offsets[count]
+                for i in range(stop - start):
+                    data[end + i] = values[start + i]
+                offsets[count + 1] = end + stop - start
+                hashes[count] = value
+                slots[slot] = code = count
+                count += 1
+                break
+            at = offsets[code]
+            if (
+                hashes[code] == value
+                and offsets[code + 1] - at == stop - start
+                and _equal(values, start, stop, data, at)
+            ):
+                break
+            slot = (slot + 1) & mask
+        codes[row] = code
+    return count
+
+
+@kernel
+def _gather(text: Text, codes: np.ndarray, starts: np.ndarray, values: np.ndarray) -> None:
+    for row in range(len(codes)):
+        at = text.offsets[codes[row]]
+        for i in range(starts[row + 1] - starts[row]):
+            values[starts[row] + i] = text.data[at + i]
+
+
+@kernel
+def _number(codes: np.ndarray, numbers: np.ndarray, distinct: np.ndarray, places: np.ndarray) -> int:
+    """Gives how many codes are distinct. `numbers` is all zeros, before and after."""
+    count = 0
+    for i in range(len(codes)):
+        code = codes[i]
+        if code < 0:
+            places[i] = -1
+            continue
+        if not numbers[code]:
+            distinct[count] = code
+            count += 1
+            numbers[code] = count
+        places[i] = numbers[code] - 1
+    for k in range(count):
+        numbers[distinct[k]] = 0
+    return count
+
+
+class Strings:
+    """A table of interned byte strings."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._data = np.zeros(64, np.uint8)
+        self._offsets = np.zeros(9, np.int64)
+        self._hashes = np.zeros(8, np.int64)
+        self._slots = np.full(16, EMPTY, np.int32)
+        self._numbers = np.zeros(8, np.int32)
+
+    @property
+    def text(self) -> Text:
+        return Text(self._data, self._offsets)
+
+    def intern(self, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """The codes of the byte strings `values[starts[i]:starts[i + 1]]`, new ones where not seen before."""
+        codes = np.empty(len(starts) - 1, np.int64)
+        self._reserve(len(codes), int(starts[-1] - starts[0]))
+        self.count = _intern(values, starts, self._data, self._offsets, self._hashes, self._slots, self.count, codes)
+        return codes
+
+    def intern_arrow(self, array: pa.Array) -> np.ndarray:
+        """The codes of a string or binary array, dictionary-encoded or not. Nulls count as empty."""
+        if not pa.types.is_dictionary(array.type):
+            return self.intern(*buffers(array))
+        if len(array.dictionary) > len(array):  # most of its values may be in no row
+            return self.intern_arrow(array.dictionary_decode())
+        codes: np.ndarray = self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
+        return codes
+
+    def take(self, codes: np.ndarray) -> pa.BinaryArray:
+        """The byte strings of `codes`."""
+        codes = np.ascontiguousarray(codes, np.int64)  # else the kernel is compiled for every kind of slice
+        offsets = self._offsets
+        starts = np.zeros(len(codes) + 1, np.int64)
+        np.cumsum(offsets[codes + 1] - offsets[codes], out=starts[1:])
+        values = np.empty(int(starts[-1]), np.uint8)
+        _gather(self.text, codes, starts, values)
+        if starts[-1] > np.iinfo(np.int32).max:
+            msg = "more than 2 GiB of text in one batch of outputs"
+            raise OverflowError(msg)
+        buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(values)]
+        return pa.Array.from_buffers(pa.binary(), len(codes), buffers)
+
+    def numbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct ones of these codes, as they first come, and the place of each code among them, -1 for -1.
+
+        O(codes), however large the table is.
+        """
+        codes = np.ascontiguousarray(codes, np.int64)
+        distinct, places = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
+        self._numbers = grown(self._numbers, self.count)
+        return distinct[: _number(codes, self._numbers, distinct, places)], places
+
+    def keep(self, codes: np.ndarray) -> np.ndarray:
+        """Forgets all but `codes`; gives the new code of each old one (-1: forgotten)."""
+        kept = np.unique(codes)
+        renamed = np.full(self.count, -1, np.int64)
+        renamed[kept] = np.arange(len(kept))
+        values = self.take(kept)
+        self.__dict__.update(Strings().__dict__)
+        self.intern_arrow(values)
+        return renamed
+
+    #: what `save` gives and `load` takes
+    PARTS: ClassVar = {"data": np.uint8, "offsets": np.int64, "hashes": np.int64}
+
+    def save(self) -> dict[str, np.ndarray]:
+        offsets = self._offsets[: self.count + 1]
+        return {"data": self._data[: offsets[-1]], "offsets": offsets, "hashes": self._hashes[: self.count]}
+
+    @classmethod
+    def load(cls, saved: Mapping[str, pa.Buffer]) -> Strings:
+        table = cls()
+        table._data, table._offsets, table._hashes = (column(saved[name], kind) for name, kind in cls.PARTS.items())
+        table.count = len(table._hashes)
+        table._rehash(table.count)
+        return table
+
+    def _reserve(self, more: int, size: int) -> None:
+        self._data = grown(self._data, int(self._offsets[self.count]) + size)
+        self._offsets = grown(self._offsets, self.count + more + 1)
+        self._hashes = grown(self._hashes, self.count + more)
+        if len(self._slots) < 2 * (self.count + more):
+            self._rehash(self.count + more)
+
+    def _rehash(self, room: int) -> None:
+        self._slots = np.empty(1 << max(4, (2 * room).bit_length()), np.int32)
+        _place(self._hashes, self._slots, self.count)
+
+
+def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of a string or binary array and where each value starts."""
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    _, starts, values = array.buffers()
+    if not len(array):
+        return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
+    starts = np.frombuffer(starts, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1]
+    return read_only(np.frombuffer(values or b"", np.uint8)), starts.astype(np.int64)

@@ -1,0 +1,42 @@
+"""Values as words in whose order they are: what a Sort compares.
+
+-0.0 equals 0.0, and NaN is greater than every number. Strings are in the order of their UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.interner import Strings
+from sluice.model.types import Kind, Type
+
+LARGEST = np.iinfo(np.int64).max
+
+
+def ordered(words: np.ndarray, type_: Type) -> np.ndarray:
+    """Words that compare as the values do; of strings their codes, which do not."""
+    return _reals(words) if type_.kind is Kind.FLOAT64 else words
+
+
+def ranks(words: np.ndarray, type_: Type, strings: Strings, *, descending: bool) -> np.ndarray:
+    """Numbers in the order of the values among each other; of words that `ordered` gave."""
+    if type_.kind is Kind.STRING:
+        codes, words = np.unique(words, return_inverse=True)
+        rank = np.empty(len(codes), np.int64)
+        rank[pc.sort_indices(strings.take(codes)).to_numpy()] = np.arange(len(codes))
+        words = rank[words]
+    return ~words if descending else words
+
+
+def _reals(words: np.ndarray) -> np.ndarray:
+    """The bits of a negative number count backwards. NaN is greater than all (O4)."""
+    values = np.ascontiguousarray(words).view(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    bits = values.view(np.int64)
+    return np.where(np.isnan(values), LARGEST, bits ^ ((bits >> 63) & LARGEST))
+
+
+def canonical(keys: pa.BinaryArray) -> np.ndarray:
+    """The places of the keys in the order of their bytes, in which partitions fire together."""
+    return pc.sort_indices(keys).to_numpy()  # type: ignore[no-any-return]

@@ -1,0 +1,50 @@
+"""`sluice check FILE`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from sluice.config.load import check as check_file
+from sluice.model.spec import Pipeline, Stream
+from sluice.model.types import Schema
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_context
+def check(context: click.Context, file: Path) -> None:
+    """Say everything that is wrong with the pipeline FILE, or else what it does.
+
+    Exits with 0 if the service would take the file, with 1 if not.
+    """
+    pipeline, problems, cautions = check_file(file)
+    for finding in (*problems, *cautions):
+        click.echo(finding)
+    if pipeline is None:
+        click.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}", err=True)
+        context.exit(1)
+    for line in summary(pipeline):
+        click.echo(line)
+
+
+def summary(pipeline: Pipeline) -> Iterator[str]:
+    yield f"pipeline {pipeline.name}"
+    for stream in pipeline.streams.values():
+        yield f"  stream {stream.name}: {role(stream, pipeline)}"
+    for operator in pipeline.operators:
+        outputs = ", ".join(output.stream for output in operator.outputs)
+        yield f"  operator {operator.name}: {', '.join(operator.inputs)} -> {outputs}"
+
+
+def role(stream: Stream, pipeline: Pipeline) -> str:
+    where = f"topic {stream.topic}" if stream.topic else "inside the service"
+    if stream.name == pipeline.dead_letters:
+        return f"{where}, dead letters"
+    return f"{where}, {attributes(stream.schema)}"
+
+
+def attributes(schema: Schema) -> str:
+    return "{" + ", ".join(f"{name}: {kind}" for name, kind in schema) + "}"

@@ -1,0 +1,37 @@
+"""`sluice explain FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sluice.config.load import load
+from sluice.model.errors import SluiceError
+from sluice.planning.explain.explain_drawing import drawing
+from sluice.planning.explain.explain_plan import plan
+from sluice.planning.explain.explain_text import lines
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file, too.")
+def explain(file: Path, svg: Path | None) -> None:
+    """Say how the service would run the pipeline FILE: stages, buckets, state, and when each window fires.
+
+    Neither Kafka nor Spark is asked. Exits with 1 if the file is wrong.
+    """
+    pipeline = load(file, environment=None)
+    stages = plan(pipeline)
+    for line in lines(pipeline, stages):
+        click.echo(line)
+    if svg is not None:
+        _write(svg, drawing(pipeline, stages))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        message = f"cannot write {file}: {error.strerror}"
+        raise SluiceError(message) from None

@@ -1,0 +1,29 @@
+"""`sluice replay FILE --checkpoint`."""
+
+from __future__ import annotations
+
+import click
+import orjson
+
+from sluice.inspect.verify import Compared, compare
+from sluice.model.spec import Pipeline
+from sluice.model.stages import stages
+from sluice.ops.log_lines import configure
+
+
+def repeat(pipeline: Pipeline) -> int:
+    """Compares what each stage has written with what its batches give once more; the exit code."""
+    configure(secrets=pipeline.settings.kafka.secrets)
+    differ = False
+    for stage in stages(pipeline):
+        compared = compare(stage)
+        for difference in compared.differences:
+            click.echo(orjson.dumps(difference._asdict()))
+        differ |= bool(compared.differences)
+        click.echo(summary(compared), err=True)
+    return int(differ)
+
+
+def summary(compared: Compared) -> str:
+    found = f"differences in {count} topic partition(s)" if (count := len(compared.differences)) else "no difference"
+    return f"{compared.pipeline}: batches {compared.first} to {compared.last}, {compared.records:,} records: {found}"

@@ -1,0 +1,47 @@
+"""`sluice run FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sluice.commands import options
+from sluice.config.load import load
+from sluice.model.spec import Pipeline
+from sluice.ops.log_lines import configure
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
+@click.option("--buckets", type=click.IntRange(min=1), help="Slices of keys, of a new checkpoint; else one per core.")
+@options.kafka
+@click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Where metrics are.")
+@click.option("--no-http", is_flag=True, help="Serve neither metrics nor health.")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--reset-ledger", is_flag=True, help="Forget what an earlier checkpoint has written, once.")
+@click.option("--until-final", is_flag=True, help="End once every topic partition has sent its final mark.")
+def run(  # noqa: PLR0917 - click passes them by name
+    file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
+    no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - flags are what they are
+) -> None:  # fmt: skip
+    """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
+
+    Exits with 0 then; 1: the file is wrong; 2: so is the call or a client property; 3: Kafka or Java is not there or
+    refuses; 4: the checkpoint is not this pipeline's, or does not fit the ledger; 5: another instance has taken over;
+    6: a batch failed. Started again, it goes on where it was, and nothing is lost or doubled.
+    """
+    pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))
+
+    configure(secrets=pipeline.settings.kafka.secrets)
+    from sluice.spark.service import serve  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
+
+    click.echo(summary(pipeline))
+    serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger, until_final=until_final)
+
+
+def summary(pipeline: Pipeline) -> str:
+    read = ", ".join(str(stream.topic) for stream in pipeline.inputs)
+    written = ", ".join(str(stream.topic) for stream in pipeline.outputs)
+    return f"sluice: pipeline {pipeline.name} reads {read} and writes {written}"

@@ -1,0 +1,63 @@
+"""`sluice windows FILE`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import pyarrow as pa
+
+from sluice.columns.json_columns import json_values
+from sluice.commands import options
+from sluice.config.load import load
+from sluice.model.spec import Join, Map, Pipeline
+from sluice.model.stages import stages
+from sluice.model.types import Schema
+from sluice.model.unparse import clause
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--key", help="The key of the window partitions, as it is in the keys of the outputs.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
+def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
+    """Show what the windows of the pipeline FILE hold, one JSON object a line: those of a key, and those without keys.
+
+    It reads the checkpoint and nothing else: the service may run, or have ended.
+    """
+    pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
+    from sluice.inspect.bucket_snapshot import look  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
+
+    found = [shown(stage, key, *looked) for stage in stages(pipeline) for looked in look(stage, key)]
+    sys.stdout.buffer.writelines(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in found)
+    sys.stdout.buffer.flush()
+    if not found:
+        click.echo(f"no window holds anything under the key {key}" if key else "no window holds anything", err=True)
+
+
+def shown(pipeline: Pipeline, key: str | None, clock: int, inside: Any) -> dict[str, Any]:  # noqa: ANN401
+    """A window partition as JSON has it; what there is nothing of is left out."""
+    schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
+    now = {stream: rows(tuples, schemas[stream]) for stream, tuples in inside.now.items()}
+    fields = {
+        "operator": inside.operator, "side": inside.side, "window": _clause(pipeline, inside.operator, inside.side),
+        "key": key, "clock": datetime.fromtimestamp(clock / 1e9, UTC).isoformat(), "tuples": inside.tuples,
+        "policy": inside.policy, "held": inside.held, "now": now,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value not in ("", None, [], {})}
+
+
+def rows(tuples: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
+    columns = [json_values(tuples.column(name), type_) for name, type_ in schema]
+    return [dict(zip(tuples.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _clause(pipeline: Pipeline, name: str, side: str) -> str:
+    operator = next(operator for operator in pipeline.operators if operator.name == name)
+    if isinstance(operator, Join):
+        return clause(getattr(operator, side).window)
+    return "" if isinstance(operator, Map) else clause(operator.window)

@@ -1,0 +1,128 @@
+"""The file's parts put together: names resolved, expressions typed, all that is wrong reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from graphlib import CycleError
+
+from sluice.config.checks.custom_operators import custom
+from sluice.config.checks.event_time_checks import pane_functions
+from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.join_checks import join
+from sluice.config.checks.mark_checks import marks
+from sluice.config.checks.settings import settings
+from sluice.config.checks.sort_checks import sort
+from sluice.config.checks.stream_checks import Streams
+from sluice.config.checks.stream_formats import Codings
+from sluice.config.checks.wall_clock_alignment import align
+from sluice.config.checks.window_checks import window
+from sluice.config.syntax.expression_grammar import over_group
+from sluice.config.syntax.file_models import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
+from sluice.config.syntax.parse_model import Shaped
+from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.window_clause import Clause
+from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
+from sluice.model.stages import stages
+
+
+def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
+    """The pipeline; it means something only if the report holds no problems."""
+    file = shaped.file
+    codings = Codings(report, "url" in file.registry)
+    streams = Streams(shaped, report, codings)
+    streams.check()
+    typed = Operators(streams, shaped, report)
+    operators = tuple(map(typed.operator, streams.order()))
+    declared = {
+        name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
+        for name, shape in file.streams.items()
+    }
+    declared = {
+        name: replace(timed(of, streams.event_times.get(name)), **marks(typed, name)) for name, of in declared.items()
+    }
+    streams.check_watermarks()
+    pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
+    if not report.problems:
+        check_stages(pipeline, report)
+    return pipeline
+
+
+def timed(stream: Stream, event_time: EventTime | None) -> Stream:
+    """With its event time. Watermarks go through an exchange as they go on inside a stage."""
+    watermarks = stream.watermarks or (stream.exchange and event_time is not None)
+    return replace(stream, event_time=event_time, watermarks=watermarks)
+
+
+def check_stages(pipeline: Pipeline, report: Report) -> None:
+    try:
+        stages(pipeline)
+    except CycleError as error:
+        around = " -> ".join(reversed(error.args[1]))
+        for name, stream in pipeline.streams.items():
+            if stream.exchange:
+                expected = f"no way back into a stage that the stream leaves ({around})"
+                report.problem(("streams", name, "exchange"), expected)
+
+
+class Operators(Typed):
+    def operator(self, index: int) -> Operator:
+        match self.streams.operators[index]:
+            case AggregateShape() as shape:
+                return self.aggregate(index, shape)
+            case MapShape() as shape:
+                return self.map(index, shape)
+            case JoinShape() as shape:
+                return join(self, index, shape)
+            case SortShape() as shape:
+                return sort(self, index, shape)
+            case CustomShape() as shape:
+                return custom(self, index, shape)
+
+    def aggregate(self, index: int, shape: AggregateShape) -> Aggregate:
+        scope = self.scope(shape.aggregate)
+        clause, found = window(shape.window, self.path(index, "window"), scope, self.report)
+        if clause.sizes is not None:
+            of, found = self.over_event_time(index, shape, shape.aggregate, clause)
+            scope = replace(scope, panes=pane_functions(clause, of, scope.attributes)) if of and scope else None
+        partition_by, group_by = (
+            self.keys(self.path(index, key), getattr(shape, key), self.scope(shape.aggregate, f"in {key}"))
+            for key in ("partition_by", "group_by")
+        )
+        self.check_window(index, shape, clause)
+        found = align(self, index, shape, clause, found)
+        outputs = tuple(
+            self.output(index, stream, {name: over_group(e) for name, e in given.items()}, sound=sound)
+            for stream, given, sound in self.given(index, shape, scope, self.unchanged(shape.aggregate))
+        )
+        return Aggregate(
+            shape.name, shape.aggregate, found, outputs, partition_by, group_by,
+            shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
+        )  # fmt: skip
+
+    def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
+        if clause.faults or self.shaped.partly(self.path(index)):
+            return
+        self.check_sliding_time(index, shape, clause)
+        if not clause.sliding_time:
+            self.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
+        if shape.aggregate_incomplete_windows and clause.tumbling:
+            path = self.path(index, "aggregate_incomplete_windows")
+            self.report.problem(path, "false, as the window is tumbling (rule W20)")
+        if shape.aggregate_evicted_partitions and not (clause.tumbling and clause.leaving):
+            path = self.path(index, "aggregate_evicted_partitions")
+            why = "has no partition eviction" if clause.tumbling else "is sliding"
+            self.report.problem(path, f"false, as the window {why} (rule W20)")
+        if shape.aggregate_incomplete_windows and clause.sizes is not None:
+            path = self.path(index, "aggregate_incomplete_windows")
+            self.report.problem(path, f"false, as the window is a {clause.sizes.kind} (rule E35)")
+
+    def check_sliding_time(self, index: int, shape: AggregateShape, clause: Clause) -> None:
+        for key in ("emit", "window_set"):
+            if key in shape.model_fields_set and not clause.sliding_time:
+                self.report.problem(self.path(index, key), f"{key} only with a slidingTime window", key)
+
+    def map(self, index: int, shape: MapShape) -> Map:
+        where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))
+        outputs = self.outputs(index, shape, self.scope(shape.map, "in a map"), self.unchanged(shape.map))
+        return Map(shape.name, shape.map, outputs, where)

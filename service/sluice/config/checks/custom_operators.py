@@ -1,0 +1,55 @@
+"""What the file says about a windowed operator of a user's own, checked."""
+
+from __future__ import annotations
+
+from sluice.api.class_loader import ClassError
+from sluice.api.handler import WindowHandler, load, schema
+from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.wall_clock_alignment import align
+from sluice.config.checks.window_checks import window
+from sluice.config.syntax.file_models import CustomShape
+from sluice.config.syntax.window_clause import Clause
+from sluice.model.errors import nearest
+from sluice.model.expressions import Attribute
+from sluice.model.spec import Custom
+
+
+def custom(typed: Typed, index: int, shape: CustomShape) -> Custom:
+    scope = typed.scope(shape.custom, "in a custom operator")
+    clause, found = window(shape.window, typed.path(index, "window"), scope, typed.report)
+    if clause.sizes is not None:
+        _, found = typed.over_event_time(index, shape, shape.custom, clause)
+    check_partitioned(typed, index, clause)
+    found = align(typed, index, shape, clause, found)
+    partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
+    made = handler(typed, index, shape)
+    sent = {name: Attribute(name, kind) for name, kind in schema(made.output)} if made else {}
+    outputs = tuple(
+        typed.output(index, stream, attributes, sound=sound and made is not None)
+        for stream, attributes, sound in typed.given(index, shape, scope, sent)
+    )
+    return Custom(shape.name, shape.custom, shape.handler, found, outputs, partition_by)
+
+
+def check_partitioned(typed: Typed, index: int, clause: Clause) -> None:
+    if not clause.faults and not clause.sliding_time:
+        typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
+
+
+def handler(typed: Typed, index: int, shape: CustomShape) -> type[WindowHandler] | None:
+    """The class, if it can read the stream."""
+    path = typed.path(index, "handler")
+    try:
+        made = load(shape.handler)
+    except ClassError as error:
+        typed.report.problem(path, error.expected, shape.handler, error.hint)
+        return None
+    known = dict(typed.streams.schemas.get(shape.custom, ()))
+    for name, kind in schema(made.input) if known else ():
+        if known.get(name) != kind:
+            is_ = f"{name} is {known[name]}" if name in known else f"it has no {name}"
+            hint = None if name in known else nearest(name, known)
+            typed.report.problem(
+                path, f"a stream with the {kind} {name}, which {made.__name__} reads ({is_})", hint=hint
+            )
+    return made

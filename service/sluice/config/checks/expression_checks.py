@@ -1,0 +1,143 @@
+"""What all operators of a file have: keys, conditions and outputs, each expression typed in its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sluice.config.checks.event_time_checks import event_window
+from sluice.config.checks.stream_checks import Streams
+from sluice.config.checks.window_checks import UNKNOWN
+from sluice.config.syntax.expression_grammar import ExpressionError, Scope, check_syntax, parse
+from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, inputs_of
+from sluice.config.syntax.parse_model import Shaped
+from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.window_clause import Clause
+from sluice.model.errors import Path
+from sluice.model.expressions import Attribute, Expression
+from sluice.model.spec import EventTime, Output, Window
+from sluice.model.types import BOOLEAN, FLOAT64, Kind
+
+
+@dataclass(slots=True)
+class Typed:
+    """Types the expressions of operators, each of which says what the streams behind it hold."""
+
+    streams: Streams
+    shaped: Shaped
+    report: Report
+
+    def path(self, operator: int, *inner: str | int) -> Path:
+        return self.streams.path(operator, *inner)
+
+    # ---- expressions ----
+
+    def scope(self, stream: str, no_aggregates: str | None = None, name: str | None = None) -> Scope | None:
+        """None where the stream's attributes cannot be told. `name` is what expressions call it, if not its name."""
+        schema = self.streams.schemas.get(stream)
+        return None if schema is None else Scope(name or stream, dict(schema), no_aggregates)
+
+    def expression(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
+        try:
+            if scope is not None:
+                return parse(text, scope)
+            check_syntax(text)
+        except ExpressionError as error:
+            for fault in error.faults:
+                self.report.fault(path, fault)
+        return None
+
+    def condition(self, path: Path, text: str | None, scope: Scope | None) -> Expression | None:
+        found = None if text is None else self.expression(path, text, scope)
+        if found is not None and found.type != BOOLEAN:
+            self.report.problem(path, f"a boolean, not {found.type}", text)
+        return found
+
+    def keys(self, path: Path, texts: Sequence[str], scope: Scope | None) -> tuple[Expression, ...]:
+        found = (self.key((*path, position), text, scope) for position, text in enumerate(texts))
+        return tuple(key for key in found if key is not None)
+
+    def key(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
+        key = self.expression(path, text, scope)
+        if key is not None and key.type.kind is Kind.LIST:
+            self.report.problem(path, f"a key that is no list, not {key.type}", text)
+        elif key is not None and key.type == FLOAT64:
+            self.report.caution(path, "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)")
+        return key
+
+    def check_partitioned(self, index: int, window: str, partition_by: str, *, partitioned: bool) -> None:
+        """The clause and the keys, under these two keys of the file, say the same."""
+        given = bool(getattr(self.streams.operators[index], partition_by))
+        if partitioned and not given:
+            what = f"{partition_by}, as the window clause says partitioned (rule W19)"
+            self.report.problem(self.path(index, partition_by), what, None)
+        if given and not partitioned:
+            what = f"partitioned in the window clause, as {partition_by} is given (rule W19)"
+            self.report.problem(self.path(index, window), what)
+
+    def over_event_time(
+        self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: Clause
+    ) -> tuple[EventTime | None, Window]:
+        """The event time of the input and the window of a clause over it (W16)."""
+        assert clause.sizes is not None  # noqa: S101 - who calls has looked
+        of = self.streams.event_times.get(stream)
+        if of is not None and stream in self.streams.schemas:
+            found = UNKNOWN if clause.faults else event_window(clause, shape, of, self.path(index), self.report)
+            return of, found
+        if stream in self.streams.schemas and not self.wrong(stream):
+            what = f"an input with event_time, as the window is a {clause.sizes.kind} (rule W16)"
+            ((inner, _),) = inputs_of(shape)
+            self.report.problem(self.path(index, *inner), what)
+        return None, UNKNOWN
+
+    def wrong(self, stream: str) -> bool:
+        """Whether the stream's event time is stated and wrong, which was told there."""
+        stated = stream in self.shaped.file.streams and self.shaped.file.streams[stream].event_time is not None
+        return stated or self.shaped.partly(("streams", stream))
+
+    # ---- outputs ----
+
+    def outputs(
+        self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
+    ) -> tuple[Output, ...]:
+        """What stands under `output`; `unchanged` is what a list of streams stands for."""
+        given = self.given(index, shape, scope, unchanged)
+        return tuple(self.output(index, stream, attributes, sound=sound) for stream, attributes, sound in given)
+
+    def given(
+        self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
+    ) -> Iterator[tuple[str, Mapping[str, Expression], bool]]:
+        """The streams under `output`, what is written to each, and whether nothing is wrong with that."""
+        if not shape.output:
+            self.report.problem(self.path(index, "output"), "at least one stream")
+        for stream in shape.output:
+            before = len(self.report.problems)
+            texts = shape.output[stream] if isinstance(shape.output, dict) else None
+            attributes = unchanged if texts is None else self.computed(index, stream, texts, scope)
+            yield stream, attributes, len(self.report.problems) == before
+
+    def output(self, index: int, stream: str, given: Mapping[str, Expression], *, sound: bool = True) -> Output:
+        """An output. Its attributes are those of the stream from now on, as far as they can be told."""
+        shape = self.streams.operators[index]
+        sources = [name for _, name in inputs_of(shape)]
+        known = all(name in self.streams.schemas for name in sources)
+        clear = known and stream not in self.shaped.unclear
+        if clear and sound and self.streams.writers.get(stream) == index:
+            self.streams.derive(stream, shape.name, sources, tuple((name, e.type) for name, e in given.items()))
+        return Output(stream, tuple(given.items()))
+
+    def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:
+        """The attributes of an input; `side`: where it is one side of a join."""
+        return {name: Attribute(name, kind, side) for name, kind in self.streams.schemas.get(stream, ())}
+
+    def computed(self, index: int, stream: str, given: Mapping[str, str], scope: Scope | None) -> dict[str, Expression]:
+        if not given and stream not in self.shaped.unclear:
+            self.report.problem(self.path(index, "output", stream), "at least one attribute")
+        found: dict[str, Expression] = {}
+        for name, text in given.items():
+            path = self.path(index, "output", stream, name)
+            self.streams.check_attribute(path, name)
+            expression = self.expression(path, text, scope)
+            if expression is not None:
+                found[name] = expression
+        return found

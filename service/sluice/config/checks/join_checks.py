@@ -1,0 +1,140 @@
+"""What the file says about a join, checked (reference sections 2.4 and 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sluice.config.checks.constants import EMPTY, read_value
+from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.window_checks import window
+from sluice.config.syntax.expression_grammar import Scope
+from sluice.config.syntax.file_models import JoinShape
+from sluice.config.syntax.window_clause import Clause
+from sluice.model.errors import nearest
+from sluice.model.spec import Count, Join, Output, Side, Sliding, Value
+from sluice.model.types import Schema
+
+#: side -> the algorithms that keep its tuples which leave without a partner
+OUTER = {"left": ("leftOuter", "outer"), "right": ("rightOuter", "outer")}
+OTHER = {"left": "right", "right": "left"}
+#: stands in for a window that cannot be told
+UNKNOWN = Sliding(Count(0))
+
+
+def join(typed: Typed, index: int, shape: JoinShape) -> Join:
+    sides = {name: side(typed, index, shape, name) for name in OUTER}
+    check_equality(typed, index, sides)
+    if shape.algorithm == "outer" and bool(shape.unmatched_left) != bool(shape.unmatched_right):
+        missing = "unmatched_left" if shape.unmatched_right else "unmatched_right"
+        typed.report.problem(typed.path(index, missing), "both of unmatched_left and unmatched_right, or none", None)
+    scope = both(typed, shape)
+    match = typed.condition(typed.path(index, "match"), shape.match, scope)
+    # J4: a name that both sides have is the left one's
+    unchanged = typed.unchanged(shape.join.right, "right") | typed.unchanged(shape.join.left, "left")
+    order = [*typed.unchanged(shape.join.left), *typed.unchanged(shape.join.right)]
+    matched = typed.outputs(index, shape, scope, {name: unchanged[name] for name in order})
+    return Join(shape.name, sides["left"], sides["right"], matched, match)
+
+
+def both(typed: Typed, shape: JoinShape) -> Scope | None:
+    """The scope of expressions over pairs."""
+    schemas = [typed.streams.schemas.get(stream) for stream in (shape.join.left, shape.join.right)]
+    sides = {name: dict(schema) for name, schema in zip(OUTER, schemas, strict=True) if schema is not None}
+    return Scope("left and right", {}, "in a join", sides) if len(sides) == len(OUTER) else None
+
+
+def side(typed: Typed, index: int, shape: JoinShape, name: str) -> Side:
+    stream = getattr(shape.join, name)
+    clause_key, keys_key = f"window_{name}", f"partition_by_{name}"
+    scope = typed.scope(stream, "in a join", name)
+    text = getattr(shape, clause_key)
+    clause, found = window(text, typed.path(index, clause_key), scope, typed.report, storing=False)
+    if not clause.faults:
+        check_window(typed, index, clause_key, clause)
+        typed.check_partitioned(index, clause_key, keys_key, partitioned=clause.partitioned)
+    outer = shape.algorithm in OUTER[name]
+    return Side(
+        stream=stream,
+        window=found if isinstance(found, Sliding) else UNKNOWN,
+        partition_by=typed.keys(typed.path(index, keys_key), getattr(shape, keys_key), scope),
+        equality=typed.keys(typed.path(index, f"equality_{name}"), getattr(shape, f"equality_{name}"), scope),
+        outer=outer,
+        unmatched=unmatched(typed, index, shape, name),
+        default=default(typed, index, shape, name),
+    )
+
+
+def check_window(typed: Typed, index: int, key: str, clause: Clause) -> None:
+    """A sliding window, in which each tuple looks for partners at once (J1)."""
+    if clause.tumbling or clause.sizes is not None:
+        typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
+    elif any(policy != Count(1) for policy, _ in clause.policies[1:]):
+        part = clause.policies[1][1]
+        expected = "count(1) as trigger, or none, as every tuple looks for partners (rule W18)"
+        typed.report.problem(typed.path(index, key), expected, part.text, None, part.column)
+
+
+def check_equality(typed: Typed, index: int, sides: Mapping[str, Side]) -> None:
+    shape = typed.streams.operators[index]
+    assert isinstance(shape, JoinShape)  # noqa: S101
+    left, right = shape.equality_left, shape.equality_right
+    path = typed.path(index, "equality_left" if len(left) < len(right) else "equality_right")
+    if len(left) != len(right):
+        found = min(len(left), len(right))
+        typed.report.problem(path, f"{max(len(left), len(right))} entries, as on the other side (rule J3)", str(found))
+        return
+    keys = sides["left"].equality, sides["right"].equality
+    if any(len(side) < len(left) for side in keys):
+        return
+    for place, (a, b) in enumerate(zip(*keys, strict=True)):
+        if a.type != b.type:
+            path = typed.path(index, "equality_right", place)
+            typed.report.problem(path, f"{a.type}, as {left[place]} on the left, not {b.type} (rule J3)")
+
+
+def known(typed: Typed, index: int) -> bool:
+    """Whether the algorithm is what the file says."""
+    return not typed.shaped.partly(typed.path(index, "algorithm"))
+
+
+def unmatched(typed: Typed, index: int, shape: JoinShape, name: str) -> Output | None:
+    key = f"unmatched_{name}"
+    stream: str | None = getattr(shape, key)
+    if stream is None:
+        return None
+    if known(typed, index) and shape.algorithm not in OUTER[name]:
+        what = f"none with {shape.algorithm}, which reports no tuple of the {name} side alone (rule J2)"
+        typed.report.problem(typed.path(index, key), what)
+    return typed.output(index, stream, typed.unchanged(getattr(shape.join, name), name))
+
+
+def default(typed: Typed, index: int, shape: JoinShape, name: str) -> tuple[Value, ...]:
+    """The values of the tuple that stands for a missing one of this side."""
+    given: dict[str, object] | None = getattr(shape, f"default_{name}")
+    schema = typed.streams.schemas.get(getattr(shape.join, name), ())
+    if given is None or not schema:
+        return tuple(EMPTY[kind.kind] for _, kind in schema)
+    path = typed.path(index, f"default_{name}")
+    if known(typed, index) and shape.algorithm not in OUTER[OTHER[name]]:
+        what = f"none with {shape.algorithm}, in which the {name} side is never missing (rule J5)"
+        typed.report.problem(path, what)
+    elif getattr(shape, f"unmatched_{OTHER[name]}"):
+        what = f"none beside unmatched_{OTHER[name]}, to which tuples go as they are (rule J5)"
+        typed.report.problem(path, what)
+    for attribute in given:
+        if attribute not in dict(schema):
+            what = f"an attribute of {name} ({', '.join(dict(schema))})"
+            typed.report.problem((*path, attribute), what, attribute, nearest(attribute, dict(schema)))
+    return tuple(defaults(typed, index, name, given, schema))
+
+
+def defaults(typed: Typed, index: int, name: str, given: Mapping[str, object], schema: Schema) -> list[Value]:
+    found = []
+    for attribute, kind in schema:
+        found.append(EMPTY[kind.kind])
+        if attribute in given:
+            try:
+                found[-1] = read_value(given[attribute], kind)
+            except ValueError:
+                typed.report.problem(typed.path(index, f"default_{name}", attribute), f"a value of {kind}")
+    return found

@@ -1,0 +1,95 @@
+"""The settings of a file: seconds to nanoseconds, secrets looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+
+from sluice.config.syntax.file_models import FileShape
+from sluice.config.syntax.problem_report import Report
+from sluice.model import kafka_properties, registry_properties
+from sluice.model.secrets import MissingSecretError, substitute
+from sluice.model.spec import Properties, Settings
+from sluice.time_units import SECOND
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LIMIT = 2**63
+FAULTS = {"kafka": kafka_properties.faults, "registry": registry_properties.faults}
+
+
+def settings(file: FileShape, environment: Mapping[str, str] | None, report: Report) -> Settings:
+    return Settings(
+        kafka=properties("kafka", file.kafka, environment, report),
+        registry=properties("registry", file.registry, environment, report),
+        clock=file.clock,
+        clock_origin=None if file.clock_origin is None else origin(file.clock_origin, report),
+        merge=file.merge,
+        merge_wait=duration("merge_wait", file.merge_wait, report),
+        max_future=duration("max_future", file.max_future, report),
+        trigger_interval=duration("trigger_interval", file.trigger_interval, report),
+        max_records_per_batch=file.max_records_per_batch,
+        buckets=file.buckets,
+        checkpoint=file.checkpoint,
+        delivery=file.delivery,
+        on_data_loss=file.on_data_loss,
+        start=file.start,
+    )
+
+
+def properties(
+    block: str, texts: Mapping[str, str], environment: Mapping[str, str] | None, report: Report
+) -> Properties:
+    """Checked whole, unless the environment is left out or lacks something."""
+    found: dict[str, str] = {}
+    complete = environment is not None
+    for name, text in texts.items():
+        try:
+            found[name] = text if environment is None else substitute(text, environment)
+        except MissingSecretError as missing:
+            report.problem((block, name), missing.args[1], missing.args[0])
+            found[name], complete = text, False
+    for fault in FAULTS[block](found, complete=complete):
+        report.problem((block, fault.name), fault.expected, fault.got, fault.hint)
+    return Properties(found)
+
+
+def duration(name: str, seconds: float, report: Report) -> int:
+    exact = Decimal(str(seconds)) * SECOND
+    if exact >= LIMIT:
+        report.problem((name,), f"at most {LIMIT // SECOND} seconds")
+        return 0
+    return int(exact)
+
+
+def origin(text: str, report: Report) -> int | None:
+    try:
+        return nanoseconds(text)
+    except TimeError as error:
+        report.problem(("clock_origin",), str(error))
+        return None
+
+
+class TimeError(ValueError):
+    """A text is no time; what was expected."""
+
+
+def nanoseconds(text: str) -> int:
+    """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC). Raises TimeError."""
+    try:
+        exact = Decimal(text) * SECOND
+    except InvalidOperation:
+        exact = iso(text)
+    if exact.is_finite() and exact == exact.to_integral_value() and -LIMIT <= exact < LIMIT:
+        return int(exact)
+    raise TimeError("seconds since 1970 or an ISO 8601 time such as 2013-01-01T00:00:00Z, between 1677 and 2262")
+
+
+def iso(text: str) -> Decimal:
+    """Nanoseconds; NaN if it is no time."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return Decimal("NaN")
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
+    return Decimal((since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000)

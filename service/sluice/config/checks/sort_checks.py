@@ -1,0 +1,62 @@
+"""What the file says about a sort, checked (reference sections 2.4 and 9.1)."""
+
+from __future__ import annotations
+
+from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.wall_clock_alignment import align
+from sluice.config.checks.window_checks import window
+from sluice.config.syntax.file_models import SortShape
+from sluice.config.syntax.window_clause import Clause
+from sluice.model.spec import Count, Order, Sort
+from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
+
+#: what has an order (O3)
+SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
+
+
+def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
+    """Its outputs are the tuples of the input as they are (O1)."""
+    scope = typed.scope(shape.sort, "in a sort")
+    path = typed.path(index, "window")
+    clause, found = window(shape.window, path, scope, typed.report)
+    if clause.sizes is not None and clause.sizes.kind == "timeInterval":
+        _, found = typed.over_event_time(index, shape, shape.sort, clause)
+    if not clause.faults:
+        check_window(typed, index, clause)
+        typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
+    found = align(typed, index, shape, clause, found)
+    partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
+    outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.sort))
+    return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by)
+
+
+def check_window(typed: Typed, index: int, clause: Clause) -> None:
+    path = typed.path(index, "window")
+    if clause.tumbling:
+        return
+    if clause.sizes is not None:
+        if clause.sizes.kind != "timeInterval":
+            typed.report.problem(path, "a tumbling, sliding or timeInterval window in a sort (rule O1)")
+        return
+    (eviction, part), *triggers = clause.policies
+    if not isinstance(eviction, Count):
+        what = "count as eviction in a sort over a sliding window (rule W18)"
+        typed.report.problem(path, what, part.text, None, part.column)
+    for policy, trigger in triggers:
+        if policy != Count(1):
+            typed.report.problem(path, "count(1) as trigger, or none (rule W18)", trigger.text, None, trigger.column)
+
+
+def order(typed: Typed, index: int, shape: SortShape) -> tuple[Order, ...]:
+    found = []
+    scope = typed.scope(shape.sort, "in order_by")
+    for text, direction in shape.order_by.items():
+        path = typed.path(index, "order_by", text)
+        key = typed.expression(path, text, scope)
+        if key is None:
+            continue
+        if key.type not in SORTABLE:
+            what = f"an int64, a float64, a string or a timestamp, not {key.type} (rule O3)"
+            typed.report.problem(path, what, text)
+        found.append(Order(key, direction == "desc"))
+    return tuple(found)

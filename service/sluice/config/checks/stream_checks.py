@@ -1,0 +1,300 @@
+"""The streams of a file: their names, topics and schemas, who writes and reads them, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluice.config.checks.event_time_checks import event_time, inherited
+from sluice.config.checks.stream_formats import Codings
+from sluice.config.syntax.expression_grammar import RESERVED
+from sluice.config.syntax.file_models import (
+    NAME,
+    UNMATCHED,
+    FileShape,
+    JoinShape,
+    OperatorShape,
+    StreamShape,
+    inputs_of,
+)
+from sluice.config.syntax.parse_model import Shaped
+from sluice.config.syntax.problem_report import Report
+from sluice.model.errors import Path, nearest, spell
+from sluice.model.spec import EventTime
+from sluice.model.topology import cycle, upstream_first
+from sluice.model.types import SCALARS, Schema, parse_type
+
+ATTRIBUTE = re.compile(r"[^\W\d]\w*")
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(slots=True)
+class Streams:
+    shaped: Shaped
+    report: Report
+    codings: Codings
+    #: of the streams whose attributes are known: those that are stated, and those that operators were found to write
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    #: the event time of streams that have one
+    event_times: dict[str, EventTime] = field(default_factory=dict)
+    #: stream -> index in `operators` of who writes it
+    writers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def file(self) -> FileShape:
+        return self.shaped.file
+
+    @property
+    def operators(self) -> list[OperatorShape]:
+        return self.file.operators
+
+    def path(self, operator: int, *inner: str | int) -> Path:
+        return ("operators", self.shaped.positions[operator], *inner)
+
+    def check(self) -> None:
+        self.check_names()
+        self.declare_streams()
+        self.find_writers()
+        self.derive_from_avro()
+        self.check_inputs()
+        self.find_event_times()
+        self.check_dead_letters()
+        self.check_exchanges()
+        self.check_use()
+
+    # ---- names and streams ----
+
+    def check_names(self) -> None:
+        self.check_name(("pipeline",), self.file.pipeline)
+        for stream in self.file.streams:
+            self.check_name(("streams", stream), stream)
+        seen: dict[str, int] = {}
+        for index, operator in enumerate(self.operators):
+            self.check_name(self.path(index, "name"), operator.name)
+            if operator.name in seen:
+                self.report.problem(self.path(index, "name"), "a name that no other operator has", operator.name)
+            seen[operator.name] = index
+
+    def check_name(self, path: Path, name: str) -> None:
+        if not re.fullmatch(NAME, name):
+            self.report.problem(path, "a name of letters, digits, points, hyphens and underscores", name)
+
+    def declare_streams(self) -> None:
+        topics: dict[str, str] = {}
+        for name, shape in self.file.streams.items():
+            if shape.topic is not None:
+                self.check_topic(name, shape.topic, topics)
+            if shape.attributes is not None:
+                self.declare_schema(name, shape.attributes)
+
+    def check_topic(self, stream: str, topic: str, topics: dict[str, str]) -> None:
+        path = ("streams", stream, "topic")
+        if not TOPIC.fullmatch(topic) or topic in (".", ".."):
+            self.report.problem(
+                path, "a Kafka topic: up to 249 letters, digits, points, hyphens and underscores", topic
+            )
+        elif topic in topics:
+            self.report.problem(path, f"a topic of its own ({topics[topic]} has this one)", topic)
+        topics.setdefault(topic, stream)
+
+    def declare_schema(self, stream: str, attributes: Mapping[str, str]) -> None:
+        before = len(self.report.problems)
+        path = ("streams", stream, "schema")
+        if not attributes:
+            self.report.problem(path, "at least one attribute")
+        schema = []
+        for name, text in attributes.items():
+            self.check_attribute((*path, name), name)
+            try:
+                schema.append((name, parse_type(text)))
+            except ValueError as error:
+                self.report.problem((*path, name), str(error), text, nearest(text, SCALARS))
+        if len(self.report.problems) == before and stream not in self.shaped.unclear:
+            self.schemas[stream] = tuple(schema)
+
+    def check_attribute(self, path: Path, name: str) -> None:
+        if not ATTRIBUTE.fullmatch(name):
+            self.report.problem(path, "a name of letters, digits and underscores", name)
+        elif name in RESERVED:
+            self.report.problem(path, f"a name that is not a word of expressions ({', '.join(RESERVED)})", name)
+
+    # ---- who reads and writes what ----
+
+    def find_writers(self) -> None:
+        for index, operator in enumerate(self.operators):
+            for inner, stream in written_by(operator):
+                path = self.path(index, *inner)
+                if stream not in self.file.streams:
+                    self.unknown_stream(path, stream)
+                elif stream in self.writers:
+                    other = self.operators[self.writers[stream]].name
+                    self.report.problem(path, f"a stream that no other operator writes ({other} does)", stream)
+                self.writers.setdefault(stream, index)
+
+    def derive_from_avro(self) -> None:
+        """What no operator writes may have its attributes from a schema of Avro's."""
+        for name, shape in self.file.streams.items():
+            if shape.attributes is None and shape.avro_schema is not None and name not in self.writers:
+                schema = self.codings.derived(name, shape)
+                if schema is not None and name not in self.shaped.unclear:
+                    for attribute, _ in schema:
+                        self.check_attribute(("streams", name, "avro_schema"), attribute)
+                    self.schemas[name] = schema
+
+    def unknown_stream(self, path: Path, stream: str) -> None:
+        known = self.file.streams
+        self.report.problem(
+            path, f"a stream that is defined under streams ({', '.join(known)})", stream, nearest(stream, known)
+        )
+
+    def check_inputs(self) -> None:
+        for index, operator in enumerate(self.operators):
+            for inner, name in inputs_of(operator):
+                if name not in self.file.streams:
+                    self.unknown_stream(self.path(index, *inner), name)
+                elif name not in self.writers and self.outputs_known():
+                    self.check_source(name, operator.name)
+
+    def read(self) -> set[str]:
+        return {stream for operator in self.operators for _, stream in inputs_of(operator)}
+
+    def outputs_known(self) -> bool:
+        """Whether a stream that nobody writes is meant so."""
+        return (
+            not self.shaped.left_out
+            and all(o.output for o in self.operators)
+            and self.writers.keys() <= self.file.streams.keys()
+        )
+
+    def check_source(self, name: str, reader: str) -> None:
+        shape = self.file.streams[name]
+        why = f"as {reader} reads {name} and no operator writes it"
+        if shape.topic is None:
+            self.once(("streams", name, "topic"), f"a topic, {why}")
+        if shape.attributes is None and shape.avro_schema is None:
+            self.once(("streams", name, "schema"), f"a schema, {why}")
+
+    def once(self, path: Path, expected: str) -> None:
+        """A problem of a stream, which each of its readers finds."""
+        if not any(problem.path == spell(path) for problem in self.report.problems):
+            self.report.problem(path, expected, None)
+
+    def check_dead_letters(self) -> None:
+        name = self.file.dead_letters
+        if name is None:
+            return
+        if name not in self.file.streams:
+            self.unknown_stream(("dead_letters",), name)
+            return
+        shape = self.file.streams[name]
+        if shape.topic is None:
+            self.report.problem(("streams", name, "topic"), "a topic for the dead letters", None)
+        if shape.attributes is not None:
+            self.report.problem(("streams", name, "schema"), "no schema: a dead letter holds the original bytes")
+        if name in self.writers or name in self.read():
+            self.report.problem(("dead_letters",), "a stream that no operator reads or writes")
+
+    def check_exchanges(self) -> None:
+        for name, shape in self.file.streams.items():
+            if shape.exchange:
+                self.check_exchange(name, shape)
+
+    def check_exchange(self, name: str, shape: StreamShape) -> None:
+        path = ("streams", name)
+        if shape.topic is None:
+            self.report.problem((*path, "topic"), "a topic, as the stream is an exchange", None)
+        if shape.marks != "record":
+            self.report.problem((*path, "marks"), "record, as the stream is an exchange: who reads it sees its marks")
+        if self.outputs_known() and not (name in self.writers and name in self.read()):
+            self.report.problem(
+                (*path, "exchange"), "an exchange between two operators: one writes it, another reads it"
+            )
+
+    def check_use(self) -> None:
+        used = self.read() | self.writers.keys() | {self.file.dead_letters}
+        for name in self.file.streams:
+            if name not in used and self.outputs_known():
+                self.report.caution(("streams", name), "no operator reads or writes this stream")
+
+    def order(self) -> list[int]:
+        """Upstream first, and what has no order behind it."""
+        reads = [[stream for _, stream in inputs_of(operator)] for operator in self.operators]
+        order = upstream_first(reads, self.writers)
+        stuck = [index for index in range(len(reads)) if index not in order]
+        if stuck:
+            around = cycle(reads, self.writers, stuck)
+            names = " -> ".join(self.operators[index].name for index in [*around, around[0]])
+            before = {stream for _, stream in written_by(self.operators[around[-1]])}
+            inner = next(inner for inner, stream in inputs_of(self.operators[around[0]]) if stream in before)
+            path = self.path(around[0], *inner)
+            self.report.problem(path, f"no cycle of operators ({names})")
+        return order + stuck
+
+    # ---- event time ----
+
+    def find_event_times(self) -> None:
+        for name in self.file.streams:
+            if name not in self.writers and name in self.schemas:
+                self.state_event_time(name)
+
+    def state_event_time(self, stream: str) -> bool:
+        """Whether the file says which attribute of the stream is its event time."""
+        shape = self.file.streams.get(stream)
+        if shape is None or shape.event_time is None:
+            return False
+        path = ("streams", stream, "event_time")
+        found = event_time(shape.event_time, self.schemas[stream], stream, path, self.report)
+        if found is not None:
+            self.event_times[stream] = found
+        return True
+
+    def check_watermarks(self) -> None:
+        """Who writes watermarks has some."""
+        for name, shape in self.file.streams.items():
+            path = ("streams", name, "watermarks")
+            if not shape.watermarks or self.shaped.partly(("streams", name)):
+                continue
+            if name not in self.writers and self.outputs_known():
+                self.report.problem(path, "false, as no operator writes this stream")
+            elif name in self.schemas and name not in self.event_times and shape.event_time is None:
+                self.report.problem(path, "false, as this stream has no event time")
+
+    # ---- what operators write ----
+
+    def derive(self, stream: str, writer: str, sources: Sequence[str], derived: Schema) -> None:
+        """The stream's attributes are what is written to it; a schema that is stated must say the same.
+
+        `sources` is what the writer reads: event time goes on from there.
+        """
+        stated = self.file.streams[stream].attributes if stream in self.file.streams else None
+        if stated is not None and stream in self.schemas:
+            self.compare(("streams", stream, "schema"), writer, dict(self.schemas[stream]), dict(derived))
+        self.schemas[stream] = derived
+        if not self.state_event_time(stream):
+            upstream = [(self.event_times.get(source), self.schemas[source]) for source in sources]
+            found = inherited(upstream, derived)
+            if found is not None:
+                self.event_times[stream] = found
+
+    def compare(self, path: Path, writer: str, stated: Mapping[str, object], derived: Mapping[str, object]) -> None:
+        for name, kind in derived.items():
+            if name not in stated:
+                self.report.problem((*path, name), f"{kind}, which {writer} writes", None)
+            elif stated[name] != kind:
+                self.report.problem((*path, name), f"{kind}, as {writer} writes it")
+        for name in stated:
+            if name not in derived:
+                self.report.problem(
+                    (*path, name), f"only what {writer} writes ({', '.join(derived)})", name, nearest(name, derived)
+                )
+
+
+def written_by(operator: OperatorShape) -> Iterator[tuple[Path, str]]:
+    """The streams that an operator writes, each with its place in the operator."""
+    for stream in operator.output:
+        yield ("output", stream) if isinstance(operator.output, dict) else ("output",), stream
+    if isinstance(operator, JoinShape):
+        for key in UNMATCHED:
+            if stream := getattr(operator, key):
+                yield (key,), stream

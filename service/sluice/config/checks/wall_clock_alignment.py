@@ -1,0 +1,70 @@
+"""What the file says about timers that go by a wall clock, checked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from zoneinfo import ZoneInfo, available_timezones
+
+from sluice.config.checks.expression_checks import Typed
+from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape
+from sluice.config.syntax.window_clause import Clause
+from sluice.model.errors import nearest
+from sluice.model.spec import Aligned, Sliding, Time, Tumbling, Window
+from sluice.time_units import SECOND
+
+DAY = 86_400 * SECOND
+WEEK = 7 * DAY
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+
+
+def align(
+    typed: Typed, index: int, shape: AggregateShape | SortShape | CustomShape, clause: Clause, window: Window
+) -> Window:
+    """The window, with its timer aligned if the file says so."""
+    if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):
+        return window
+    aligned = read(typed, index, shape.align)
+    match window:
+        case Tumbling(eviction=Time() as timer):
+            check_period(typed, index, shape.align, timer.nanoseconds)
+            return replace(window, eviction=replace(timer, aligned=aligned))
+        case Sliding(trigger=Time() as timer):
+            check_period(typed, index, shape.align, timer.nanoseconds)
+            return replace(window, trigger=replace(timer, aligned=aligned))
+    what = "no align, as the window has no timer: that is tumbling time(...), or a time(...) trigger"
+    typed.report.problem(typed.path(index, "align"), what, "align")
+    return window
+
+
+def read(typed: Typed, index: int, shape: AlignShape) -> Aligned:
+    path = typed.path(index, "align")
+    time = TIME.fullmatch(shape.at)
+    if time is None:
+        typed.report.problem((*path, "at"), "a time of day, from 00:00 to 23:59:59")
+    if not known(shape.zone):
+        zones = available_timezones()
+        what = "a time zone by its name in the time zone database, such as Europe/Berlin"
+        typed.report.problem((*path, "zone"), what, shape.zone, nearest(shape.zone, sorted(zones)))
+    hours, minutes, seconds = (int(part or 0) for part in time.groups()) if time else (0, 0, 0)
+    at = ((hours * 60 + minutes) * 60 + seconds) * SECOND
+    return Aligned(at, shape.zone, None if shape.on is None else DAYS.index(shape.on))
+
+
+def known(zone: str) -> bool:
+    try:
+        ZoneInfo(zone)
+    except (KeyError, OSError, ValueError):  # there is none, it is a folder, or no name
+        return False
+    return True
+
+
+def check_period(typed: Typed, index: int, shape: AlignShape, period: int) -> None:
+    if period != WEEK and (DAY % period or period < SECOND):
+        what = "a time(seconds) from 1 on that divides a day, or is a week (604800), as the timer is aligned"
+        typed.report.problem(typed.path(index, "window"), what)
+    elif period == WEEK and shape.on is None:
+        typed.report.problem(typed.path(index, "align", "on"), "the day that a week begins on", None)
+    elif period != WEEK and shape.on is not None:
+        typed.report.problem(typed.path(index, "align", "on"), "no day, as the period is not a week", shape.on)

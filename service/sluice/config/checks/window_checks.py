@@ -1,0 +1,113 @@
+"""The window of an operator: its clause, with the sizes of delta in the types of the input's attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from sluice.config.syntax.clause_parts import NUMBER
+from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
+from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.window_clause import Clause, DeltaText, parse_clause
+from sluice.model.errors import Fault, Path, nearest
+from sluice.model.expressions import Call
+from sluice.model.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
+from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Type
+from sluice.time_units import SECOND
+
+LARGEST = 2**63 - 1
+
+
+#: stands in for a window that cannot be told; the report says why
+UNKNOWN = Tumbling(Punct())
+
+
+def window(
+    text: str, path: Path, scope: Scope | None, report: Report, *, storing: bool = True
+) -> tuple[Clause, Window]:
+    """What the clause says, and the window. Without scope, which is that of the input, deltas are not checked.
+
+    `storing`: whether a window that keeps nothing is worth a word; in a join it is a way to look things up (J17).
+    """
+    clause = parse_clause(text, storing=storing)
+    for fault in clause.faults:
+        report.fault(path, fault)
+    for caution in clause.cautions:
+        report.caution(path, caution)
+    policies = [typed(policy, scope, path, report) for policy, _ in clause.policies]
+    return clause, assemble(clause, policies)
+
+
+def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]) -> Window:
+    leaving = next((found for found, _ in clause.leaving), None)
+    match policies:
+        case [(Count() | Time() | Delta() | Punct()) as eviction] if clause.tumbling:
+            return Tumbling(eviction, clause.partitioned, leaving)
+        case [(Count() | Time() | Delta()) as eviction]:
+            return Sliding(eviction, partitioned=clause.partitioned, partition_eviction=leaving)
+        case [(Count() | Time() | Delta()) as eviction, (Count() | Time() | Delta()) as trigger]:
+            return Sliding(eviction, trigger, clause.partitioned, leaving)
+        case _:
+            return UNKNOWN
+
+
+def typed(
+    policy: Count | Time | DeltaText | Punct, scope: Scope | None, path: Path, report: Report
+) -> Count | Time | Delta | Punct | None:
+    if not isinstance(policy, DeltaText):
+        return policy
+    if scope is None:
+        return None
+    found = delta(policy, scope)
+    if isinstance(found, Delta):
+        return found
+    for fault in found:
+        report.fault(path, fault)
+    return None
+
+
+def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
+    """Over an attribute of the input (W8), with a size of its type."""
+    part = policy.part
+    kind = scope.attributes.get(policy.attribute)
+    if kind is None:
+        known = ", ".join(scope.attributes)
+        hint = nearest(policy.attribute, scope.attributes)
+        return (Fault(f"an attribute of {scope.stream} in delta ({known})", policy.attribute, hint, part.column),)
+    if not kind.numeric and kind != TIMESTAMP:
+        return (part.fault(f"delta over an int64, a float64 or a timestamp, not {policy.attribute}, a {kind}"),)
+    if not NUMBER.fullmatch(policy.size):
+        return steered(policy, kind, scope)
+    size = in_units(Decimal(policy.size), kind)
+    return Delta(policy.attribute, size) if size is not None else (part.fault(UNITS[kind]),)
+
+
+def steered(policy: DeltaText, kind: Type, scope: Scope) -> Delta | tuple[Fault, ...]:
+    """A delta whose size is an expression of the newest tuple."""
+    try:
+        size = parse(policy.size, replace(scope, no_aggregates="in a window clause"))
+    except ExpressionError as error:
+        start = policy.part.column + policy.part.text.index(policy.size, policy.part.text.index(",")) - 1
+        return tuple(replace(fault, column=start + (fault.column or 1)) for fault in error.faults)
+    wanted = INT64 if kind == INT64 else FLOAT64
+    if size.type == INT64 != wanted:
+        size = Call("float64", (size,), FLOAT64)
+    if size.type != wanted:
+        unit = "in seconds, " if kind == TIMESTAMP else ""
+        return (policy.part.fault(f"a size that is {wanted}, {unit}as {policy.attribute} is {kind}, not {size.type}"),)
+    return Delta(policy.attribute, size)
+
+
+#: what the size of a delta may be
+UNITS = {
+    INT64: f"a whole size up to {LARGEST}, as the attribute is an int64",
+    TIMESTAMP: "a size in seconds and whole nanoseconds, as the attribute is a timestamp",
+}
+
+
+def in_units(size: Decimal, kind: Type) -> int | float | None:
+    """The size as the engine compares it; None if it cannot be said exactly."""
+    if kind not in UNITS:
+        return float(size)
+    exact = size * SECOND if kind == TIMESTAMP else size
+    return int(exact) if exact <= LARGEST and exact == exact.to_integral_value() else None

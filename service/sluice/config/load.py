@@ -1,0 +1,76 @@
+"""A pipeline file -> the Pipeline that it says, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sluice.config.checks.build import build
+from sluice.config.syntax.parse_model import shape
+from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.yaml_reader import Source, read, read_text
+from sluice.model.errors import Caution, PipelineError, Problem
+from sluice.model.spec import Pipeline
+
+
+class Checked(NamedTuple):
+    #: None where there are problems
+    pipeline: Pipeline | None
+    problems: tuple[Problem, ...]
+    cautions: tuple[Caution, ...]
+
+
+def load(
+    path: str | Path,
+    *,
+    environment: Mapping[str, str] | None = os.environ,
+    overrides: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """The pipeline of a file. Raises PipelineError with all problems.
+
+    `environment` has the values of ${...} under `kafka`; None leaves them as they are, for who needs no Kafka.
+    `overrides` has top-level keys of the file and goes before it; `kafka` is merged.
+    """
+    return result(check_source(read(path), environment, overrides))
+
+
+def load_text(
+    text: str,
+    file: str,
+    *,
+    environment: Mapping[str, str] | None = os.environ,
+    overrides: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """As `load`, of the text; `file` is the name for messages."""
+    return result(check_source(read_text(text, file), environment, overrides))
+
+
+def check(
+    path: str | Path,
+    *,
+    environment: Mapping[str, str] | None = os.environ,
+    overrides: Mapping[str, Any] | None = None,
+) -> Checked:
+    """All that can be said about a file."""
+    try:
+        return check_source(read(path), environment, overrides)
+    except PipelineError as error:
+        return Checked(None, error.problems, ())
+
+
+def check_source(source: Source, environment: Mapping[str, str] | None, overrides: Mapping[str, Any] | None) -> Checked:
+    source.override(overrides or {})
+    report = Report(source, list(source.problems))
+    shaped = shape(report)
+    pipeline = build(shaped, environment, report) if shaped else None
+    problems = sorted(report.problems, key=lambda problem: problem.line or 0)
+    cautions = sorted(report.cautions, key=lambda caution: caution.line or 0)
+    return Checked(None if problems else pipeline, tuple(problems), tuple(cautions))
+
+
+def result(checked: Checked) -> Pipeline:
+    if checked.pipeline is None:
+        raise PipelineError(checked.problems)
+    return checked.pipeline

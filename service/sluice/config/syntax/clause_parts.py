@@ -1,0 +1,54 @@
+"""The parts of a window clause: words and calls between commas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sluice.model.errors import Fault
+from sluice.time_units import SECOND
+
+MOST_SECONDS = Decimal(2**63 - 1) / SECOND
+
+PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")
+INTEGER = re.compile(r"[-+]?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A word of the clause, with its arguments if it is written as a call."""
+
+    word: str
+    arguments: tuple[str, ...] | None
+    text: str
+    column: int
+
+    def fault(self, expected: str, hint: str | None = None) -> Fault:
+        return Fault(expected, self.text, hint, self.column)
+
+
+def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
+    for start, piece in split(text):
+        column = start + len(piece) - len(piece.lstrip()) + 1
+        if found := PART.fullmatch(piece):
+            arguments = found["arguments"]
+            inside = tuple(a.strip() for _, a in split(arguments) if arguments.strip()) if found["call"] else None
+            yield Part(found["word"], inside, found["text"], column)
+        else:
+            faults.append(
+                Fault("a word such as sliding, or a call such as count(5)", piece.strip() or None, None, column)
+            )
+
+
+def split(text: str) -> Iterator[tuple[int, str]]:
+    """The pieces between the commas that stand outside of parentheses, each with its start."""
+    depth = start = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            yield start, text[start:position]
+            start = position + 1
+    yield start, text[start:]

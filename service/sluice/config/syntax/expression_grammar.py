@@ -1,0 +1,422 @@
+"""The text of an expression -> a typed Expression, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from sluice.api import custom
+from sluice.api.class_loader import ClassError
+from sluice.model.errors import Fault, nearest, one_of
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
+from sluice.model.functions import (
+    AGGREGATES,
+    CONSTANTS,
+    FUNCTIONS,
+    OPERATORS,
+    PANE_WINDOWS,
+    PANES,
+    VARIABLES,
+    Function,
+    Signature,
+    is_regex,
+    match,
+)
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, Type
+
+GRAMMAR = r"""
+?choice: either | either "?" choice ":" choice        -> conditional
+?either: both | either _OR both                       -> either
+?both: not | both _AND not                            -> both
+?not: comparison | _NOT not                           -> negation
+?comparison: sum | sum COMPARISON sum                 -> binary
+?sum: product | sum SIGN product                      -> binary
+?product: signed | product (TIMES) signed             -> binary
+?signed: part | SIGN signed                           -> signed
+?part: atom | part "[" choice "]"                     -> element
+?atom: INTEGER                                        -> integer
+     | FLOAT                                          -> float
+     | TEXT                                           -> text
+     | TRUE                                           -> true
+     | FALSE                                          -> false
+     | NAME                                           -> name
+     | QUALIFIED                                      -> qualified
+     | NAME "(" [choice ("," choice)*] ")"            -> call
+     | "(" choice ")"
+
+COMPARISON: "==" | "!=" | "<=" | ">=" | "<" | ">"
+SIGN: "+" | "-"
+TIMES: "*" | "/" | "%"
+_AND: "&&" | /and\b/
+_OR: "||" | /or\b/
+_NOT: /!(?!=)/ | /not\b/
+TRUE: /true\b/
+FALSE: /false\b/
+INTEGER: /\d+(?![\w.])/
+FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
+TEXT: /"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*'/
+NAME: /(?!(and|or|not|true|false)\b)[^\W\d]\w*/
+QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
+%ignore /\s+/
+"""
+
+RESERVED = ("and", "or", "not", "true", "false")
+LIMIT = 2**63
+#: calls inside of calls; all that goes through an expression may do so by recursion
+DEEPEST = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an expression may name."""
+
+    #: where the attributes are from, for messages
+    stream: str
+    attributes: Mapping[str, Type]
+    #: None: aggregate functions may be called; else why not
+    no_aggregates: str | None = None
+    #: in a join instead of `attributes`: those of each side
+    sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    #: the functions that tell of the window that fires, and their types
+    panes: Mapping[str, Type] = field(default_factory=dict)
+
+
+class ExpressionError(ValueError):
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(f"expected {f.expected}, got {f.got}" for f in self.faults))
+
+
+def parse(text: str, scope: Scope) -> Expression:
+    """The typed expression. Raises ExpressionError with all faults."""
+    typing = Typing(text, scope)
+    expression = typing.of(parse_tree(text))
+    if typing.faults or expression is None:
+        raise ExpressionError(typing.faults)
+    return expression
+
+
+def check_syntax(text: str) -> None:
+    """Raises ExpressionError if no scope could make sense of `text`."""
+    parse_tree(text)
+
+
+# ---- syntax ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def parser() -> Lark:
+    return Lark(GRAMMAR, start="choice", parser="lalr", propagate_positions=True)
+
+
+def parse_tree(text: str) -> Tree[Token]:
+    try:
+        return parser().parse(text)
+    except UnexpectedInput as error:
+        raise ExpressionError([syntax_fault(error, text)]) from None
+
+
+def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
+    start = error.pos_in_stream or 0
+    if isinstance(error, UnexpectedCharacters):
+        expected = "a text with a closing quote" if error.char in "\"'" else "an expression"
+        return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
+    assert isinstance(error, UnexpectedToken)  # noqa: S101 - the two that an LALR parser raises
+    expected = wanted(error.accepts or error.expected)
+    if error.token.type == "COMPARISON" and expected == "an operator":
+        expected = "one comparison, or two joined by and (1 < x and x < 3)"
+    if error.token.type == "$END":
+        return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
+    return Fault(expected, str(error.token), None, start + 1)
+
+
+#: what people write in other languages
+SIGNS = {"=": "==", "&": "&&", "|": "||"}
+
+#: a terminal that starts or follows something -> how a message names it
+TERMINALS = {"NAME": "a value", "RPAR": '")"', "COMMA": '","', "RSQB": '"]"', "COLON": '":"', "SIGN": "an operator"}
+
+
+def wanted(terminals: Iterable[str]) -> str:
+    names = [name for terminal, name in TERMINALS.items() if terminal in set(terminals)]
+    if "a value" in names:
+        return "a value"
+    return one_of(names) if names else "the end of the expression"
+
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Typing:
+    """Goes through a tree; a part that is wrong adds a fault and has no value, and so has what contains it."""
+
+    text: str
+    scope: Scope
+    faults: list[Fault] = field(default_factory=list)
+    #: the aggregate call around the part in hand
+    inside: str | None = None
+    depth: int = 0
+
+    def of(self, tree: Tree[Token] | Token) -> Expression | None:
+        assert isinstance(tree, Tree)  # noqa: S101 - a token is never a rule of its own
+        if self.depth == DEEPEST:
+            raise ExpressionError([Fault("an expression that is less deeply nested", f"{self.text[:40]} ...")])
+        handler = getattr(self, f"of_{tree.data}")
+        self.depth += 1
+        found: Expression | None = handler(tree, *tree.children)
+        self.depth -= 1
+        return found
+
+    # -- leaves --
+
+    def of_integer(self, tree: Tree[Token], digits: Token) -> Expression | None:
+        return self.integer(tree, int(digits))
+
+    def integer(self, tree: Tree[Token], value: int) -> Expression | None:
+        if -LIMIT <= value < LIMIT:
+            return Literal(value, INT64)
+        return self.fault(tree, f"an int64, from {-LIMIT} to {LIMIT - 1}")
+
+    def of_float(self, tree: Tree[Token], digits: Token) -> Expression:
+        return Literal(float(digits), FLOAT64)
+
+    def of_text(self, tree: Tree[Token], quoted: Token) -> Expression | None:
+        try:
+            return Literal(ESCAPE.sub(unescaped, quoted[1:-1]), STRING)
+        except KeyError:
+            return self.fault(tree, r"a text with the escapes \n, \t, \r, \\, \", \' and \u00e9")
+
+    def of_true(self, tree: Tree[Token], word: Token) -> Expression:
+        return Literal(value=True, type=BOOLEAN)
+
+    def of_false(self, tree: Tree[Token], word: Token) -> Expression:
+        return Literal(value=False, type=BOOLEAN)
+
+    def of_name(self, tree: Tree[Token], name: Token) -> Expression | None:
+        if kind := self.scope.attributes.get(name):
+            return Attribute(str(name), kind)
+        if self.scope.sides:
+            return self.of_one_side(tree, str(name))
+        return self.no_attribute(tree, name, self.scope.stream, self.scope.attributes)
+
+    def of_one_side(self, tree: Tree[Token], name: str) -> Expression | None:
+        """A name without its side, where only one has it."""
+        having = [side for side, attributes in self.scope.sides.items() if name in attributes]
+        if len(having) > 1:
+            return self.fault(tree, f"{one_of(f'{side}.{name}' for side in having)}, as both sides have {name}")
+        for side in having:
+            return Attribute(name, self.scope.sides[side][name], side)
+        every = [f"{side}.{known}" for side, attributes in self.scope.sides.items() for known in attributes]
+        hint = nearest(name, [known.partition(".")[2] for known in every])
+        return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
+
+    def of_qualified(self, tree: Tree[Token], whole: Token) -> Expression | None:
+        """`left.price` in a join; elsewhere SPL's way to name the stream too, `Trades.price`."""
+        stream, _, name = whole.partition(".")
+        if attributes := self.scope.sides.get(stream):
+            kind = attributes.get(name)
+            return Attribute(name, kind, stream) if kind else self.no_attribute(tree, name, stream, attributes)
+        if stream == self.scope.stream:
+            kind = self.scope.attributes.get(name)
+            return Attribute(name, kind) if kind else self.no_attribute(tree, name, stream, self.scope.attributes)
+        known = [*self.scope.sides] or [self.scope.stream]
+        return self.fault(tree, f"an attribute of {one_of(known)}", f"{nearest(stream, known) or known[0]}.{name}")
+
+    def no_attribute(
+        self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
+    ) -> Expression | None:
+        known = ", ".join(attributes) or "it has none"
+        hint = f"{name}()" if name in AGGREGATES or name in FUNCTIONS else nearest(name, attributes)
+        return self.fault(tree, f"an attribute of {stream} ({known})", hint)
+
+    # -- operators --
+
+    def of_conditional(self, tree: Tree[Token], *parts: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "if", *parts)
+
+    def of_either(self, tree: Tree[Token], *sides: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "or", *sides)
+
+    def of_both(self, tree: Tree[Token], *sides: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "and", *sides)
+
+    def of_negation(self, tree: Tree[Token], side: Tree[Token]) -> Expression | None:
+        return self.operator(tree, "not", side)
+
+    def of_binary(self, tree: Tree[Token], left: Tree[Token], sign: Token, right: Tree[Token]) -> Expression | None:
+        return self.operator(tree, str(sign), left, right)
+
+    def of_signed(self, tree: Tree[Token], sign: Token, side: Tree[Token]) -> Expression | None:
+        if side.data == "integer":
+            return self.integer(tree, int(f"{sign}{side.children[0]}"))
+        if side.data == "float":
+            return Literal(float(f"{sign}{side.children[0]}"), FLOAT64)
+        if sign == "-":
+            return self.operator(tree, "-", side)
+        value = self.of(side)
+        return value if value is None or value.type.numeric else self.fault(tree, "a number")
+
+    def operator(self, tree: Tree[Token], sign: str, *sides: Tree[Token]) -> Expression | None:
+        return self.apply(tree, OPERATORS[sign], [self.of(side) for side in sides], Call)
+
+    def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
+        return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
+
+    # -- calls --
+
+    def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
+        given = [argument for argument in arguments if argument is not None]
+        if function := FUNCTIONS.get(name):
+            return self.apply(tree, function, [self.of(argument) for argument in given], Call)
+        if function := PANES.get(name):
+            return self.pane(tree, function, given)
+        if function := AGGREGATES.get(name):
+            return self.aggregate(tree, function, given)
+        if name == "Custom":
+            return self.custom(tree, given)
+        known = [*FUNCTIONS, *AGGREGATES, "Custom"] if self.scope.no_aggregates is None else [*FUNCTIONS]
+        for argument in given:
+            self.of(argument)
+        return self.fault(tree, "a function", nearest(name, known), str(name))
+
+    def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        if self.scope.no_aggregates:
+            return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}")
+        if self.inside:
+            return self.fault(tree, f"no aggregate function inside of {self.inside}()")
+        self.inside = function.name
+        arguments = [self.of(argument) for argument in given]
+        self.inside = None
+        return self.apply(tree, function, arguments, AggregateCall)
+
+    def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
+        """`Custom("package.module:Class", ...)`: the class says what the other arguments are, and the result (A24)."""
+        name = self.of(given[0]) if given else None
+        if not isinstance(name, Literal) or name.type != STRING:
+            return self.fault(tree, 'Custom("package.module:Class", ...)')
+        try:
+            function = custom.function(custom.load(str(name.value)))
+        except ClassError as error:
+            return self.fault(given[0], error.expected, error.hint)
+        call = self.aggregate(tree, function, given[1:])
+        return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None
+
+    def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        """What is told of the window that fires: outside of such a window nothing is (E32)."""
+        kind = self.scope.panes.get(function.name)
+        if kind is None:
+            return self.fault(
+                tree, f"no {function.name}() outside of a {one_of(PANE_WINDOWS[function.name])} window (rule E32)"
+            )
+        if given:
+            return self.fault(tree, f"{function.name}() without arguments")
+        return AggregateCall(function.name, (), kind)
+
+    def apply(
+        self,
+        tree: Tree[Token],
+        function: Function,
+        arguments: list[Expression | None],
+        node: type[Call | AggregateCall],
+    ) -> Expression | None:
+        given = [argument for argument in arguments if argument is not None]
+        if len(given) < len(arguments):
+            return None
+        types = tuple(argument.type for argument in given)
+        found = match(function, types)
+        if found is None or not constants_fit(found.signature, given):
+            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}")
+        wanted_arguments = tuple(map(converted, given, found.arguments))
+        return node(function.name, wanted_arguments, found.result)
+
+    def fault(
+        self, tree: Tree[Token], expected: str, hint: str | None = None, got: str | None = None
+    ) -> Expression | None:
+        meta = tree.meta
+        written = self.text[meta.start_pos : meta.end_pos]
+        self.faults.append(Fault(expected, got or written, hint, meta.start_pos + 1))
+        return None
+
+
+ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
+
+
+def unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES[code]
+
+
+def converted(value: Expression, wanted: Type) -> Expression:
+    """The value as the type that a signature asks for; only int64 to float64 happens by itself."""
+    if value.type == wanted:
+        return value
+    if isinstance(value, Literal):
+        return Literal(float(value.value), wanted)
+    return Call("float64", (value,), wanted)
+
+
+def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
+    """Each by itself, and a replacement with its regular expression."""
+    if not all(map(constant_fits, signature.parameters, arguments)):
+        return False
+    texts = {word: str(given.value) for word, given in zip(signature.parameters, arguments, strict=False)
+             if isinstance(given, Literal)}  # fmt: skip
+    return "replacement" not in texts or is_regex(texts["regex"], texts["replacement"])
+
+
+def constant_fits(word: str, value: Expression) -> bool:
+    if word in CONSTANTS:
+        return isinstance(value, Literal) and CONSTANTS[word].fits(value.value)
+    return isinstance(value, Literal) or not word.endswith(" literal")
+
+
+def signatures(function: Function) -> str:
+    return one_of(
+        call(function.name, map(meaning, s.parameters)) + " of one type" * repeats(s) for s in function.signatures
+    )
+
+
+def meaning(word: str) -> str:
+    return CONSTANTS[word].meaning if word in CONSTANTS else word
+
+
+def repeats(signature: Signature) -> bool:
+    """Whether a word stands for the same type twice."""
+    return any(signature.parameters.count(word) > 1 for word in VARIABLES)
+
+
+def call(name: str, arguments: Iterable[str]) -> str:
+    """How a message writes `name` of these types: `Sum(int64)`, `int64 + int64`."""
+    words = list(arguments)
+    if name == "if":
+        return "{} ? {} : {}".format(*words)
+    if name not in OPERATORS:
+        return f"{name}({', '.join(words)})"
+    return f" {name} ".join(words) if len(words) > 1 else f"{name} {words[0]}"
+
+
+# ---- aggregates -----------------------------------------------------------------------------------------------------
+
+
+def over_group(expression: Expression) -> Expression:
+    """What an output of an aggregate means: attributes outside of aggregate calls are those of the last tuple (A3)."""
+    parts = list(walk(expression))
+    if not any(isinstance(part, Attribute) for part in parts):
+        return expression
+    if not any(isinstance(part, AggregateCall) for part in parts):
+        return AggregateCall("Last", (expression,), expression.type)
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(map(over_group, expression.arguments)), expression.type)
+    return expression
+
+
+def reads(expression: Expression) -> frozenset[str]:
+    """The attributes that the expression names."""
+    return frozenset(part.name for part in walk(expression) if isinstance(part, Attribute))

@@ -1,0 +1,224 @@
+"""Plain data -> the models of file.py.
+
+What is wrong is reported and left out, and a misspelled key taken as it was meant, so that the rest is checked too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sluice.config.syntax.file_models import (  # fmt: skip
+    KINDS,
+    SHAPES,
+    UNMATCHED,
+    AggregateShape,
+    AlignShape,
+    EventTimeShape,
+    FileShape,
+    KeyShape,
+    MarkWhenShape,
+    PortsShape,
+    Shape,
+    StreamShape,
+)
+from sluice.config.syntax.problem_report import Report
+from sluice.model.errors import Path, nearest, one_of
+
+#: pydantic's word for what is wrong -> what was expected; {...} is filled from the error
+EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "too_short": "at least one entry",
+    "string_too_long": "a text of at most {max_length} characters",
+    "string_too_short": "a text of at least {min_length} characters",
+    "literal_error": "{expected}",
+    "greater_than_equal": "a number that is at least {ge}",
+    "less_than_equal": "a number that is at most {le}",
+    "finite_number": "a finite number",
+}
+
+
+@dataclass(slots=True)
+class Shaped:
+    """The file as far as its shape is right."""
+
+    file: FileShape
+    #: for each operator its place in the file
+    positions: list[int]
+    #: streams whose attributes cannot be told
+    unclear: set[str] = field(default_factory=set)
+    #: what was wrong
+    left_out: set[Path] = field(default_factory=set)
+
+    def partly(self, path: Path) -> bool:
+        """Whether something in the thing at `path` was wrong."""
+        return any(wrong[: len(path)] == path for wrong in self.left_out)
+
+
+def shape(report: Report) -> Shaped | None:
+    """None where too little is right to go on."""
+    try:
+        file = FileShape.model_validate(report.source.data)
+        return Shaped(file, list(range(len(file.operators))))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    meant = respelled(report.source.data, found)
+    for details in found:
+        if details["type"] != "missing" or place(details) not in meant.values():
+            tell(details, report)
+    as_meant = Rest(report.source.data, found, meant).shaped()
+    if as_meant is None:
+        return Rest(report.source.data, found, {}).shaped()
+    for path, new in meant.items():
+        report.source.rename(path, new)
+    return as_meant
+
+
+def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Path, Path]:
+    """For each unknown key that is near to one that is not there: where it was meant to stand."""
+    meant = {}
+    for path, details in ((place(details), details) for details in found if details["type"] == "extra_forbidden"):
+        near = nearest(str(path[-1]), keys_at(path[:-1], details))
+        if near and near not in at(data, path[:-1]):
+            meant[path] = (*path[:-1], near)
+    return meant
+
+
+def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
+    for step in path:
+        data = data[step]
+    return data
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+def place(details: ErrorDetails) -> Path:
+    """Without the tags by which pydantic tells the members of a union."""
+    return tuple(step for step in details["loc"] if not str(step).startswith("<"))
+
+
+def tell(details: ErrorDetails, report: Report) -> None:
+    path, given = place(details), details["input"]
+    match details["type"]:
+        case "missing":
+            report.problem(path, f'the key "{path[-1]}"', None)
+        case "extra_forbidden":
+            known = keys_at(path[:-1], details)
+            report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
+        case "union_tag_not_found" | "union_tag_invalid":
+            tell_operator(path, given, report)
+        case "string_type" if given is None and ")" in str(path[-1]):
+            report.problem(path, "an expression; inside of {...} one with a comma needs quotes", str(path[-1]))
+        case kind:
+            expected = EXPECTED.get(kind, details["msg"]).format(**details.get("ctx", {})).replace("'", "")
+            report.problem(path, expected, *quoted(path, given, expected, report))
+
+
+def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[str | None, str | None]:
+    """The value as written, and the nearest of the words that were expected."""
+    if path[0] in ("kafka", "registry"):
+        return "***", None
+    text = None if given is None else report.source.texts.get(path, str(given))
+    return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
+
+
+def keys_at(path: Path, details: ErrorDetails) -> list[str]:
+    model: type[Shape] = FileShape
+    if path[:1] == ("streams",):
+        inner: dict[str, type[Shape]] = {"key": KeyShape, "event_time": EventTimeShape, "mark_when": MarkWhenShape}
+        model = inner.get(str(path[2:3] and path[2]), StreamShape)
+    elif path[:1] == ("operators",):
+        model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
+        inside: dict[str, type[Shape]] = {"join": PortsShape, "align": AlignShape}
+        model = inside.get(str(path[2:3] and path[2]), model)
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
+    known = {key for model in SHAPES.values() for key in model.model_fields}
+    hints = {key: nearest(key, KINDS) for key in given if key not in known}
+    key = next((key for key, hint in hints.items() if hint), None)
+    report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
+
+
+# ---- what is left ---------------------------------------------------------------------------------------------------
+
+
+class Rest:
+    """The data without what is wrong."""
+
+    def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails], meant: Mapping[Path, Path]) -> None:
+        """`meant`: where a misspelled key was meant to stand."""
+        self.data = copy.deepcopy(dict(data))
+        self.unclear: set[str] = set()
+        self.left_out: set[Path] = set()
+        self.dropped: set[int] = set()
+        for details in errors:
+            path = place(details)
+            self.left_out.add(path)
+            if path in meant:
+                at(self.data, path[:-1])[meant[path][-1]] = at(self.data, path)
+                self.remove(path)
+            elif path not in meant.values():
+                self.leave_out(path, details["type"])
+
+    def shaped(self) -> Shaped | None:
+        operators = self.data.get("operators")
+        positions = [i for i in range(len(operators or ())) if i not in self.dropped]
+        if isinstance(operators, list):
+            self.data["operators"] = [operators[i] for i in positions]
+        try:
+            return Shaped(FileShape.model_validate(self.data), positions, self.unclear, self.left_out)
+        except ValidationError:
+            return None
+
+    def leave_out(self, path: Path, kind: str) -> None:
+        match path:
+            case ("pipeline",):
+                self.data["pipeline"] = "unnamed"
+            case ("operators", int(index), "name"):
+                self.data["operators"][index]["name"] = f"operator-{index}"
+            case ("streams", str(name), *inner) if kind != "extra_forbidden":
+                self.unclear.add(name)
+                self.remove(path if inner else ("streams", name))
+                self.data["streams"].setdefault(name, {})
+            case ("operators", int(index), "output", str(stream), *_):
+                self.unclear.add(stream)
+                self.remove(path)
+            case ("operators", int(index), str(key), *inner) if kind != "extra_forbidden" and needed(key):
+                self.drop(index)
+            case ("operators", int(index)):
+                self.drop(index)
+            case _:
+                self.remove(path)
+
+    def drop(self, index: int) -> None:
+        self.dropped.add(index)
+        operator = self.data["operators"][index]
+        if not isinstance(operator, dict):
+            return
+        if isinstance(operator.get("output"), dict | list):
+            self.unclear.update(map(str, operator["output"]))
+        self.unclear.update(str(operator[key]) for key in UNMATCHED if key in operator)
+
+    def remove(self, path: Path) -> None:
+        inner = at(self.data, path[:-1])
+        if isinstance(inner, dict):
+            inner.pop(path[-1], None)
+
+
+def needed(key: str) -> bool:
+    return any(key in model.model_fields and model.model_fields[key].is_required() for model in SHAPES.values())

@@ -1,0 +1,36 @@
+"""Collects what is found wrong with a file, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluice.config.syntax.yaml_reader import Source
+from sluice.model.errors import Caution, Fault, Path, Problem, spell
+
+#: quote what the file says at the path
+AS_WRITTEN = "\0"
+
+
+@dataclass(slots=True)
+class Report:
+    source: Source
+    problems: list[Problem] = field(default_factory=list)
+    cautions: list[Caution] = field(default_factory=list)
+
+    def problem(
+        self,
+        path: Path,
+        expected: str,
+        got: str | None = AS_WRITTEN,
+        hint: str | None = None,
+        column: int | None = None,
+    ) -> None:
+        line = self.source.line(path)
+        text = self.source.texts.get(path) if got == AS_WRITTEN else got
+        self.problems.append(Problem(self.source.file, line, spell(path), expected, text, hint, column))
+
+    def fault(self, path: Path, fault: Fault) -> None:
+        self.problem(path, fault.expected, fault.got, fault.hint, fault.column)
+
+    def caution(self, path: Path, text: str) -> None:
+        self.cautions.append(Caution(self.source.file, self.source.line(path), spell(path), text))

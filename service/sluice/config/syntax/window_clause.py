@@ -1,0 +1,261 @@
+"""The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
+
+clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may stand in any order (W13)
+         or one over event time (event_clause.py)
+kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
+policy   count(n) | time(seconds) | delta(attribute, size) | punct()
+leaving  partitionAge(seconds) | partitionCount(n) | tupleCount(n)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sluice.config.syntax.clause_parts import INTEGER, MOST_SECONDS, NUMBER, Part, read_parts
+from sluice.config.syntax.event_time_clause import KINDS as EVENT_KINDS
+from sluice.config.syntax.event_time_clause import PARTS as EVENT_PARTS
+from sluice.config.syntax.event_time_clause import Sizes, read_sizes
+from sluice.model.errors import Fault, nearest
+from sluice.model.spec import Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
+from sluice.time_units import SECOND
+
+KINDS = ("tumbling", "sliding")
+POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attribute, size)", "punct": "punct()"}
+LEAVING = {
+    "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
+}  # fmt: skip
+MOST = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaText:
+    """`delta(attribute, size)`, before the attribute's type is known."""
+
+    attribute: str
+    size: str
+    part: Part
+
+
+Policy = Count | Time | DeltaText | Punct
+
+
+@dataclass(slots=True)
+class Clause:
+    """What a clause says; `faults` are errors, `cautions` are not."""
+
+    tumbling: bool = False
+    partitioned: bool = False
+    policies: list[tuple[Policy, Part]] = field(default_factory=list)
+    #: of a window over event time, which has no policies
+    sizes: Sizes | None = None
+    leaving: list[tuple[PartitionEviction, Part]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
+
+    @property
+    def sliding_time(self) -> bool:
+        return self.sizes is not None and self.sizes.kind == "slidingTime"
+
+
+def parse_clause(text: str, *, storing: bool = True) -> Clause:
+    """`storing`: whether a window that keeps nothing is worth a word."""
+    clause = Clause()
+    parts = list(read_parts(text, clause.faults))
+    if any(part.word in EVENT_KINDS for part in parts):
+        clause.partitioned = any(part.word == "partitioned" for part in parts)
+        clause.sizes = read_sizes(parts, clause.faults)
+        return clause
+    for part in parts:
+        take(part, clause)
+    if not clause.faults:
+        find_kind(parts, clause)
+        check_repeats(parts, clause)
+        check_punct(clause)
+        check_leaving(clause)
+        if storing:
+            check_zero(clause)
+        check_order(parts, clause)
+    return clause
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+
+def take(part: Part, clause: Clause) -> None:
+    """A kind or `partitioned` is a word, a policy has parentheses (W10)."""
+    if part.word in (*KINDS, "partitioned"):
+        if part.arguments is not None:
+            clause.faults.append(part.fault(f"{part.word} without parentheses"))
+        clause.partitioned |= part.word == "partitioned"
+    elif part.word in POLICIES or part.word in LEAVING:
+        take_policy(part, clause)
+    elif part.word in EVENT_PARTS:
+        clause.faults.append(part.fault(f"{part.word} only in a {EVENT_PARTS[part.word].kind} window (rule W12)"))
+    else:
+        known = (*KINDS, *EVENT_KINDS, *POLICIES, "partitioned", *LEAVING, *EVENT_PARTS)
+        usual = (*KINDS, *POLICIES, "partitioned", *LEAVING)
+        clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, known)))
+
+
+def near(part: Part, known: tuple[str, ...]) -> str | None:
+    word = nearest(part.word, known)
+    return (POLICIES | LEAVING).get(word, word) if word else None
+
+
+# ---- policies -------------------------------------------------------------------------------------------------------
+
+
+def take_policy(part: Part, clause: Clause) -> None:
+    if part.arguments is None:
+        clause.faults.append(part.fault(f"{part.word} with parentheses", (POLICIES | LEAVING)[part.word]))
+        return
+    policy = READ[part.word](part)
+    if isinstance(policy, Fault):
+        clause.faults.append(policy)
+    elif isinstance(policy, PartitionAge | PartitionCount | TupleCount):
+        clause.leaving.append((policy, part))
+    else:
+        clause.policies.append((policy, part))
+
+
+def read_count(part: Part) -> Count | Fault:
+    count = whole(part)
+    return part.fault(f"count(n) with a whole number of tuples from 0 to {MOST}") if count is None else Count(count)
+
+
+def whole(part: Part) -> int | None:
+    match part.arguments:
+        case (text,) if INTEGER.fullmatch(text) and 0 <= int(text) <= MOST:
+            return int(text)
+        case _:
+            return None
+
+
+def read_time(part: Part) -> Time | Fault:
+    """In whole nanoseconds, exactly (C6)."""
+    match part.arguments:
+        case (text,) if NUMBER.fullmatch(text) and 0 < Decimal(text) <= MOST_SECONDS:
+            exact = Decimal(text) * SECOND
+            return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
+        case _:
+            return part.fault("time(seconds) with a number above 0, at most 292 years")
+
+
+def read_delta(part: Part) -> DeltaText | Fault:
+    match part.arguments:
+        case (attribute, size) if size and (not NUMBER.fullmatch(size) or Decimal(size) >= 0):
+            return DeltaText(attribute, size, part)
+        case _:
+            what = "the name of an attribute, and a number that is not negative or an expression"
+            return part.fault(f"delta(attribute, size) with {what}")
+
+
+def read_punct(part: Part) -> Punct | Fault:
+    return part.fault("punct() without arguments") if part.arguments else Punct()
+
+
+def read_age(part: Part) -> PartitionAge | Fault:
+    match part.arguments:
+        case (text,) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= MOST_SECONDS:
+            return PartitionAge(int(Decimal(text)))  # V6
+        case _:
+            return part.fault("partitionAge(seconds) with a number that is not negative")
+
+
+def read_most(part: Part) -> PartitionCount | TupleCount | Fault:
+    most, of = whole(part), "partitions" if part.word == "partitionCount" else "tuples"
+    if most is None:
+        return part.fault(f"{LEAVING[part.word]} with a whole number of {of} from 0 to {MOST}")
+    return PartitionCount(most) if of == "partitions" else TupleCount(most)
+
+
+READ: dict[str, Callable[[Part], Policy | PartitionEviction | Fault]] = {
+    "count": read_count, "time": read_time, "delta": read_delta, "punct": read_punct,
+    "partitionAge": read_age, "partitionCount": read_most, "tupleCount": read_most,
+}  # fmt: skip
+
+
+# ---- the whole ------------------------------------------------------------------------------------------------------
+
+
+def find_kind(parts: list[Part], clause: Clause) -> None:
+    kinds = [part for part in parts if part.word in KINDS]
+    count = len(clause.policies)
+    if not kinds:
+        clause.tumbling = count == 1
+        word = "tumbling" if clause.tumbling else "sliding"
+        clause.cautions.append(f'neither tumbling nor sliding is written; taken as "{word}" (rule W4)')
+    else:
+        clause.tumbling = kinds[0].word == "tumbling"
+    if len({part.word for part in kinds}) > 1:
+        clause.faults.append(kinds[1].fault("one of tumbling and sliding"))
+    elif clause.tumbling and count != 1:
+        clause.faults.append(miscounted(clause, f"one eviction policy in a tumbling window, not {count} (rule W6)", 1))
+    elif not clause.tumbling and count not in (1, 2):
+        what = f"an eviction policy, and perhaps a trigger policy, in a sliding window, not {count} policies (rule W7)"
+        clause.faults.append(miscounted(clause, what, 2))
+
+
+def miscounted(clause: Clause, expected: str, allowed: int) -> Fault:
+    extra = clause.policies[allowed:]
+    return extra[0][1].fault(expected) if extra else Fault(expected)
+
+
+def check_repeats(parts: list[Part], clause: Clause) -> None:
+    seen: set[str] = set()
+    for part in parts:
+        if part.word in seen and part.word not in POLICIES and part.word not in LEAVING:
+            clause.faults.append(part.fault(f"{part.word} only once"))
+        seen.add(part.word)
+
+
+def check_punct(clause: Clause) -> None:
+    """SPL takes punct() in a sliding window and then fails at start (W21) or puts count(1) in its place (W22, W23)."""
+    for policy, part in clause.policies:
+        if isinstance(policy, Punct) and not clause.tumbling:
+            clause.faults.append(part.fault("count, time or delta in a sliding window (rules W21 to W23)"))
+
+
+def check_leaving(clause: Clause) -> None:
+    """At most one partition eviction, and only where there are partitions (W11)."""
+    for _, part in clause.leaving[1:]:
+        clause.faults.append(part.fault("at most one of partitionAge, partitionCount and tupleCount (rule W11)"))
+    for _, part in clause.leaving[:1]:
+        if not clause.partitioned:
+            clause.faults.append(part.fault(f"partitioned in the window clause, as it has {part.word} (rule W11)"))
+
+
+def check_zero(clause: Clause) -> None:
+    """What sizes of 0 mean; negative ones were refused (W25)."""
+    effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
+    for (policy, _), effect in zip(clause.policies, effects, strict=False):
+        if policy == Count(0):
+            clause.cautions.append(effect)
+    for leaving, part in clause.leaving:
+        if leaving in (PartitionCount(0), TupleCount(0)):
+            clause.cautions.append(f"{part.text} throws every tuple away as soon as it is in (rule V10)")
+        elif isinstance(leaving, PartitionAge) and Decimal((part.arguments or ("0",))[0]) != leaving.seconds:
+            clause.cautions.append(f"{part.text} counts whole seconds: {leaving.seconds} (rule V6)")
+
+
+TUMBLING_ZERO = ["count(0) ignores every tuple; nothing ever comes out (rule T3)"]
+SLIDING_ZERO = [
+    "count(0) as eviction keeps no tuple; at most lone marks come out (rule S9)",
+    "count(0) as trigger never fires; nothing ever comes out (rule S10)",
+]
+
+
+def check_order(parts: list[Part], clause: Clause) -> None:
+    ranks = [rank(part) for part in parts]
+    if ranks != sorted(ranks):
+        text = ", ".join(part.text for _, part in sorted(zip(ranks, parts, strict=True), key=lambda pair: pair[0]))
+        clause.cautions.append(f'the usual order is "{text}" (rule W13)')
+
+
+def rank(part: Part) -> int:
+    """Where a part usually stands."""
+    if part.word in KINDS:
+        return 0
+    return 2 if part.word == "partitioned" else 3 if part.word in LEAVING else 1

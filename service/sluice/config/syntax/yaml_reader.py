@@ -1,0 +1,177 @@
+"""YAML text -> plain data, with the line and the written text of every value, so that messages can point at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, ClassVar
+
+import yaml
+
+from sluice.model.errors import Path, PipelineError, Problem, spell
+
+#: aliases make a small file stand for a huge one
+MOST_VALUES = 100_000
+SHOWN = 60
+
+
+@dataclass(slots=True)
+class Source:
+    """A file as read. `data` holds dict, list, str, int, float, bool and None only; all keys are str."""
+
+    file: str
+    data: Any = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    texts: dict[Path, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    overridden: set[Path] = field(default_factory=set)
+
+    def line(self, path: Path) -> int | None:
+        """The line of the value at `path`, or of the nearest thing around it."""
+        while path not in self.lines and path:
+            if path in self.overridden:
+                return None
+            path = path[:-1]
+        return self.lines.get(path)
+
+    def override(self, values: Mapping[str, Any]) -> None:
+        """Puts values from elsewhere, a command line or a test, in place of the file's; `kafka` is merged."""
+        for key, value in values.items():
+            old = self.data.get(key)
+            if key == "kafka" and isinstance(old, dict):
+                self.data[key] = {**old, **value}
+                self.forget((key, option) for option in value)
+            else:
+                self.data[key] = value
+                self.forget([(key,)])
+
+    def rename(self, old: Path, new: Path) -> None:
+        """What was written at `old` stands at `new`, too."""
+        moved = {path: (*new, *path[len(old) :]) for path in self.lines if path[: len(old)] == old}
+        self.lines |= {there: self.lines[here] for here, there in moved.items()}
+        self.texts |= {there: self.texts[here] for here, there in moved.items() if here in self.texts}
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            self.overridden.add(path)
+            self.lines = {inner: line for inner, line in self.lines.items() if inner[: len(path)] != path}
+            self.texts = {inner: text for inner, text in self.texts.items() if inner[: len(path)] != path}
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Plain words are true, false, null, numbers or text: no `on`, no dates, no octals, no sexagesimals."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF")
+Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?[0-9]+$"), "-+0123456789")
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    "-+.0123456789",
+)
+
+
+def read(path: str | FilePath) -> Source:
+    """The file's content. Raises PipelineError when it is no YAML mapping; doubled keys are listed in `problems`."""
+    file = str(path)
+    try:
+        text = FilePath(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise PipelineError([Problem(file, None, "", f"a file that can be read ({error.strerror})", file)]) from None
+    except UnicodeDecodeError as error:
+        got = f"byte {error.object[error.start]:#04x} at {error.start}"
+        raise PipelineError([Problem(file, None, "", "text in UTF-8", got)]) from None
+    return read_text(text, file)
+
+
+def read_text(text: str, file: str) -> Source:
+    source = Source(file)
+    node = compose(text, file)
+    if not isinstance(node, yaml.MappingNode):
+        got = shown(text) if text.strip() else None
+        raise PipelineError([Problem(file, 1, "", "a mapping with the keys pipeline, streams and operators", got)])
+    source.data = Walk(source, text).value(node, ())
+    return source
+
+
+def compose(text: str, file: str) -> yaml.Node | None:
+    try:
+        node: yaml.Node | None = yaml.compose(text, Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
+        raise PipelineError([Problem(file, line, "", f"YAML without errors ({error.problem})", got)]) from None
+    except yaml.YAMLError as error:
+        raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
+    return node
+
+
+class Walk:
+    """Turns nodes into values and notes where each was written."""
+
+    def __init__(self, source: Source, text: str) -> None:
+        self.source = source
+        self.text = text
+        self.open: set[int] = set()
+
+    def value(self, node: yaml.Node, path: Path) -> Any:  # noqa: ANN401 - any YAML value
+        self.source.lines.setdefault(path, node.start_mark.line + 1)
+        if len(self.source.texts) > MOST_VALUES or id(node) in self.open:
+            what = f"at most {MOST_VALUES} values, and no alias inside of its own anchor"
+            raise PipelineError([Problem(self.source.file, node.start_mark.line + 1, spell(path), what, "more")])
+        if isinstance(node, yaml.ScalarNode):
+            self.source.texts[path] = node.value
+            return scalar(node)
+        self.source.texts[path] = shown(self.text[node.start_mark.index : node.end_mark.index])
+        self.open.add(id(node))
+        value = self.mapping(node, path) if isinstance(node, yaml.MappingNode) else self.sequence(node, path)
+        self.open.remove(id(node))
+        return value
+
+    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                self.problem(line, path, "a word as key", shown(self.text[key.start_mark.index : key.end_mark.index]))
+            elif key.value in found:
+                self.problem(line, inner, f"each key once (the first is in line {self.source.lines[inner]})", key.value)
+            else:
+                self.source.lines[inner] = line
+                found[key.value] = self.value(value, inner)
+        return found
+
+    def sequence(self, node: yaml.Node, path: Path) -> list[Any]:
+        return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+
+    def problem(self, line: int, path: Path, expected: str, got: str) -> None:
+        self.source.problems.append(Problem(self.source.file, line, spell(path), expected, got))
+
+
+def scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
+    try:
+        return PLAIN.get(node.tag.rpartition(":")[2], str)(node.value)
+    except ValueError:  # an explicit tag on something else, or more digits than Python reads
+        return str(node.value)
+
+
+PLAIN: dict[str, Callable[[str], str | int | float | bool | None]] = {
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": int,
+    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+}
+
+
+def shown(text: str) -> str:
+    """The first line of a text, cut to a length that a message can quote."""
+    first, *more = text.strip().splitlines() or [""]
+    return f"{first[:SHOWN]} ..." if more or len(first) > SHOWN else first

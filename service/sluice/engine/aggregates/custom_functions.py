@@ -1,0 +1,66 @@
+"""Runs the Python classes of `Custom` functions (service/sluice/api/custom.py): row by row, and so slower than the rest.
+
+Each group of each firing has a new object, from `init` to `result`: nothing is shared between windows, none
+of it is saved, and what comes out does not depend on how events were cut into batches.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.api.custom import Custom
+from sluice.columns.arrow_types import arrow_type
+from sluice.columns.encoding import from_words
+from sluice.engine.contents.fired_contents import Found
+from sluice.model.types import INT64, TIMESTAMP, Type, list_of
+
+LOG = logging.getLogger(__name__)
+
+
+def results(
+    made: Callable[[], Custom], arguments: Sequence[Type], result: Type
+) -> Callable[[Found, Sequence[int]], pa.Array]:
+    """Makes the column of results from the listed columns of the arguments."""
+
+    def finish(found: Found, columns: Sequence[int]) -> pa.Array:
+        values = [
+            from_words(found.listed[:, column], counted(type_), found.strings).to_pylist()
+            for column, type_ in zip(columns, arguments, strict=True)
+        ]
+        rows = list(zip(*values, strict=True)) if values else [()] * int(found.size.sum())
+        ends = np.cumsum(found.size).tolist()
+        failures: list[Exception] = []
+        out = [_one(made, rows[a:b], result, failures) for a, b in zip([0, *ends], ends, strict=False)]
+        if failures:
+            LOG.warning("%d results of %s have no value, the first since:", len(failures), made, exc_info=failures[0])
+        return pa.array(out, arrow_type(counted(result))).cast(arrow_type(result))
+
+    return finish
+
+
+def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Type, failures: list[Exception]) -> Any:  # noqa: ANN401
+    """The result over some tuples, of an object of their own (A26) that is asked from its beginning to its end (A25).
+
+    None where the class raises, or gives what is not of the type.
+    """
+    try:
+        custom = made()
+        custom.init()
+        for row in rows:
+            custom.add(*row)
+        return pa.scalar(custom.result(), arrow_type(counted(type_))).as_py()
+    except Exception as error:  # noqa: BLE001 - whatever users' classes raise
+        failures.append(error)
+        return None
+
+
+def counted(type_: Type) -> Type:
+    """The type with int64 for timestamp: nanoseconds, which no datetime of Python holds."""
+    if type_.element is not None:
+        return list_of(counted(type_.element))
+    return INT64 if type_ == TIMESTAMP else type_

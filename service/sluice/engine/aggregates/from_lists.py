@@ -1,0 +1,173 @@
+"""What is made of the lists of tuples behind each result: all of it costs O(content) per firing, or its sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.encoding import from_words, to_words
+from sluice.columns.interner import Strings, Text
+from sluice.columns.kernel import kernel
+from sluice.engine.contents.fired_contents import Found
+from sluice.engine.contents.summaries import Layout, combine, lift
+from sluice.model.types import FLOAT64, STRING, Type
+
+
+def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None) -> pa.ListArray:
+    """The values cut into lists of these sizes; `missing`: of which rows there is none."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    mask = None if missing is None else pa.array(missing)
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values, mask=mask)
+
+
+def joined(found: Found, column: int) -> pa.Array:
+    """The texts one after the other."""
+    return pc.binary_join(lists(found.size, from_words(found.listed[:, column], STRING, found.strings)), "")
+
+
+# ---- distinct values ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The distinct values of each row in the order of their first arrival, and how often each is there."""
+
+    size: np.ndarray
+    words: np.ndarray
+    times: np.ndarray
+
+    def first(self, most: int | None) -> Distinct:
+        """At most so many of each row."""
+        if most is None:
+            return self
+        place = np.arange(len(self.words)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
+        return Distinct(np.minimum(self.size, most), self.words[place < most], self.times[place < most])
+
+
+def distinct(found: Found, column: int, type_: Type) -> Distinct:
+    """Every NaN is a value of its own (A17); there is one zero."""
+    words = np.ascontiguousarray(found.listed[:, column])
+    alike, single = words, np.zeros(len(words), np.bool_)
+    if type_ == FLOAT64:
+        alike = (words.view(np.float64) + 0.0).view(np.int64)
+        single = np.isnan(words.view(np.float64))
+    same_as, times = np.empty(len(words), np.int64), np.zeros(len(words), np.int64)
+    room = 1 << (2 * int(found.size.max(initial=1))).bit_length()
+    _first_of_each(alike, single, found.size, np.empty(room, np.int64), np.full(room, -1, np.int64), same_as, times)
+    firsts = same_as == np.arange(len(words))
+    size = np.bincount(found.row()[firsts], minlength=len(found.size))
+    return Distinct(size, words[firsts], times[firsts])
+
+
+@kernel
+def _first_of_each(
+    words: np.ndarray, single: np.ndarray, sizes: np.ndarray,
+    slots: np.ndarray, owners: np.ndarray, same_as: np.ndarray, times: np.ndarray,
+) -> None:  # fmt: skip
+    """The place of the first value in its row that equals each value, and how often it is there.
+
+    A hash table that all rows share: an entry counts for the row that owns it.
+    """
+    mask, i = len(slots) - 1, 0
+    for row in range(len(sizes)):
+        for _ in range(sizes[row]):
+            value = np.uint64(words[i]) * np.uint64(0x9E3779B97F4A7C15)
+            slot = np.int64(value >> np.uint64(32)) & mask
+            while not single[i] and owners[slot] == row and words[slots[slot]] != words[i]:
+                slot = (slot + 1) & mask
+            if single[i] or owners[slot] != row:
+                same_as[i] = i
+            else:
+                same_as[i] = slots[slot]
+            if not single[i] and owners[slot] != row:
+                owners[slot] = row
+                slots[slot] = i
+            times[same_as[i]] += 1
+            i += 1
+
+
+def having(found: Found, column: int, type_: Type, best: pa.Array) -> np.ndarray:
+    """Which listed tuples have the value that `best` has for their row; of a NaN that came first, only it (A16)."""
+    words, row = np.ascontiguousarray(found.listed[:, column]), found.row()
+    wanted = to_words(best, type_, found.strings)[row]
+    chosen: np.ndarray = words == wanted
+    if type_ != FLOAT64:
+        return chosen
+    values = wanted.view(np.float64)
+    return np.asarray(np.where(np.isnan(values), found.place_in_row() == 0, words.view(np.float64) == values))
+
+
+# ---- order ----------------------------------------------------------------------------------------------------------
+
+
+def percentile(found: Found, column: int, share: float) -> np.ndarray:
+    """Between the two neighbours of place share * (n - 1) in the sorted content, linearly; NaN where one is in it."""
+    values, row = np.ascontiguousarray(found.listed[:, column]).view(np.float64), found.row()
+    values = values[np.lexsort((values, row))]
+    first = np.cumsum(found.size) - found.size
+    place = share * (found.size - 1)
+    below = np.floor(place)
+    part = place - below
+    low = values[first + below.astype(np.int64)]
+    high = values[first + np.ceil(place).astype(np.int64)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        between = low * (1 - part) + high * part
+    made = np.where((part == 0) | (low == high), low, between)
+    return np.where(np.isnan(values[first + found.size - 1]), np.nan, made)
+
+
+# ---- lists as values ------------------------------------------------------------------------------------------------
+
+
+def by_place(
+    found: Found, column: int, type_: Type, layout: Layout, width: int, finish: Callable[[Found], pa.Array]
+) -> pa.Array:
+    """Lists whose elements are what `finish` makes of the elements of one place; none where sizes differ (A22)."""
+    assert type_.element is not None  # noqa: S101 - asked of lists only
+    values = from_words(found.listed[:, column], type_, found.strings)
+    lengths = pc.list_value_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    starts, row = np.cumsum(found.size) - found.size, found.row()
+    unequal = np.minimum.reduceat(lengths, starts) != np.maximum.reduceat(lengths, starts)
+    each = np.where(unequal, 0, lengths[starts])
+    kept = np.repeat(~unequal[row], lengths)
+    place = np.arange(len(kept)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    column_of = (np.repeat((np.cumsum(each) - each)[row], lengths) + place)[kept]
+    words = to_words(values.flatten(), type_.element, found.strings)[kept].reshape(-1, 1)
+    summary = np.zeros((int(each.sum()), width), np.int64)
+    seen = np.zeros(len(summary), np.bool_)
+    _fold(
+        layout,
+        found.strings.text,
+        np.ascontiguousarray(words),
+        column_of,
+        summary,
+        np.zeros((1, width), np.int64),
+        seen,
+    )
+    return lists(each, finish(_columns(np.repeat(found.size, each), summary, found.strings)), unequal)
+
+
+def _columns(size: np.ndarray, summary: np.ndarray, strings: Strings) -> Found:
+    """Every place of every row as a row of its own."""
+    nothing = np.zeros((0, 0), np.int64)
+    return Found(size, np.arange(len(size)), size, grouped=False, summary=summary, listed=nothing, strings=strings)
+
+
+@kernel
+def _fold(
+    of: Layout, text: Text, rows: np.ndarray, group: np.ndarray,
+    into: np.ndarray, scratch: np.ndarray, seen: np.ndarray,
+) -> None:  # fmt: skip
+    for i in range(len(group)):
+        g = group[i]
+        if seen[g]:
+            lift(of, rows, i, scratch, 0)
+            combine(of, text, into, g, scratch, 0, into, g)
+        else:
+            lift(of, rows, i, into, g)
+            seen[g] = True

@@ -1,0 +1,446 @@
+"""The aggregation functions (reference 7.3): what each keeps per window, and how its result is made from that.
+
+There are three ways. Counting functions need the sizes only. Most keep summaries (summaries.py), O(1) a tuple. The rest
+have every tuple of the content listed at each firing (listed.py), O(content) a firing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.api.custom import load
+from sluice.columns.encoding import from_units, from_words
+from sluice.columns.float_bits import as_real
+from sluice.columns.kernel import kernel
+from sluice.engine.aggregates import custom_functions, from_lists
+from sluice.engine.contents import multisets, summaries
+from sluice.engine.contents.fired_contents import Found, Told
+from sluice.model.expressions import AggregateCall, Attribute, Expression, Literal
+from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type
+
+#: makes the column of results; gets the first words of the summaries, then the columns that are listed
+Finish: TypeAlias = Callable[[Found, Sequence[int]], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A summary: its code, its value, and its companion (summaries.NONE: it has none, TIMES)."""
+
+    code: int
+    value: Expression
+    companion: Expression | int = summaries.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What is counted: how often each value is there (multisets.py); rounded, or as it is."""
+
+    value: Expression
+    rounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """How a call is computed: from summaries, from lists of values, from counts, or from none of them."""
+
+    finish: Finish
+    kept: tuple[Kept, ...] = ()
+    lists: tuple[Expression, ...] = ()
+    counted: tuple[Counting, ...] = ()
+
+
+def function(call: AggregateCall, *, counting: bool = False) -> Function:
+    """The function of a typed call. `counting`: where tuples come and leave one by one, values can be counted."""
+    return (FUNCTIONS | COUNTED if counting else FUNCTIONS)[call.function](call)
+
+
+# ---- how many -------------------------------------------------------------------------------------------------------
+
+
+def _counting(of: Callable[[Found], pa.Array]) -> Callable[[AggregateCall], Function]:
+    return lambda _: Function(lambda found, _: of(found))
+
+
+def _count_by_group(found: Found) -> pa.Array:
+    """The sizes of all groups of the firing, in the order in which they are emitted; else what CountAll is (A18)."""
+    if not found.grouped:
+        return from_lists.lists(np.ones(len(found.size), np.int64), pa.array(found.everything))
+    groups = found.per_firing(np.ones(len(found.size), np.int64))
+    first = np.arange(len(groups)) - found.place_in_firing()
+    places = np.repeat(first - np.cumsum(groups) + groups, groups) + np.arange(int(groups.sum()))
+    return from_lists.lists(groups, pa.array(found.size[places].astype(np.int64)))
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------------
+
+
+def _sum(call: AggregateCall) -> Function:
+    (value,) = call.arguments
+    if value.type == STRING:
+        return Function(lambda found, at: from_lists.joined(found, at[0]), lists=(value,))
+    if value.type == INT64:
+        return Function(_word(INT64), (Kept(summaries.SUM_INT, value),))
+    return Function(lambda found, at: pa.array(_total(found, at[0], mean=False)), (Kept(summaries.SUM_REAL, value),))
+
+
+def _average(call: AggregateCall) -> Function:
+    (value,) = call.arguments
+    if value.type == INT64:
+        return Function(_truncated_mean, (Kept(summaries.SUM_WIDE, value),))
+    mean: Finish = lambda found, at: pa.array(_total(found, at[0], mean=True))  # noqa: E731
+    return Function(mean, (Kept(summaries.SUM_REAL, value),))
+
+
+def _total(found: Found, word: int, *, mean: bool) -> np.ndarray:
+    """The compensated sums, for averages divided by the numbers of values."""
+    totals = np.empty(len(found.size))
+    _add_up(found.summary, word, found.size, mean, totals)
+    return totals
+
+
+@kernel
+def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np.ndarray) -> None:  # noqa: FBT001
+    """What is not finite needs no compensation, and what is beyond float64 has none (summaries.py)."""
+    for row in range(len(into)):
+        total, lost = as_real(sums[row, word]), as_real(sums[row, word + 1])
+        size = sizes[row] if mean else 1
+        if not np.isfinite(total):
+            into[row] = total / size
+        elif np.isnan(lost):
+            into[row] = total / size * summaries.LARGE
+        else:
+            into[row] = (total + lost) / size
+
+
+def _truncated_mean(found: Found, at: Sequence[int]) -> pa.Array:
+    means = np.empty(len(found.size), np.int64)
+    _divide(found.summary, at[0], found.size, means)
+    return pa.array(means)
+
+
+@kernel
+def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) -> None:
+    """Divides 128-bit sums by counts below 2**31, toward zero (A20): long division, in digits of 32 bits."""
+    for row in range(len(sizes)):
+        high, low = np.uint64(sums[row, word]), np.uint64(sums[row, word + 1])
+        negative = sums[row, word] < 0
+        if negative:
+            low = ~low + np.uint64(1)
+            high = ~high + np.uint64(1 if low == np.uint64(0) else 0)
+        size, mask, half = np.uint64(sizes[row]), np.uint64(0xFFFFFFFF), np.uint64(32)
+        rest = high % size
+        rest = (rest << half) | (low >> half)
+        upper = rest // size
+        rest = ((rest % size) << half) | (low & mask)
+        magnitude = (upper << half) | (rest // size)
+        into[row] = np.int64(~magnitude + np.uint64(1)) if negative else np.int64(magnitude)
+
+
+def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
+    """The root of M2 / (n - fewer), 0 where n is no more than that (A21)."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        divisor = np.maximum(found.size - fewer, 1)
+        return pa.array(np.where(found.size > fewer, np.sqrt(found.real(at[0] + 2) / divisor), 0.0))
+
+    return lambda call: Function(finish, (Kept(summaries.MOMENTS, call.arguments[0]),))
+
+
+# ---- picks ----------------------------------------------------------------------------------------------------------
+
+
+def _end(code: int) -> Callable[[AggregateCall], Function]:
+    def make(call: AggregateCall) -> Function:
+        if len(call.arguments) > 1:
+            return Function(
+                _collected(call.type, last=code == summaries.YOUNGEST, most=_cap(call)), lists=_values(call)
+            )
+        return Function(_word(call.type), (Kept(code, call.arguments[0]),))
+
+    return make
+
+
+def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """Min and Max, and with a companion ArgMin and ArgMax."""
+
+    def make(call: AggregateCall) -> Function:
+        value, companion = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else summaries.NONE
+        extreme = Kept(code_of(value.type, least=least), value, companion)
+        if value.type != FLOAT64:
+            return Function(_word(call.type, len(call.arguments) - 1), (extreme,))
+        first = Kept(summaries.OLDEST, call.arguments[-1])
+        return Function(_unless_nan_came_first(call.type, len(call.arguments) - 1), (extreme, _first(value), first))
+
+    return make
+
+
+def _times(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """MinCount and MaxCount with their documented meaning (A19); a NaN that came first is the extreme, once (A16)."""
+
+    def make(call: AggregateCall) -> Function:
+        (value,) = call.arguments
+        extreme = Kept(code_of(value.type, least=least), value, summaries.TIMES)
+        if value.type != FLOAT64:
+            return Function(_word(INT64, 1), (extreme,))
+        return Function(
+            lambda found, at: pa.array(np.where(np.isnan(found.real(at[1])), 1, found.summary[:, at[0] + 1])),
+            (extreme, _first(value)),
+        )
+
+    return make
+
+
+def code_of(type_: Type, *, least: bool) -> int:
+    if type_ == FLOAT64:
+        return summaries.LEAST_REAL if least else summaries.GREATEST_REAL
+    if type_ == STRING:
+        return summaries.LEAST_TEXT if least else summaries.GREATEST_TEXT
+    return summaries.LEAST if least else summaries.GREATEST
+
+
+def _first(value: Expression) -> Kept:
+    return Kept(summaries.OLDEST, value)
+
+
+def _word(type_: Type, offset: int = 0) -> Finish:
+    return lambda found, at: from_words(found.summary[:, at[0] + offset], type_, found.strings)
+
+
+def _unless_nan_came_first(type_: Type, offset: int) -> Finish:
+    """The extreme or its companion; where the first value is a NaN, it and its companion (A16)."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        extreme, value, first = at
+        words = np.where(np.isnan(found.real(value)), found.summary[:, first], found.summary[:, extreme + offset])
+        return from_words(words, type_, found.strings)
+
+    return finish
+
+
+# ---- from lists -----------------------------------------------------------------------------------------------------
+
+
+def _cap(call: AggregateCall) -> int | None:
+    """The constant behind the value, where one is given."""
+    constant = call.arguments[-1]
+    return int(constant.value) if len(call.arguments) > 1 and isinstance(constant, Literal) else None
+
+
+def _values(call: AggregateCall) -> tuple[Expression, ...]:
+    return call.arguments[:1]
+
+
+def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
+    """The first or the last values, at most so many, in the order of arrival."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        size, words = found.size, found.listed[:, at[0]]
+        if most is not None:
+            place = found.place_in_row()
+            words = words[place >= np.repeat(size, size) - most if last else place < most]
+            size = np.minimum(size, most)
+        return from_lists.lists(size, from_words(words, element(type_), found.strings))
+
+    return finish
+
+
+def element(type_: Type) -> Type:
+    assert type_.element is not None  # noqa: S101 - asked of lists only
+    return type_.element
+
+
+def _collect(call: AggregateCall) -> Function:
+    return Function(_collected(call.type, most=_cap(call)), lists=_values(call))
+
+
+def _collect_distinct(call: AggregateCall) -> Function:
+    most = _cap(call)
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        distinct = from_lists.distinct(found, at[0], call.arguments[0].type).first(most)
+        return from_lists.lists(distinct.size, from_words(distinct.words, call.arguments[0].type, found.strings))
+
+    return Function(finish, lists=_values(call))
+
+
+def _count_by_distinct(call: AggregateCall) -> Function:
+    """In the order of CollectDistinct: that of the first arrival."""
+    most = _cap(call)
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        distinct = from_lists.distinct(found, at[0], call.arguments[0].type).first(most)
+        return from_lists.lists(distinct.size, pa.array(distinct.times))
+
+    return Function(finish, lists=_values(call))
+
+
+def _count_distinct(call: AggregateCall) -> Function:
+    type_ = call.arguments[0].type
+    return Function(lambda found, at: pa.array(from_lists.distinct(found, at[0], type_).size), lists=call.arguments)
+
+
+def _counted_distinct(call: AggregateCall) -> Function:
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        assert found.counted is not None  # noqa: S101 - asked of windows that count
+        return pa.array(found.counted.distinct(at[0]))
+
+    return Function(finish, counted=(Counting(call.arguments[0]),))
+
+
+def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
+    """CollectArgMin and CollectArgMax: the distinct companions of all tuples that have the extreme value."""
+
+    def make(call: AggregateCall) -> Function:
+        value, companion = call.arguments
+        extreme = function(AggregateCall("Min" if least else "Max", (value,), value.type))
+
+        def finish(found: Found, at: Sequence[int]) -> pa.Array:
+            *places, value_column, companion_column = at
+            best = extreme.finish(found, places)
+            chosen = from_lists.having(found, value_column, value.type, best)
+            distinct = from_lists.distinct(found.only(chosen), companion_column, companion.type)
+            return from_lists.lists(distinct.size, from_words(distinct.words, companion.type, found.strings))
+
+        return Function(finish, extreme.kept, (value, companion))
+
+    return make
+
+
+def _custom(call: AggregateCall) -> Function:
+    name, *arguments = call.arguments
+    assert isinstance(name, Literal)  # noqa: S101 - calls are typed where they are made
+    finish = custom_functions.results(load(str(name.value)), [e.type for e in arguments], call.type)
+    return Function(finish, lists=tuple(arguments))
+
+
+def _percentile(call: AggregateCall) -> Function:
+    share = call.arguments[1] if len(call.arguments) > 1 else None
+    quantile = float(share.value) if isinstance(share, Literal) else 0.5
+    return Function(lambda found, at: pa.array(from_lists.percentile(found, at[0], quantile)), lists=_values(call))
+
+
+def _approximate(call: AggregateCall) -> Function:
+    """From lists, where values cannot be counted."""
+
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        words = found.listed[:, at[0]]
+        sound = ~np.isnan(np.ascontiguousarray(words).view(np.float64))
+        size = np.bincount(found.row()[sound], minlength=len(found.size))
+        return _between(_share(call), size, multisets.rounded(words[sound]), None, found.size > size)
+
+    return Function(finish, lists=_values(call))
+
+
+def _counted_approximate(call: AggregateCall) -> Function:
+    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        assert found.counted is not None  # noqa: S101 - asked of windows that count
+        nans = found.counted.counts[:, 2 * at[0] + 1]
+        return _between(_share(call), *found.counted.values(at[0]), nans > 0)
+
+    return Function(finish, counted=(Counting(call.arguments[0], rounded=True),))
+
+
+def _share(call: AggregateCall) -> float:
+    share = call.arguments[1]
+    assert isinstance(share, Literal)  # noqa: S101 - the signature asks for a constant
+    return float(share.value)
+
+
+def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarray | None, nans: np.ndarray) -> pa.Array:
+    """The number at place floor(share * (n - 1)) of each row in order. `size` are the words of each row, `times` says
+    how often each of them is there (None: once), `nans` which rows have a NaN: these have no other result.
+    """
+    row = np.repeat(np.arange(len(size)), size)
+    order = np.lexsort((words, row))
+    until = np.cumsum(np.ones(len(words), np.int64) if times is None else times[order])
+    ends = np.append(0, until)[np.cumsum(size)]
+    starts = np.append(0, ends[:-1])
+    place = starts + np.floor(share * np.maximum(ends - starts - 1, 0)).astype(np.int64)
+    which = np.minimum(np.searchsorted(until, place, "right"), max(0, len(words) - 1))
+    found = multisets.middles(words[order])[which] if len(words) else np.zeros(len(size))
+    return pa.array(np.where(nans, np.nan, found))
+
+
+def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[AggregateCall], Function]:
+    """Of lists, element by element: each place is a group of its own. No value where lists differ in size (A22)."""
+
+    def make(call: AggregateCall) -> Function:
+        (value,) = call.arguments
+        if value.type.kind is not Kind.LIST:
+            return of(call)
+        one = element(value.type)
+        inner = of(AggregateCall(call.function, (Attribute("", one),), element(call.type)))
+        layout, width = summaries.layout([summaries.Summary(kept.code, 0) for kept in inner.kept])
+
+        def finish(found: Found, at: Sequence[int]) -> pa.Array:
+            return from_lists.by_place(
+                found, at[0], value.type, layout, width,
+                lambda columns: inner.finish(columns, layout["word"].tolist()),
+            )  # fmt: skip
+
+        return Function(finish, lists=(value,))
+
+    return make
+
+
+#: of the first firing of a pane, and of each later one
+TIMINGS = np.array(["paneOnComplete", "paneLate"], object)
+
+
+def _telling(of: Callable[[Told, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
+    """What can be told of the window that fires (E29)."""
+
+    def make(call: AggregateCall) -> Function:
+        def finish(found: Found, _: Sequence[int]) -> pa.Array:
+            assert found.told is not None  # noqa: S101 - checked with the file (E32)
+            return of(found.told, call.type)
+
+        return Function(finish)
+
+    return make
+
+
+FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
+    "Count": _counting(lambda found: pa.array(found.size.astype(np.int64))),
+    "CountAll": _counting(lambda found: pa.array(found.everything)),
+    "CountGroups": _counting(lambda found: pa.array(found.per_firing(np.ones(len(found.size), np.int64)))),
+    "CountByGroup": _counting(_count_by_group),
+    "Sum": _each_element(_sum),
+    "Average": _each_element(_average),
+    "PopulationStdDev": _deviation(0),
+    "SampleStdDev": _deviation(1),
+    "Min": _each_element(_extreme(least=True)),
+    "Max": _each_element(_extreme(least=False)),
+    "ArgMin": _extreme(least=True),
+    "ArgMax": _extreme(least=False),
+    "MinCount": _times(least=True),
+    "MaxCount": _times(least=False),
+    "CollectArgMin": _collect_extreme(least=True),
+    "CollectArgMax": _collect_extreme(least=False),
+    "First": _end(summaries.OLDEST),
+    "Last": _end(summaries.YOUNGEST),
+    "Any": _end(summaries.YOUNGEST),
+    "Collect": _collect,
+    "CollectDistinct": _collect_distinct,
+    "CountByDistinct": _count_by_distinct,
+    "CountDistinct": _count_distinct,
+    "Percentile": _percentile,
+    "ApproxPercentile": _approximate,
+    "Median": _percentile,
+    "Custom": _custom,
+    "intervalStart": _telling(lambda told, type_: from_units(told.start, type_)),
+    "intervalEnd": _telling(lambda told, type_: from_units(told.end, type_)),
+    "paneIndex": _telling(lambda told, _: pa.array(told.index)),
+    "paneTiming": _telling(lambda told, _: pa.array(TIMINGS.take(np.minimum(told.index, 1)))),
+}
+
+#: where tuples come and leave one by one
+COUNTED: dict[str, Callable[[AggregateCall], Function]] = {
+    "CountDistinct": _counted_distinct,
+    "ApproxPercentile": _counted_approximate,
+}

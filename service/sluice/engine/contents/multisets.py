@@ -1,0 +1,284 @@
+"""How often each value is in each cell, at a constant cost per tuple: what CountDistinct and ApproxPercentile ask for.
+
+One hash table has an entry for each value of each cell and series: of a series the words of one column are counted, as
+they are or, for ApproxPercentile, by the first bits of the number alone (BITS). So what is kept depends on the content
+alone, not on the order in which it came, nor on what was inside before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sluice.columns.float_bits import as_real
+from sluice.columns.kernel import inlined, kernel
+from sluice.columns.tables import grown
+
+#: the bits of a float64 that a number keeps: sign, exponent, and 7 of its mantissa. The middle of all numbers that
+#: share them is at most 2 ** -8 of each of them away from it.
+BITS = 19
+SHIFT = 64 - BITS
+NONE = -1
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+INFINITE = 0x7FF0 << 48
+
+#: what is counted: a column, whether it is a float64, and whether numbers are rounded
+SERIES = np.dtype([("column", np.int64), ("floating", np.bool_), ("rounded", np.bool_)])
+#: a value of a cell: how often it is there, the next entry of its hash, and its neighbours among those of its cell
+ENTRY = np.dtype([
+    ("word", np.int64), ("times", np.int64), ("cell", np.int32), ("series", np.int32), ("chained", np.int32),
+    ("before", np.int32), ("after", np.int32),
+])  # fmt: skip
+#: of a cell and a series: the first entry, how many there are, and how many NaN, which equal nothing
+HEAD = np.dtype([("first", np.int32), ("distinct", np.int64), ("nans", np.int64)])
+#: a value that is listed for a result, and how often it is there
+PAIR = np.dtype([("word", np.int64), ("times", np.int64)])
+#: the scalars: free entries, a chain, and the entries in use
+FREE, TOP, SCALARS = range(3)
+
+
+class Multisets(NamedTuple):
+    """All that the kernel works on; `slots` is a power of two of hash chains."""
+
+    series: np.ndarray
+    entries: np.ndarray
+    heads: np.ndarray
+    slots: np.ndarray
+    scalars: np.ndarray
+
+
+# ---- one tuple -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def count(m: Multisets, rows: np.ndarray, slot: int, cell: int, change: int) -> None:
+    """A tuple comes into a cell (1), or leaves it (-1)."""
+    for s in range(len(m.series)):
+        word = rows[slot, m.series[s].column]
+        head = cell * len(m.series) + s
+        if m.series[s].floating:
+            real = as_real(word)
+            if real != real:  # noqa: PLR0124 - NaN
+                m.heads[head].nans += change
+                continue
+            if word == SMALLEST:  # -0.0 is 0.0
+                word = np.int64(0)
+        if m.series[s].rounded:
+            word = (word ^ ((word >> 63) & LARGEST)) >> SHIFT  # in the order of the numbers
+        if change > 0:
+            _add(m, head, cell, s, word)
+        else:
+            _take(m, head, cell, s, word)
+
+
+@inlined
+def _hash(m: Multisets, cell: int, s: int, word: int) -> int:
+    mixed = (np.uint64(word) ^ (np.uint64(cell) << np.uint64(20)) ^ np.uint64(s)) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(mixed >> np.uint64(32)) & (len(m.slots) - 1)  # type: ignore[return-value]
+
+
+@inlined
+def _find(m: Multisets, slot: int, cell: int, s: int, word: int) -> int:
+    entry = m.slots[slot]
+    while entry != NONE:
+        e = m.entries[entry]
+        if e.word == word and e.cell == cell and e.series == s:
+            break
+        entry = e.chained
+    return entry  # type: ignore[no-any-return]
+
+
+@inlined
+def _add(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
+    slot = _hash(m, cell, s, word)
+    entry = _find(m, slot, cell, s, word)
+    if entry != NONE:
+        m.entries[entry].times += 1
+        return
+    entry = m.scalars[FREE]
+    if entry == NONE:
+        entry = m.scalars[TOP]
+        m.scalars[TOP] += 1
+    else:
+        m.scalars[FREE] = m.entries[entry].chained
+    first = m.heads[head].first if m.heads[head].distinct else NONE
+    e = m.entries[entry]
+    e.word, e.times, e.cell, e.series = word, 1, cell, s
+    e.chained, e.before, e.after = m.slots[slot], NONE, first
+    m.slots[slot] = entry
+    if first != NONE:
+        m.entries[first].before = entry
+    m.heads[head].first = entry
+    m.heads[head].distinct += 1
+
+
+@inlined
+def _take(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
+    slot = _hash(m, cell, s, word)
+    entry = _find(m, slot, cell, s, word)
+    m.entries[entry].times -= 1
+    if m.entries[entry].times:
+        return
+    before, after = m.entries[entry].before, m.entries[entry].after
+    if before == NONE:
+        m.heads[head].first = after
+    else:
+        m.entries[before].after = after
+    if after != NONE:
+        m.entries[after].before = before
+    m.heads[head].distinct -= 1
+    _free(m, slot, entry)
+
+
+@inlined
+def _free(m: Multisets, slot: int, entry: int) -> None:
+    """The entry leaves its hash chain."""
+    if m.slots[slot] == entry:
+        m.slots[slot] = m.entries[entry].chained
+    else:
+        other = m.slots[slot]
+        while m.entries[other].chained != entry:
+            other = m.entries[other].chained
+        m.entries[other].chained = m.entries[entry].chained
+    m.entries[entry].cell = NONE
+    m.entries[entry].chained = m.scalars[FREE]
+    m.scalars[FREE] = entry
+
+
+# ---- a cell ----------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def clear(m: Multisets, cell: int) -> None:
+    """All tuples leave."""
+    for s in range(len(m.series)):
+        head = cell * len(m.series) + s
+        entry = m.heads[head].first if m.heads[head].distinct else NONE
+        while entry != NONE:
+            after = m.entries[entry].after
+            _free(m, _hash(m, cell, s, m.entries[entry].word), entry)
+            entry = after
+        m.heads[head].distinct = 0
+        m.heads[head].nans = 0
+
+
+@inlined
+def listed(m: Multisets, cell: int) -> int:
+    """How many values `tell` lists."""
+    total = 0
+    for s in range(len(m.series)):
+        if m.series[s].rounded:
+            total += m.heads[cell * len(m.series) + s].distinct
+    return total
+
+
+@inlined
+def tell(m: Multisets, cell: int, row: int, counts: np.ndarray, pairs: np.ndarray, used: int) -> int:
+    """Writes down of each series the number of values and of NaN, and of rounded ones the values; gives `used` then."""
+    for s in range(len(m.series)):
+        head = m.heads[cell * len(m.series) + s]
+        counts[row, 2 * s] = head.distinct
+        counts[row, 2 * s + 1] = head.nans
+        entry = head.first if m.series[s].rounded and head.distinct else NONE
+        while entry != NONE:
+            pairs[used].word = m.entries[entry].word
+            pairs[used].times = m.entries[entry].times
+            used += 1
+            entry = m.entries[entry].after
+    return used
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+#: what `Table.save` gives
+TABLE: dict[str, np.dtype | type] = {"entries": ENTRY, "heads": HEAD, "scalars": np.int64}
+
+
+class Table:
+    """The entries of an operator, and of each cell and series its head."""
+
+    def __init__(self, series: np.ndarray) -> None:
+        self.series = series
+        self.entries, self.heads = np.zeros(0, ENTRY), np.zeros(0, HEAD)
+        self.slots, self.scalars = np.full(1, NONE, np.int32), np.array([NONE, 0], np.int64)
+
+    @property
+    def kernel(self) -> Multisets:
+        return Multisets(self.series, self.entries, self.heads, self.slots, self.scalars)
+
+    def reserve(self, cells: int, tuples: int) -> None:
+        """Room for so many cells, and for the values of so many more tuples."""
+        self.heads = grown(self.heads, cells * len(self.series))
+        self.entries = grown(self.entries, int(self.scalars[TOP]) + tuples * len(self.series))
+        if len(self.slots) < len(self.entries):
+            self.hash_anew()
+
+    def hash_anew(self) -> None:
+        self.slots = np.full(1 << max(4, (2 * len(self.entries)).bit_length()), NONE, np.int32)
+        _chain(self.kernel)
+
+    def save(self) -> dict[str, np.ndarray]:
+        return {"entries": self.entries[: self.scalars[TOP]], "heads": self.heads, "scalars": self.scalars}
+
+    def restore(self, entries: np.ndarray, heads: np.ndarray, scalars: np.ndarray) -> None:
+        """Puts what `save` gave in the place of what is here."""
+        self.entries, self.heads, self.scalars = entries, heads, scalars
+        if len(self.series):
+            self.hash_anew()
+
+    def rename_cells(self, kept: np.ndarray, renamed: np.ndarray) -> None:
+        """`kept` are the old numbers of the cells that stay, `renamed` has the new number of each old one."""
+        width = len(self.series)
+        if not width:
+            return
+        heads = self.heads.reshape(-1, width)
+        fresh = np.zeros_like(heads)
+        fresh[: len(kept)] = heads.take(kept, axis=0)
+        self.heads = fresh.ravel()
+        used = self.entries[: self.scalars[TOP]]
+        used["cell"] = np.where(used["cell"] == NONE, NONE, renamed[used["cell"]])
+        self.hash_anew()
+
+    def words(self, columns: np.ndarray) -> np.ndarray:
+        """The words of the entries whose series are of these columns, as one column."""
+        found: np.ndarray = self.entries["word"][self._of(columns)].reshape(-1, 1)
+        return found
+
+    def reword(self, words: np.ndarray, columns: np.ndarray) -> None:
+        """Puts other words in the places of those that `words` gave."""
+        if len(words):
+            self.entries["word"][self._of(columns)] = words[:, 0]
+            self.hash_anew()
+
+    def _of(self, columns: np.ndarray) -> np.ndarray:
+        used = self.entries[: self.scalars[TOP]]
+        of = np.flatnonzero(np.isin(self.series["column"], columns))
+        return np.flatnonzero(np.isin(used["series"], of) & (used["cell"] != NONE))
+
+
+@kernel
+def _chain(m: Multisets) -> None:
+    for entry in range(m.scalars[TOP]):
+        e = m.entries[entry]
+        if e.cell != NONE:
+            slot = _hash(m, e.cell, e.series, e.word)
+            e.chained = m.slots[slot]
+            m.slots[slot] = entry
+
+
+def rounded(words: np.ndarray) -> np.ndarray:
+    """What the words of numbers, none of them NaN, are counted as: by their first bits, in the order of the numbers."""
+    found: np.ndarray = (words ^ ((words >> 63) & LARGEST)) >> SHIFT
+    return np.where(words == SMALLEST, 0, found)
+
+
+def middles(words: np.ndarray) -> np.ndarray:
+    """The number in the middle of those that share the first bits."""
+    above = np.where(words < 0, ~words, words)
+    bits = (above << SHIFT) + (1 << (SHIFT - 1))
+    bits[above == INFINITE >> SHIFT] = INFINITE
+    bits[above == 0] = 0
+    found = bits.view(np.float64)
+    return np.where(words < 0, -found, found) + 0.0  # -0.0 + 0.0 is 0.0

@@ -1,0 +1,77 @@
+"""Pairing heaps: the tuple with the least value is on top, which is where one leaves. One comes in O(1), and the least
+leaves in O(log n) amortised.
+
+A node is a tuple's slot: `below` is the first of those right below it, `next` the next one beside it. NaN is below all
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sluice.columns.float_bits import as_real
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined
+from sluice.engine.windows.policies import Policy
+
+#: the stored tuples
+NODE = np.dtype([("next", np.int32), ("below", np.int32)])
+
+#: told of each node that another one comes to lie below: `melded(top, below, *more)`
+Melded = Callable[..., None]
+
+
+@inlined
+def add(
+    nodes: np.ndarray, words: np.ndarray, by: Policy, root: int, slot: int, melded: Melded, *more: Any  # noqa: ANN401
+) -> int:  # fmt: skip
+    """Gives the new root. `root` is NOBODY in a heap that is empty; `by` says which word is compared, and how."""
+    nodes[slot].next = NOBODY
+    nodes[slot].below = NOBODY
+    return slot if root == NOBODY else _meld(nodes, words, by, root, slot, melded, *more)
+
+
+@inlined
+def without_root(
+    nodes: np.ndarray, words: np.ndarray, by: Policy, root: int, melded: Melded, *more: Any  # noqa: ANN401
+) -> int:  # fmt: skip
+    """The least leaves. Gives the new root, NOBODY where it was the last."""
+    pairs, child = NOBODY, nodes[root].below
+    while child != NOBODY:  # in pairs, the last pair first
+        second = nodes[child].next
+        rest = NOBODY if second == NOBODY else nodes[second].next
+        pair = child if second == NOBODY else _meld(nodes, words, by, child, second, melded, *more)
+        nodes[pair].next = pairs
+        pairs, child = pair, rest
+    if pairs == NOBODY:
+        return NOBODY
+    top, pairs = pairs, nodes[pairs].next
+    while pairs != NOBODY:  # then the pairs into one
+        rest = nodes[pairs].next
+        top = _meld(nodes, words, by, top, pairs, melded, *more)
+        pairs = rest
+    nodes[top].next = NOBODY
+    return top
+
+
+@inlined
+def less(by: Policy, one: int, other: int) -> bool:
+    """Of two words; NaN is less than nothing."""
+    return as_real(one) < as_real(other) if by.floating else one < other
+
+
+@inlined
+def _meld(
+    nodes: np.ndarray, words: np.ndarray, by: Policy, one: int, other: int, melded: Melded, *more: Any  # noqa: ANN401
+) -> int:  # fmt: skip
+    """The root of both: the greater root becomes the first below the smaller one."""
+    word = words[one, by.column]
+    if less(by, words[other, by.column], word) or (by.floating and as_real(word) != as_real(word)):
+        one, other = other, one
+    nodes[other].next = nodes[one].below
+    nodes[one].below = other
+    melded(one, other, *more)
+    return one

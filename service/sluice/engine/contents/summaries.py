@@ -1,0 +1,286 @@
+"""What an aggregate keeps of tuples: a summary of a few words, and how two summaries make one.
+
+Every aggregate has the same shape: `lift` makes the summary of one tuple, `combine` that of two neighbouring stretches
+(it is associative; the left one is older), and aggregates.py makes the result of it. A window of any kind needs no
+more.
+
+code              words of a summary                     of
+SUM_INT           sum                                    int64; wraps as SPL's does (7.3)
+SUM_REAL          sum, what rounding lost of it          float64 (compensated, so order and cancellation do not show;
+                                                         beyond its range: `_combine_large`)
+SUM_WIDE          high and low half of a 128-bit sum     int64, for Average (A20)
+MOMENTS           number, mean, sum of (value - mean)^2  float64, for the deviations (A21)
+OLDEST, YOUNGEST  value                                  First; Last and Any
+LEAST, GREATEST   value [, companion]                    int64, timestamp, boolean; ties to the older (7.3)
+... _REAL         value [, companion]                    float64; NaN only where there is no number (A16)
+... _TEXT         value [, companion]                    strings, by their bytes
+
+The companion of an extreme is the word of another column (ArgMin), or with TIMES how many tuples have the value
+(MinCount).
+
+Stretches that are not neighbours, or whose tuples are out of order, combine in any order when the layout knows of the
+arrival: `layout(summaries, arrival=column)` says which column of `rows` holds the tuples' sequence numbers. All picks
+(OLDEST to GREATEST_TEXT) then carry the number of their tuple as their last word, and `combine` asks it, not the sides,
+who came first: it is commutative but for the last digits of SUM_REAL and MOMENTS. Nothing else changes: the same
+`lift`, `combine` and finish of each function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sluice.columns.float_bits import as_real, as_word
+from sluice.columns.interner import Text, less
+from sluice.columns.kernel import inlined
+
+(
+    SUM_INT, SUM_REAL, SUM_WIDE, MOMENTS, OLDEST, YOUNGEST,
+    LEAST, GREATEST, LEAST_REAL, GREATEST_REAL, LEAST_TEXT, GREATEST_TEXT,
+) = range(12)  # fmt: skip
+
+#: by what sums beyond float64 are divided
+LARGE = 2.0**64
+#: words of a summary, without companion and sequence number
+WIDTH = {SUM_REAL: 2, SUM_WIDE: 2, MOMENTS: 3}
+#: no column
+NONE = -1
+#: as companion: the number of tuples that have the value
+TIMES = -2
+
+#: the summaries of an operator, one record each: code, the words [word, end), and the columns of value, companion and
+#: arrival
+LAYOUT = np.dtype([
+    ("code", np.int64), ("word", np.int64), ("end", np.int64),
+    ("value", np.int64), ("companion", np.int64), ("arrival", np.int64),
+])  # fmt: skip
+Layout = np.ndarray
+
+
+class Summary(NamedTuple):
+    """A summary of the columns `value` and `companion`, which may be NONE or TIMES."""
+
+    code: int
+    value: int
+    companion: int = NONE
+
+
+class One(NamedTuple):
+    """One record of a layout, as values that a loop holds on to."""
+
+    code: int
+    word: int
+    end: int
+    value: int
+    companion: int
+    arrival: int
+
+
+#: the words of a summary, as many as it has: value, companion, sequence number, or those of a sum
+Words = tuple[int, int, int]
+
+
+def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
+    """The layout of the summaries, from word number `first` on, and the words up to its end."""
+    made, width = np.zeros(len(summaries), LAYOUT), first
+    for a, (code, value, companion) in enumerate(summaries):
+        sequence = arrival if code >= OLDEST else NONE
+        end = width + WIDTH.get(code, 1) + (companion != NONE) + (sequence != NONE)
+        made[a] = (code, width, end, value, companion, sequence)
+        width = end
+    return made, width
+
+
+@inlined
+def summary(of: Layout, a: int, code: int) -> One:
+    """Number `a` of a layout; `code` is its own."""
+    return One(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival)
+
+
+@inlined
+def alone(of: Layout, a: int, code: int) -> One:
+    """As `summary`, of one that has neither companion nor arrival."""
+    return One(code, of[a].word, of[a].end, of[a].value, NONE, NONE)
+
+
+@inlined
+def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
+    """`do(one, *arguments)` of each. It is compiled for what is asked for most, so that its loops ask nothing."""
+    for a in range(len(of)):
+        code, plain = of[a].code, of[a].companion == NONE and of[a].arrival == NONE
+        if code == SUM_REAL:
+            do(alone(of, a, SUM_REAL), *arguments)
+        elif code == SUM_INT:
+            do(alone(of, a, SUM_INT), *arguments)
+        elif code == GREATEST_REAL and plain:
+            do(alone(of, a, GREATEST_REAL), *arguments)
+        elif code == LEAST_REAL and plain:
+            do(alone(of, a, LEAST_REAL), *arguments)
+        else:
+            do(summary(of, a, code), *arguments)
+
+
+@inlined
+def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
+    """The summaries of the one tuple in `slot`."""
+    for a in range(len(of)):
+        one = summary(of, a, of[a].code)
+        put(one, lifted(one, rows, slot), into, at)
+
+
+@inlined
+def combine(
+    of: Layout, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    """The summaries of the stretch `older[left]` followed by `younger[right]`; `into[d]` may be either of them."""
+    for a in range(len(of)):
+        code = of[a].code
+        if code == SUM_REAL:  # asked once, and not for each word
+            _combine_one(alone(of, a, SUM_REAL), text, older, left, younger, right, into, d)
+        elif code == SUM_INT:
+            _combine_one(alone(of, a, SUM_INT), text, older, left, younger, right, into, d)
+        elif code < OLDEST:
+            _combine_one(alone(of, a, code), text, older, left, younger, right, into, d)
+        elif of[a].companion == NONE:
+            one = One(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival)
+            _combine_one(one, text, older, left, younger, right, into, d)
+        else:
+            _combine_one(summary(of, a, code), text, older, left, younger, right, into, d)
+
+
+@inlined
+def _combine_one(
+    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+) -> None:
+    put(of, combined(of, text, words(of, older, left), words(of, younger, right)), into, d)
+
+
+# ---- one summary, as values that a loop holds on to ------------------------------------------------------------------
+
+
+@inlined
+def words(of: One, table: np.ndarray, at: int) -> Words:
+    o = of.word
+    if of.code >= OLDEST:
+        companion = table[at, o + 1] if of.companion != NONE else 0
+        return table[at, o], companion, table[at, of.end - 1] if of.arrival != NONE else 0
+    if of.code == MOMENTS:
+        return table[at, o], table[at, o + 1], table[at, o + 2]
+    return table[at, o], table[at, o + 1] if of.code != SUM_INT else 0, 0
+
+
+@inlined
+def put(of: One, made: Words, into: np.ndarray, at: int) -> None:
+    o = of.word
+    into[at, o] = made[0]
+    if of.code >= OLDEST:
+        if of.companion != NONE:
+            into[at, o + 1] = made[1]
+        if of.arrival != NONE:
+            into[at, of.end - 1] = made[2]
+    elif of.code != SUM_INT:
+        into[at, o + 1] = made[1]
+        if of.code == MOMENTS:
+            into[at, o + 2] = made[2]
+
+
+@inlined
+def lifted(of: One, rows: np.ndarray, slot: int) -> Words:
+    value = rows[slot, of.value]
+    if of.code >= OLDEST:
+        companion = 1 if of.companion == TIMES else rows[slot, of.companion] if of.companion != NONE else 0
+        return value, companion, rows[slot, of.arrival] if of.arrival != NONE else 0
+    if of.code == SUM_WIDE:
+        return value >> 63, value, 0
+    if of.code == MOMENTS:
+        return 1, value, as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
+    return value, 0, 0  # the bits of 0.0
+
+
+@inlined
+def combined(of: One, text: Text, older: Words, younger: Words) -> Words:
+    """Of a stretch followed by another one."""
+    if of.code == SUM_INT:
+        return older[0] + younger[0], 0, 0
+    if of.code == SUM_REAL:
+        return _sum_of_reals(older, younger)
+    if of.code == SUM_WIDE:
+        low = np.uint64(older[1]) + np.uint64(younger[1])
+        return older[0] + younger[0] + (1 if low < np.uint64(older[1]) else 0), np.int64(low), 0  # type: ignore[return-value]
+    if of.code == MOMENTS:
+        return _moments(older, younger)
+    return _pick(of, text, older, younger)
+
+
+@inlined
+def _sum_of_reals(older: Words, younger: Words) -> Words:
+    """Two-sum: `lost` is what the rounded total lacks, exactly."""
+    x, y = as_real(older[0]), as_real(younger[0])
+    total = x + y
+    part = total - x
+    lost = as_real(older[1]) + as_real(younger[1]) + ((x - (total - part)) + (y - part))
+    if abs(total) < np.inf and not np.isnan(lost):
+        return as_word(total), as_word(lost), 0
+    return _large_sum(older, younger)
+
+
+@inlined
+def _large_sum(older: Words, younger: Words) -> Words:
+    """Sums beyond float64: where `lost` is NaN, the sum is LARGE times as large as it says."""
+    x, y = as_real(older[0]), as_real(younger[0])
+    total, lost = x + y, 0.0
+    if abs(x) < np.inf and abs(y) < np.inf:
+        total = x if np.isnan(as_real(older[1])) else x / LARGE
+        total += y if np.isnan(as_real(younger[1])) else y / LARGE
+        if abs(total * LARGE) < np.inf:
+            total *= LARGE
+        else:
+            lost = np.nan
+    return as_word(total), as_word(lost), 0
+
+
+@inlined
+def _moments(older: Words, younger: Words) -> Words:
+    """Chan's: no difference of large sums, so nothing cancels."""
+    n, m = older[0], younger[0]
+    mean = as_real(older[1])
+    apart = as_real(younger[1]) - mean
+    share = m / (n + m)
+    both = as_real(older[2]) + as_real(younger[2])
+    squares = both + apart * apart * share * n
+    if np.isnan(squares) and not np.isnan(both):  # a mean that is too large for float64 is infinite, two are NaN apart
+        squares = np.inf
+    return n + m, as_word(mean + apart * share), as_word(squares)
+
+
+@inlined
+def _pick(of: One, text: Text, older: Words, younger: Words) -> Words:
+    code, old, new = of.code, older[0], younger[0]
+    came, later = (older[2], younger[2]) if of.arrival != NONE else (0, 1)
+    younger_one = _is_younger(code, text, old, new, came, later)
+    companion = younger[1] if younger_one else older[1]
+    if of.companion == TIMES and not _beats(code, text, new, old) and not _beats(code, text, old, new):
+        companion = older[1] + younger[1]
+    return new if younger_one else old, companion, later if younger_one else came
+
+
+@inlined
+def _is_younger(code: int, text: Text, old: int, new: int, came: int, later: int) -> bool:
+    """Whether the value of the right side is picked; `came` and `later` say which side is older, and keeps a tie."""
+    if code <= YOUNGEST:
+        return (later > came) == (code == YOUNGEST)
+    return _beats(code, text, new, old) if later > came else not _beats(code, text, old, new)
+
+
+@inlined
+def _beats(code: int, text: Text, new: int, old: int) -> bool:
+    if code <= GREATEST:
+        return new < old if code == LEAST else new > old
+    if code <= GREATEST_REAL:
+        x, y = as_real(new), as_real(old)
+        behind = x >= y if code == LEAST_REAL else x <= y
+        # A number beats NaN. Nobody can foresee the answer: `&` asks once, `and` has the processor guess twice.
+        return (not behind) & (x == x)  # noqa: PLR0124
+    return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)

@@ -1,0 +1,290 @@
+"""The operators of one pipeline as one pure function over batches: `feed(state, inputs, clock)`.
+
+No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend on how events were cut into batches.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.tables import Data, Saved, StateError, column, load, save
+from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.library.clock_windows import ClockState
+from sluice.engine.library.handler_operator import CustomOperator
+from sluice.engine.library.pane_windows import PaneState
+from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
+from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.join.join_operator import JoinOperator
+from sluice.engine.operators.join.join_state import JoinState
+from sluice.engine.operators.map_operator import MapOperator
+from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator, SortState
+from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
+from sluice.engine.stream import mark_alignment
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import FINAL, MAXIMUM, Items
+from sluice.engine.stream.rejects import REJECTS, joined
+from sluice.engine.windows.event_time.event_records import NEVER
+from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
+from sluice.model.spec import Aggregate, Custom, Join, Map, Operator, Pipeline, Sliding, SlidingTime, Sort, TimeInterval
+from sluice.model.types import Schema
+from sluice.time_units import UNSET
+
+__all__ = ["Clock", "Graph", "GraphState", "StateError"]
+
+AnyOperator = (
+    AggregateOperator | EventAggregateOperator | MapOperator | JoinOperator | ProgressiveOperator | CustomOperator
+)
+#: hears of an operator's name, what its ports are fed, and the clock
+Observer = Callable[[str, list[Items], Clock], None]
+State = AggregateState | EventState | JoinState | SortState | ClockState | PaneState
+
+
+@dataclass(slots=True)
+class GraphState:
+    """What a pipeline remembers: its operators' states and, per input stream, the topic partitions that are final."""
+
+    operators: list[State | None]
+    finals: dict[str, set[int]] = field(default_factory=dict)
+    origin: int = UNSET
+    #: where the clock stood last
+    now: int = UNSET
+    #: of each stream with an event time
+    progress: dict[str, Progress] = field(default_factory=dict)
+    #: of the streams whose marks are aligned what waits for a mark
+    held: dict[str, Items] = field(default_factory=dict)
+
+
+class Graph:
+    """The operators of a pipeline, upstream before downstream."""
+
+    def __init__(
+        self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, spread: bool = True,
+        observer: Observer | None = None,
+    ) -> None:  # fmt: skip
+        """`topic_partitions` gives the number of each input stream's topic partitions.
+
+        `spread`: the tuples may be spread over buckets, so nothing may come in an order that one bucket alone knows.
+        `observer` is told what each operator is fed, before it is.
+        """
+        self._spread, self._observer = spread, observer
+        self._origin = pipeline.settings.clock_origin
+        self._partitions = dict(topic_partitions)
+        self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
+        self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
+        self._inputs = [stream.name for stream in pipeline.inputs]
+        self._aligned = [stream.name for stream in pipeline.inputs if stream.marks_in == "aligned"]
+        self.operators = [self._operator(spec) for spec in pipeline.operators]
+        written = {output.stream for spec in pipeline.operators for output in spec.outputs}
+        self._watermarks = {
+            name: Watermarks(stream, self._partitions.get(name, 1), made=name in written)
+            for name, stream in pipeline.streams.items()
+        }
+
+    def initial(self) -> GraphState:
+        return GraphState([operator.initial() for operator in self.operators])
+
+    def feed(self, state: GraphState, inputs: Mapping[str, Items], clock: Clock) -> dict[str, Items]:
+        """The items of every stream that an operator writes, and the REJECTS. `state` is changed in place.
+
+        `inputs` has the items of the input streams in the order in which they are handled; a stream may be missing.
+        """
+        if state.origin == UNSET:
+            state.origin = clock.start if self._origin is None else self._origin
+            state.now = clock.start
+        clock = Clock(state.origin, clock.end)
+        made: dict[str, Items] = {}
+        streams = {name: self._with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
+        for operator, remembered in zip(self.operators, state.operators, strict=True):
+            items = [
+                made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
+            ]
+            if self._observer is not None:
+                self._observer(operator.spec.name, items, clock)
+            found = operator.feed(remembered, *items, clock=clock)  # type: ignore[arg-type,misc]
+            made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
+            made |= {stream: self._with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
+        state.now = max(state.now, clock.end)
+        return made
+
+    def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
+        """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
+        pairs = zip(self.operators, state.operators, strict=True)
+        return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
+
+    def due(self, state: GraphState) -> int:
+        """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
+        of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]  # type: ignore[arg-type]
+        of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
+        return min([MAXIMUM, *of_operators, *of_streams])
+
+    def inside(self, state: GraphState, key: str | None) -> list[Inside]:
+        """What the windows of this key hold, and those without keys, operator by operator."""
+        pairs = zip(self.operators, state.operators, strict=True)
+        return [found for operator, one in pairs for found in operator.inside(one, key)]  # type: ignore[arg-type]
+
+    def ended(self, state: GraphState) -> bool:
+        """Whether every topic partition of every input has sent its final mark."""
+        return all(len(state.finals.get(name, ())) == self._partitions[name] for name in self._inputs)
+
+    def watermarks(self, state: GraphState) -> dict[str, int]:
+        """The watermark of each stream that has had one, nanoseconds since 1970."""
+        return {name: of.watermark for name, of in state.progress.items() if of.watermark != NEVER}
+
+    def _with_watermarks(
+        self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
+    ) -> Items:
+        """The items of a stream with its watermarks, until its final mark; rejected tuples go to `made`."""
+        if items is None:
+            items = nothing(self._schemas[name])
+        elif name in self._inputs:
+            if name in self._aligned:
+                items = self._align(state, name, items)
+            items = self._until_final(state, name, items)
+        progress = state.progress.setdefault(name, self._watermarks[name].initial())
+        items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
+        made |= joined([made.get(REJECTS), rejected])
+        return items
+
+    def size(self, state: GraphState) -> int:
+        """Bytes that `write` would write. O(columns)."""
+        parts = self._parts(state)
+        return 8 * len(parts) + sum(part.size for part in parts if part is not None)
+
+    def write(self, state: GraphState, sink: pa.NativeFile) -> None:
+        """The state as bytes, for `load`; its columns go there without a copy."""
+        parts = self._parts(state)
+        sink.write(struct.pack(f"<{len(parts)}q", *(0 if part is None else part.size for part in parts)))
+        for part in parts:
+            if part is not None:
+                part.write(sink)
+
+    def save(self, state: GraphState) -> bytes:
+        """What `write` writes."""
+        sink = pa.BufferOutputStream()
+        self.write(state, sink)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def _parts(self, state: GraphState) -> list[Saved | None]:
+        """The graph's own part, then that of each operator, None where it remembers nothing."""
+        final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]
+        places, progress = list(self._watermarks), state.progress
+        head = save({
+            "origin": np.array([state.origin, state.now], np.int64),
+            "progress": np.array([(places.index(n), p.watermark, len(p.sources)) for n, p in progress.items()], int),
+            "sources": np.concatenate([np.zeros(0, SOURCE), *(p.sources for p in progress.values())]),
+            "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
+            "source": np.array([source for _, source in final], np.int64),
+        })  # fmt: skip
+        held = (mark_alignment.save(state.held.get(name)) for name in self._aligned)
+        return [head, *(None if p is None else p.save() for p in state.operators), *held]
+
+    def load(self, data: Data) -> GraphState:
+        """Raises StateError where `data` was not saved by a graph of this shape."""
+        count = 1 + len(self.operators) + len(self._aligned)
+        try:
+            lengths = struct.unpack_from(f"<{count}q", data)
+        except struct.error as error:
+            msg = "the saved state is too short"
+            raise StateError(msg) from error
+        ends = np.cumsum([8 * count, *lengths]).tolist()
+        if ends[-1] != len(data):
+            msg = "the saved state belongs to another pipeline, or is damaged"
+            raise StateError(msg)
+        head, *parts = (data[start:end] for start, end in pairwise(ends))
+        saved, names = load(head), list(self._partitions)
+        sources = column(saved.pop("sources"), SOURCE)
+        columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
+        origin, now = columns["origin"]
+        state = GraphState(
+            [operator.load(part) for operator, part in zip(self.operators, parts, strict=False)],
+            origin=origin, now=now,
+        )  # fmt: skip
+        for name, part in zip(self._aligned, parts[len(self.operators) :], strict=True):
+            held = mark_alignment.load(part, arrow_schema(self._schemas[name]))
+            state.held |= {} if held is None else {name: held}
+        streams = list(self._watermarks)
+        for stream, watermark, known in np.reshape(columns["progress"], (-1, 3)).tolist():
+            state.progress[streams[stream]] = Progress(watermark, sources[:known])
+            sources = sources[known:]
+        for stream, source in zip(columns["stream"], columns["source"], strict=True):
+            state.finals.setdefault(names[stream], set()).add(source)
+        return state
+
+    def _operator(self, spec: Operator) -> AnyOperator:
+        match spec:
+            case Map():
+                return MapOperator(spec)
+            case Join():
+                left, right = spec.inputs
+                timed = left in self._event_times, right in self._event_times
+                schemas = self._schemas[left], self._schemas[right]
+                return JoinOperator(spec, *schemas, timed, spread=self._spread)
+            case Custom():
+                event_time = self._event_times.get(spec.input)
+                sources = self._partitions.get(spec.input, 1)
+                return CustomOperator(spec, self._schemas[spec.input], event_time, sources)
+            case Aggregate() | Sort():
+                return self._windowed(spec)
+
+    def _windowed(self, spec: Aggregate | Sort) -> AnyOperator:
+        schema, sources = self._schemas[spec.input], self._partitions.get(spec.input, 1)
+        match spec:
+            case Aggregate(window=TimeInterval() | SlidingTime()):
+                return EventAggregateOperator(spec, schema, self._event_times[spec.input], sources)
+            case Aggregate():
+                return AggregateOperator(spec, schema, sources)
+            case Sort(window=Sliding()):
+                return ProgressiveOperator(spec, schema)
+            case Sort(window=TimeInterval()):
+                return EventSortOperator(spec, schema, self._event_times[spec.input], sources)
+            case Sort():
+                return SortOperator(spec, schema, sources)
+
+    def _align(self, state: GraphState, stream: str, items: Items) -> Items:
+        """The items with marks that all topic partitions have sent, and what waited for these."""
+        held, finals = state.held.pop(stream, None), state.finals.get(stream, set())
+        items, held = mark_alignment.align(held, items, finals, self._partitions[stream])
+        if held is not None:
+            state.held[stream] = held
+        return items
+
+    def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:
+        """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own.
+
+        So an operator is final when all of its inputs are, every topic partition of them (P12, E38).
+        """
+        finals = state.finals.get(stream, set())
+        ends = np.flatnonzero(items.kind == FINAL)
+        if not finals and not len(ends):
+            return items
+        finals = state.finals.setdefault(stream, finals)
+        kept = np.ones(len(items), np.bool_)
+        for source in finals:
+            kept &= items.source != source
+        for end in ends.tolist():
+            source = int(items.source[end])
+            if source in finals:
+                continue
+            finals.add(source)
+            kept[end + 1 :] &= items.source[end + 1 :] != source
+            kept[end] = len(finals) == self._partitions[stream]
+        return items.only(kept)
+
+
+def nothing(schema: Schema) -> Items:
+    """No items of a stream with these attributes."""
+    numbers = np.zeros(0, np.int64)
+    tuples = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+    return Items(
+        numbers, numbers, numbers.astype(np.int8), numbers.astype(np.int32), numbers.astype(np.int32),
+        pa.array([], pa.binary()), tuples,
+    )  # fmt: skip

@@ -1,0 +1,227 @@
+"""The events of tumbling and sliding windows, item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.tables import Data, Saved
+from sluice.engine.library.window_events import (
+    AFTER_EVICTION,
+    AFTER_INSERTION,
+    BEFORE_EVICTION,
+    BEFORE_INSERTION,
+    INITIAL_FULL,
+    PARTITION_EVICTION,
+    TRIGGER,
+    Content,
+    LibraryState,
+    Row,
+    Told,
+    packed,
+    restored,
+    saved,
+    unpacked,
+    values_of,
+)
+from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.compaction import forget
+from sluice.engine.stream.items import LONE, MAXIMUM, TIMER, TUPLE, WATERMARK, Items
+from sluice.engine.windows import processing_time
+from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, TICK
+from sluice.model.expressions import AggregateCall, Expression
+from sluice.model.spec import Aggregate, Output, Sliding, Tumbling, Windowed
+from sluice.model.types import INT64, Schema
+from sluice.time_units import UNSET
+
+
+class ClockState(LibraryState):
+    """Of each partition, by the bytes of its key."""
+
+    windows: AggregateState
+    contents: dict[bytes, Content]
+
+    def __init__(self, windows: AggregateState, contents: dict[bytes, Content]) -> None:
+        self.windows, self.contents = windows, contents
+
+    def save(self) -> Saved:
+        return packed(self.windows.save(), saved((None, content) for content in self.contents.values()))
+
+
+class ClockLibrary(AggregateOperator):
+    """Tells of the windows of an operator, whatever that does with them."""
+
+    def __init__(self, spec: Windowed, schema: Schema, sources: int) -> None:
+        """`schema` is that of the input, `sources` the number of its topic partitions."""
+        super().__init__(_counting(spec), schema, sources, by_slot=True)
+
+    def started(self) -> ClockState:
+        return ClockState(super().initial(), {})
+
+    def resumed(self, data: Data) -> ClockState:
+        windows, contents = unpacked(data)
+        return ClockState(super().load(windows), {c.name: c for _, c in restored(contents)})
+
+    @property
+    def reads(self) -> tuple[Expression, ...]:
+        """The expressions that `tell` wants."""
+        return self._program.reads
+
+    def due(self, state: ClockState) -> int:  # type: ignore[override]
+        """When the next tuple leaves or the timer ticks, MAXIMUM without either."""
+        return MAXIMUM if state.finished else min(self._next(state.windows))
+
+    def tell(
+        self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
+    ) -> Iterator[Told]:
+        """The events of these items, which have no final mark, and of the time that passes until `end`.
+
+        `rows` are the tuples, `start` is where the clock's timers count from.
+        """
+        window = state.windows
+        if self._timer is not None and window.scalars[TICK] == UNSET:
+            window.scalars[TICK] = self._timer.after(start)
+        arrivals = self._arrive(window, items, read)
+        keys = [values_of(read.column(i)) for i in self._program.partition_by]
+        freed: list[int] = []
+        row = 0
+        for i, (kind, event, at) in enumerate(
+            zip(items.kind.tolist(), items.event.tolist(), items.at.tolist(), strict=True)
+        ):
+            yield from self._passing(state, at, freed)
+            if kind == WATERMARK:
+                yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
+                continue
+            new = ([column[row] for column in keys], rows[row]) if kind == TUPLE else None
+            yield from self._told(state, self._brought(window, arrivals[i : i + 1], at), event, at, freed, new)
+            row += kind == TUPLE
+        yield from self._passing(state, end, freed)
+        window.free.give(np.array(freed, np.int64))
+        forget(window, self._program)
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def _passing(self, state: ClockState, until: int, freed: list[int]) -> Iterator[Told]:
+        """What falls due by then: tuples that have been inside for too long, and ticks; at one moment in this order."""
+        window = state.windows
+        nothing = np.zeros(0, processing_time.ARRIVAL)
+        while True:
+            self._pass_over(window, until)
+            leaves, tick = self._next(window)
+            now = min(leaves, tick)
+            if now > until:
+                return
+            found = (self._leaving(window, now), np.zeros(0, processing_time.FIRING)) if leaves <= tick else None
+            yield from self._told(state, found or self._brought(window, nothing, now), TIMER, now, freed, None)
+
+    def _next(self, window: AggregateState) -> tuple[int, int]:
+        """When the next tuple leaves, and the next tick."""
+        return processing_time.leaves(self._program.clause, window), super().due(window)
+
+    def _pass_over(self, window: AggregateState, until: int) -> None:
+        """The ticks that are passed over in silence."""
+        clause = self._program.clause
+        if (
+            self._timer is not None
+            and until - int(window.scalars[TICK]) > int(clause.period) * processing_time.MOST_VOID
+        ):
+            none = np.zeros(0, EVENT), np.zeros(0, processing_time.FIRING), np.zeros(2, np.int64)
+            instants = self._instants(window, until)
+            processing_time.pass_over(processing_time.window_of(clause, window, window.sources, *none, instants), until)
+
+    def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
+        """All window events and firings of one item, or of one moment."""
+        found = [(events.copy(), firings) for events, firings in self._window_events(window, arrivals, now)]
+        return np.concatenate([events for events, _ in found]), found[-1][1]
+
+    def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
+        """The evictions of this moment (S5)."""
+        found = []
+        while True:
+            events, used = np.zeros(64, EVENT), np.zeros(2, np.int64)
+            kernel = processing_time.window_of(
+                self._program.clause, window, window.sources, events, np.zeros(64, processing_time.FIRING), used
+            )
+            done = processing_time.leave(kernel, now)
+            found.append(events[: used[0]])
+            if done:
+                return np.concatenate(found)
+
+    # ---- events -----------------------------------------------------------------------------------------------------
+
+    def _told(
+        self, state: ClockState, found: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
+        new: tuple[list[object], Row] | None,
+    ) -> Iterator[Told]:  # fmt: skip
+        """What the kernel wrote down about one item or one moment. `new` is the tuple, with the values of its key."""
+        events, firings = found
+        names = state.windows.keys.take(events["partition"].astype(np.int64)).to_pylist() if self._keyed else None
+        order = range(len(events)) if new is not None else _by_key(events, names)
+        fired = NOBODY
+        for k in order:
+            slot, partition, code = events[k].item()
+            name = names[k] if names is not None else b""
+            content = state.contents.get(name)
+            if content is None:
+                content = state.contents[name] = Content(name, new[0] if new else [])
+            if code == INSERT:
+                assert new is not None  # noqa: S101 - only a tuple is inserted
+                yield Told(BEFORE_INSERTION, event, at, content, new[1])
+                content.held[slot if self._program.holding else len(content.held)] = new[1]
+                yield Told(AFTER_INSERTION, event, at, content, new[1])
+            elif code == EVICT:
+                row = content.held[slot]
+                yield Told(BEFORE_EVICTION, event, at, content, row)
+                del content.held[slot]
+                freed.append(slot)
+                yield Told(AFTER_EVICTION, event, at, content, row)
+            elif code == FULL:
+                content.full = True
+                yield Told(INITIAL_FULL, event, at, content)
+            elif code == FIRE:
+                yield Told(TRIGGER, event, at, content)
+            elif code == CLEAR:
+                yield from self._cleared(content, event, at, freed, flushed=fired == partition)
+            fired = partition if code == FIRE else NOBODY
+            if not content.needed:
+                del state.contents[name]
+        yield from (Told(LONE, event, at) for kind in firings["kind"].tolist() if kind == LONE)
+
+    @property
+    def _keyed(self) -> bool:
+        return bool(self._program.partition_by)
+
+    def _cleared(self, content: Content, event: int, at: int, freed: list[int], *, flushed: bool) -> Iterator[Told]:
+        """A tumbling window is empty after it fired; else the partition leaves with all that is known of it (V3)."""
+        if not (flushed and isinstance(self.spec.window, Tumbling)):
+            yield Told(PARTITION_EVICTION, event, at, content)
+            content.full = False
+            content.memory.clear()
+        if self._program.holding:
+            freed.extend(content.held)
+        content.held.clear()
+
+
+def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:
+    """The events that a mark or a moment brought about, each partition's together, by their keys; first those of
+    partitions that left, in the order in which they did.
+    """
+    places = list(range(len(events)))
+    fires = np.flatnonzero(np.isin(events["code"], (FIRE, EVICT)))
+    if names is None or not len(fires):
+        return places
+    first = int(fires[0])
+    return places[:first] + sorted(places[first:], key=lambda place: names[place])
+
+
+def _counting(spec: Windowed) -> Aggregate:
+    """An aggregate with this window, which fires from the start: who hears of it knows whether it was full."""
+    outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
+    return Aggregate(
+        spec.name, spec.input, spec.window, outputs, spec.partition_by,
+        aggregate_incomplete_windows=isinstance(spec.window, Sliding),
+    )  # fmt: skip

@@ -1,0 +1,183 @@
+"""The operator that hands the events of its windows to a Python class of the user's: row by row, slower than the rest.
+
+A class gets the window and the tuple, and gives tuples. Of it nothing is saved: what it remembers of a window is the
+window's `memory`, which is made of values of JSON after each event, so that a restart changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from sluice.api.handler import load
+from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.tables import Data
+from sluice.engine.aggregates.custom_functions import counted
+from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.library.window_events import LATE, TRIGGER, Content, Told, rows_of
+from sluice.engine.library.window_library import State, library
+from sluice.engine.operators.aggregate.aggregate_operator import until_final
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import FINAL, MADE, TUPLE, WINDOW, Items
+from sluice.engine.stream.rejects import SCHEMA as REJECTED
+from sluice.engine.stream.rejects import joined, readable
+from sluice.model.spec import Custom, EventTime
+from sluice.model.types import Schema
+
+LOG = logging.getLogger(__name__)
+
+
+class View:
+    """What the class sees of a window (service/sluice/api/handler.py)."""
+
+    def __init__(self, of: Content, now: int) -> None:
+        self._of = of
+        self.now, self.key, self.full, self.memory = now, of.key, of.full, of.memory
+        self.start, self.end, self.index, self.timing = of.start, of.end, of.index, of.timing
+
+    @property
+    def tuples(self) -> Sequence[Mapping[str, Any]]:
+        return [MappingProxyType(row) for row in self._of.held.values()]
+
+    def __len__(self) -> int:
+        return len(self._of.held)
+
+
+class Sending:
+    """What comes out of a batch, in order: the columns of Items, and of rejected tuples."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[int, int, int, bytes | None, int]] = []
+        self.rows: list[list[Any]] = []
+        self.rejected: list[tuple[int, int, str, str]] = []
+
+
+class CustomOperator:
+    """Runs one `Custom`. It has no state of its own: `feed` changes the one that it is given."""
+
+    def __init__(self, spec: Custom, schema: Schema, event_time: EventTime | None, sources: int) -> None:
+        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+        self.spec = spec
+        self._library = library(spec, schema, event_time, sources)
+        handler = load(spec.handler)
+        self._handler = handler()
+        self._types = {name: arrow_type(counted(e.type)) for name, e in spec.outputs[0].attributes}
+        self._schema = arrow_schema(tuple((name, e.type) for name, e in spec.outputs[0].attributes))
+        self._reads = list(handler.input) or [name for name, _ in schema]
+
+    def initial(self) -> State:
+        return self._library.started()
+
+    def load(self, data: Data) -> State:
+        return self._library.resumed(data)
+
+    def due(self, state: State) -> int:
+        """When the library will tell of something though nothing comes."""
+        return self._library.due(state)  # type: ignore[arg-type]
+
+    def inside(self, state: State, key: str | None) -> list[Inside]:
+        """Nothing: what its windows mean is the handler's to say."""
+        return []
+
+    def feed(self, state: State, items: Items, clock: Clock) -> dict[str, Items]:
+        """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
+        items, last, end = until_final(state, items, clock)
+        items, read, unread = readable(items, self._library.reads, self.spec.name)
+        rows = rows_of(items.tuples.select(self._reads))
+        sending = Sending()
+        for told in self._library.tell(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]
+            self._hear(told, sending)
+        if last is not None:
+            state.finished = True
+            sending.items.append((*last, FINAL, None, 0))
+        made = self._items(sending)
+        return {output.stream: made for output in self.spec.outputs} | joined([unread, self._rejects(sending)])
+
+    # ---- an event ---------------------------------------------------------------------------------------------------
+
+    def _hear(self, told: Told, sending: Sending) -> None:
+        """Asks the class, and notes what it sends."""
+        if isinstance(told.what, int):  # a mark of nothing stored, or a watermark
+            sending.items.append((told.event, told.at, told.what, None, told.watermark))
+            return
+        if told.what == LATE:
+            sending.rejected.append((told.event, told.at, told.reason, _text(told.row or {})))
+            return
+        assert told.window is not None  # noqa: S101 - who has a name has a window
+        name = told.window.name if self.spec.partition_by else None
+        view = View(told.window, told.at)
+        before = json.dumps(view.memory)
+        try:
+            method = getattr(self._handler, told.what)
+            found = method(view) if told.row is None else method(view, MappingProxyType(told.row))
+            made = None if found is None else [self._row(values) for values in found]
+            _remember(view.memory, json.dumps(view.memory))
+        except Exception as error:
+            _remember(view.memory, before)
+            LOG.warning("%s of %s failed", told.what, self.spec.handler, exc_info=error)
+            about = told.row if told.row is not None else {"key": told.window.key}
+            why = f"{told.what}: {type(error).__name__}: {error}"
+            sending.rejected.append((told.event, told.at, why, _text(about)))
+            return
+        for row in made or ():
+            sending.items.append((told.event, told.at, TUPLE, name, 0))
+            sending.rows.append(row)
+        if told.what == TRIGGER and made is not None:
+            sending.items.append((told.event, told.at, WINDOW, name, 0))
+
+    def _row(self, values: Mapping[str, Any]) -> list[Any]:
+        """The attributes in order. Raises where they are not those of the output."""
+        if values.keys() != self._types.keys():
+            msg = f"it sent {', '.join(map(str, values))}, not {', '.join(self._types)}"
+            raise TypeError(msg)
+        found = [pa.scalar(values[name], type_).as_py() for name, type_ in self._types.items()]
+        if any(value is None for value in found):
+            msg = "it sent None in place of a value"
+            raise TypeError(msg)
+        return found
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def _items(self, sending: Sending) -> Items:
+        event, at, kind, names, watermark = zip(*sending.items, strict=True) if sending.items else ((),) * 5
+        keys = sorted({name for name in names if name is not None})
+        places = {name: place for place, name in enumerate(keys)}
+        columns = list(zip(*sending.rows, strict=True)) or [()] * len(self._types)
+        made = [
+            pa.array(column, type_).cast(field.type)
+            for column, type_, field in zip(columns, self._types.values(), self._schema, strict=True)
+        ]
+        return Items(
+            np.array(event, np.int64), np.array(at, np.int64), np.array(kind, np.int8),
+            np.full(len(event), MADE, np.int32), np.array([places.get(name, -1) for name in names], np.int32),
+            pa.array(keys, pa.binary()), pa.record_batch(made, schema=self._schema), np.array(watermark, np.int64),
+        )  # fmt: skip
+
+    def _rejects(self, sending: Sending) -> Items | None:
+        """The events that the class made nothing of, as dead letters."""
+        if not sending.rejected:
+            return None
+        event, at, reasons, texts = zip(*sending.rejected, strict=True)
+        count = len(event)
+        tuples = pa.record_batch([[self.spec.name] * count, reasons, texts], schema=REJECTED)
+        return Items(
+            np.array(event, np.int64), np.array(at, np.int64), np.full(count, TUPLE, np.int8),
+            np.full(count, MADE, np.int32), np.full(count, -1, np.int32), pa.array([], pa.binary()), tuples,
+        )  # fmt: skip
+
+
+def _remember(memory: dict[str, Any], text: str) -> None:
+    """Makes it what it is when it has been saved and read back."""
+    memory.clear()
+    memory.update(json.loads(text))
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    return orjson.dumps(dict(row)).decode()

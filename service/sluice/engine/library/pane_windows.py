@@ -1,0 +1,232 @@
+"""The events of windows over event time, item by item: of panes, and of slidingTime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.tables import Data, Saved
+from sluice.engine.library.window_events import (
+    AFTER_EVICTION,
+    AFTER_INSERTION,
+    BEFORE_EVICTION,
+    BEFORE_INSERTION,
+    INITIAL_FULL,
+    LATE,
+    PANE_CLOSE,
+    TRIGGER,
+    Content,
+    LibraryState,
+    Row,
+    Told,
+    packed,
+    restored,
+    saved,
+    unpacked,
+    values_of,
+)
+from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
+from sluice.engine.operators.aggregate.event_time_compaction import clean
+from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.stream.items import TUPLE, WATERMARK, Items
+from sluice.engine.windows.event_time import panes
+from sluice.engine.windows.event_time.event_records import FIRE, FORGET
+from sluice.model.expressions import AggregateCall, Expression
+from sluice.model.spec import Aggregate, EventTime, Output, Windowed
+from sluice.model.types import INT64, Schema
+
+#: the end of a pane, or the topic partition whose stream time goes for slidingTime, and the key's bytes
+Place = tuple[int, bytes]
+
+
+class PaneState(LibraryState):
+    """Of each place. `came` counts tuples."""
+
+    windows: EventState
+    contents: dict[Place, Content]
+
+    def __init__(self, windows: EventState, contents: dict[Place, Content], came: int) -> None:
+        self.windows, self.contents, self.came = windows, contents, came
+
+    def save(self) -> Saved:
+        return packed(self.windows.save(), saved(((place[0], self.came), c) for place, c in self.contents.items()))
+
+
+class PaneLibrary(EventAggregateOperator):
+    """Tells of the windows of an operator, whatever that does with them."""
+
+    #: who hears of a late firing decides what it is worth (E34, O15)
+    ONLY_FULL = False
+
+    def __init__(self, spec: Windowed, schema: Schema, event_time: EventTime, sources: int) -> None:
+        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+        outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
+        super().__init__(
+            Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by), schema, event_time, sources
+        )
+
+    def started(self) -> PaneState:
+        return PaneState(super().initial(), {}, 0)
+
+    def resumed(self, data: Data) -> PaneState:
+        windows, contents = unpacked(data)
+        found = restored(contents)
+        came = max((came for (_, came), _ in found), default=0)
+        return PaneState(super().load(windows), {(place, c.name): c for (place, _), c in found}, came)
+
+    @property
+    def reads(self) -> tuple[Expression, ...]:
+        """The expressions that `tell` wants."""
+        return self._program.reads
+
+    def tell(
+        self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
+    ) -> Iterator[Told]:
+        """The events of these items, which have no final mark. `rows` are the tuples; the clock does nothing here."""
+        times, bad = self._ticks.of(items.tuples)
+        arrivals = self._arrive(state.windows, items, read, np.where(bad, 0, times) if bad is not None else times)
+        keys = [values_of(read.column(i)) for i in self._program.partition_by]
+        row = 0
+        for i, (kind, event, at) in enumerate(
+            zip(items.kind.tolist(), items.event.tolist(), items.at.tolist(), strict=True)
+        ):
+            if kind == TUPLE:
+                new = ([column[row] for column in keys], rows[row])
+                if bad is None or not bad[row]:
+                    yield from self._inserted(state, arrivals[i : i + 1], event, at, new)
+                else:
+                    why = f"{self._ticks.attribute} is no event time that a window can count"
+                    yield Told(LATE, event, at, row=new[1], reason=why)
+                row += 1
+            elif kind == WATERMARK:
+                yield from self._advanced(state, arrivals[i : i + 1], event, at)
+                yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
+        clean(state.windows, self._program, full=False)
+
+    # ---- a tuple ----------------------------------------------------------------------------------------------------
+
+    def _inserted(
+        self, state: PaneState, arrival: np.ndarray, event: int, at: int, new: tuple[list[Any], Row]
+    ) -> Iterator[Told]:
+        """It comes in; and of slidingTime, where tuples move the time: what fires (E1, E2), and what is forgotten."""
+        events, firings, late = self._window_events(state.windows, arrival)
+        for behind in late["behind"].tolist():
+            why = self._reason(int(arrival["time"][0]), behind)
+            yield Told(LATE, event, at, row=new[1], reason=why)
+        for k in self._in_order(state, events, firings):
+            begin, last, slot, partition, code, *_ = events[k].item()
+            if code == FIRE:
+                yield Told(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
+            elif code == FORGET:
+                yield from self._forgotten(state, partition, last, event, at)
+            elif isinstance(self._when, panes.Grid):
+                yield from self._into_panes(state, partition, begin, event, at, new)
+            else:
+                content = self._content(state, self._place(state, partition), new[0])
+                yield from self._into(state, content, begin, event, at, new[1])
+
+    def _in_order(self, state: PaneState, events: np.ndarray, firings: np.ndarray) -> list[int]:
+        """Windows that fire together by their keys, what is forgotten last."""
+
+        def place(k: int) -> tuple[int, int, Place]:
+            code, partition = int(events["code"][k]), int(events["partition"][k])
+            group = int(firings["group"][events["slot"][k]]) if code == FIRE else 0
+            return code, group, self._place(state, partition)
+
+        return sorted(range(len(events)), key=place) if len(events) > 1 else list(range(len(events)))
+
+    def _into_panes(
+        self, state: PaneState, partition: int, begin: int, event: int, at: int, new: tuple[list[Any], Row]
+    ) -> Iterator[Told]:
+        """Every pane that holds the slice from `begin` on (E11)."""
+        grid = self._when
+        assert isinstance(grid, panes.Grid)  # noqa: S101 - who calls has looked
+        _, name = self._place(state, partition)
+        phase = panes.phase_of(grid, begin)
+        for end in range(panes.first_end(grid, begin, phase), panes.last_end(grid, begin, phase) + 1, grid.period):
+            content = self._content(state, (end, name), new[0])
+            content.start, content.end = self._units(end - grid.duration), self._units(end)
+            yield from self._into(state, content, 0, event, at, new[1])
+
+    def _into(self, state: PaneState, content: Content, time: int, event: int, at: int, row: Row) -> Iterator[Told]:
+        yield Told(BEFORE_INSERTION, event, at, content, row)
+        state.came += 1
+        content.held[state.came] = row
+        content.times[state.came] = time
+        yield Told(AFTER_INSERTION, event, at, content, row)
+
+    def _content(self, state: PaneState, place: Place, key: list[Any]) -> Content:
+        return state.contents.setdefault(place, Content(place[1], key))
+
+    def _place(self, state: PaneState, partition: int) -> Place:
+        """Where the content of a partition of the kernel's is found."""
+        of = state.windows.partitions[partition]
+        name = state.windows.keys.take(of["key"].reshape(1).astype(np.int64))[0].as_py() if self._keyed else b""
+        return int(of["source"]), name
+
+    @property
+    def _keyed(self) -> bool:
+        return bool(self._program.partition_by)
+
+    def _units(self, ticks: int) -> int:
+        return int(self._ticks.to_units(np.array([ticks]))[0])
+
+    # ---- timeInterval: a watermark ----------------------------------------------------------------------------------
+
+    def _advanced(self, state: PaneState, arrival: np.ndarray, event: int, at: int) -> Iterator[Told]:
+        """Of each pane: it becomes complete, fires, and is closed (E23); by their ends, then by key."""
+        if not isinstance(self._when, panes.Grid):
+            return
+        before, now = int(state.windows.clocks[0]), int(arrival["time"][0])
+        _, firings, _ = self._window_events(state.windows, arrival)
+        fired = {
+            (int(f["end"]), self._name(state, int(f["partition"]))): int(f["index"])
+            for f in firings
+            if f["kind"] != WATERMARK
+        }
+        if now <= before:  # E22
+            return
+        for end in sorted({end for end, _ in state.contents if end <= now}):
+            pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda one: one[0])
+            if end > before or any(fired.get(place) == 0 for place, _ in pane):  # E30: one that was created late, too
+                for _, content in pane:
+                    content.full = True
+                    yield Told(INITIAL_FULL, event, at, content)
+            for place, content in pane:
+                if place in fired:
+                    content.full, content.index = True, fired[place]
+                    yield Told(TRIGGER, event, at, content)
+            if end + self._when.discard_age <= now:
+                for place, content in pane:
+                    yield Told(PANE_CLOSE, event, at, content)
+                    del state.contents[place]
+
+    def _name(self, state: PaneState, key: int) -> bytes:
+        return state.windows.keys.take(np.array([key]))[0].as_py() if self._keyed else b""
+
+    # ---- slidingTime ------------------------------------------------------------------------------------------------
+
+    def _at(self, state: PaneState, partition: int, begin: int, last: int, firing: np.ndarray) -> Content:
+        """A window that closes or changes, with what it holds."""
+        content = state.contents[self._place(state, partition)]
+        held = {number: row for number, row in content.held.items() if begin <= content.times[number] <= last}
+        start, end = self._units(int(firing["start"])), self._units(int(firing["end"]))
+        return replace(content, held=held, start=start, end=end, full=True)
+
+    def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[Told]:
+        """What no open window can hold any more leaves."""
+        place = self._place(state, partition)
+        content = state.contents.get(place)
+        if content is None:
+            return
+        for number in [number for number, time in content.times.items() if time <= last]:
+            row = content.held[number]
+            yield Told(BEFORE_EVICTION, event, at, content, row)
+            del content.held[number], content.times[number]
+            yield Told(AFTER_EVICTION, event, at, content, row)
+        if not content.needed:
+            del state.contents[place]

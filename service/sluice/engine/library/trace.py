@@ -1,0 +1,85 @@
+"""The window events of a pipeline's operators as JSON, for `sluice replay --trace`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sluice.engine.library.window_events import TRIGGER, Told
+from sluice.engine.library.window_library import State, library
+from sluice.engine.operators.aggregate.aggregate_operator import until_final
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import LONE, Items
+from sluice.engine.stream.rejects import readable
+from sluice.model.spec import Aggregate, EventTime, Join, Map, Pipeline, Side, Sliding, Sort, Windowed  # fmt: skip
+from sluice.model.types import Schema
+
+Record = dict[str, Any]
+#: the tuples of some items as they are shown, given the attributes
+Rows = Callable[[Items, Schema], list[Record]]
+
+
+class Tracer:
+    """Tells of the windows of one port of an operator."""
+
+    def __init__(
+        self, spec: Windowed, about: Record, schema: Schema, event_time: EventTime | None, sources: int
+    ) -> None:
+        self._about, self._schema = about, schema
+        self._library = library(spec, schema, event_time, sources)
+        self._state: State = self._library.started()
+        self._partitioned = bool(spec.partition_by)
+
+    def feed(self, items: Items, rows: Rows, clock: Clock) -> list[tuple[int, int, Record]]:
+        """Of each event the item that caused it, or TIMER, the time, and what is shown."""
+        items, last, end = until_final(self._state, items, clock)
+        items, read, _ = readable(items, self._library.reads, "")
+        told = self._library.tell(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
+        self._state.finished |= last is not None
+        return [(one.event, one.at, self._shown(one)) for one in told if isinstance(one.what, str) or one.what == LONE]
+
+    def _shown(self, told: Told) -> Record:
+        record = self._about | {"window_event": TRIGGER if told.what == LONE else told.what}
+        content = told.window
+        if content is not None and self._partitioned:
+            record["key"] = content.name.decode()
+        if told.row is not None:
+            record["tuple"] = told.row
+        if told.reason:
+            record["reason"] = told.reason
+        if content is not None and content.end is not None:
+            record |= {"start": content.start, "end": content.end}
+        if content is not None and content.index is not None:
+            record |= {"index": content.index, "timing": content.timing}
+        if told.what in (TRIGGER, LONE):
+            record["content"] = content.tuples if content is not None else []
+        return record
+
+
+def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list[Tracer | None]]:
+    """Of each operator by its name one for each of its ports; None: that has no window to tell of.
+
+    A progressive sort is none of them: what leaves it is what comes out.
+    """
+
+    def tracer(spec: Windowed, about: Record) -> Tracer:
+        stream = pipeline.streams[spec.input]
+        return Tracer(spec, about, stream.schema, stream.event_time, partitions.get(spec.input, 1))
+
+    found: dict[str, list[Tracer | None]] = {}
+    for spec in pipeline.operators:
+        about = {"operator": spec.name}
+        match spec:
+            case Sort(window=Sliding()) | Map():
+                found[spec.name] = [None]
+            case Join():
+                sides = {"left": spec.left, "right": spec.right}
+                found[spec.name] = [tracer(_alone(spec, side), about | {"side": n}) for n, side in sides.items()]
+            case _:
+                found[spec.name] = [tracer(spec, about)]
+    return found
+
+
+def _alone(join: Join, side: Side) -> Aggregate:
+    """A side of a join as an operator of its own."""
+    return Aggregate(join.name, side.stream, side.window, (), side.partition_by)

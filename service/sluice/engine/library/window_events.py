@@ -1,0 +1,183 @@
+"""The events of a window, and what the window looks like to who hears of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.tables import Data, Saved, StateError, load, save
+from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.event_time_state import EventState
+
+#: the attributes of a tuple; a timestamp is an int, nanoseconds since 1970
+Row = dict[str, Any]
+
+#: the events, by the names of the methods that hear of them
+BEFORE_INSERTION, AFTER_INSERTION = "before_insertion", "after_insertion"
+BEFORE_EVICTION, AFTER_EVICTION = "before_eviction", "after_eviction"
+INITIAL_FULL, TRIGGER, PARTITION_EVICTION, PANE_CLOSE = "initial_full", "trigger", "partition_eviction", "pane_close"
+#: a tuple that no window takes
+LATE = "late"
+
+
+@dataclass(slots=True)
+class Content:
+    """One window: of a partition, and over event time of an interval.
+
+    name         the key's bytes
+    key          the values of `partition_by`
+    held         by a number the tuples inside, in order of arrival
+    full         whether it was full once (4.5); a pane: whether it is complete
+    memory       what a user's class remembers of it: values of JSON
+    start, end   of a pane, or a window of slidingTime, in units of the event time; nanoseconds of a float64
+    index        how often the pane fired before (E29)
+    times        of slidingTime the event times of what it holds, in ticks
+    """
+
+    name: bytes
+    key: list[Any]
+    held: dict[int, Row] = field(default_factory=dict)
+    full: bool = False
+    memory: dict[str, Any] = field(default_factory=dict)
+    start: int | None = None
+    end: int | None = None
+    index: int | None = None
+    times: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def tuples(self) -> list[Row]:
+        return list(self.held.values())
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything is known of it that a new one would not have."""
+        return bool(self.held or self.memory or self.full)
+
+    @property
+    def timing(self) -> str | None:
+        """Of a pane, in SPL's words (E29)."""
+        if self.index is None:
+            return None
+        return "paneLate" if self.index else "paneOnComplete"
+
+
+class LibraryState:
+    """What is known of the windows of an operator: how they work, and what each of them holds."""
+
+    windows: AggregateState | EventState
+    contents: Mapping[Any, Content]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.contents), sum(len(content.held) for content in self.contents.values())
+
+    @property
+    def finished(self) -> bool:
+        return self.windows.finished
+
+    @finished.setter
+    def finished(self, whether: bool) -> None:
+        self.windows.finished = whether
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event.
+
+    what    one of the words above; or LONE or WATERMARK of items.py, which pass as they are
+    event, at   the item that caused it, or TIMER, and the clock
+    window  None: nothing was stored when the timer was due, or a mark came (T7, T19, S14)
+    row     the tuple that it is about
+    reason  of a tuple that no window takes (LATE)
+    """
+
+    what: str | int
+    event: int
+    at: int
+    window: Content | None = None
+    row: Row | None = None
+    watermark: int = 0
+    reason: str = ""
+
+
+def rows_of(tuples: pa.RecordBatch) -> list[Row]:
+    """The tuples as values of Python."""
+    columns = [values_of(column) for column in tuples.columns]
+    names = tuples.schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def values_of(column: pa.Array) -> list[Any]:
+    """A timestamp as an int, its nanoseconds since 1970, which no datetime of Python holds."""
+    return _counted(column).to_pylist()  # type: ignore[no-any-return]
+
+
+def _counted(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type):
+        return column.view(pa.int64())
+    if pa.types.is_list(column.type):
+        return pa.ListArray.from_arrays(_offsets(column), _counted(column.flatten()))
+    return column
+
+
+def _offsets(lists: pa.ListArray) -> pa.Array:
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    return pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32))
+
+
+# ---- bytes -----------------------------------------------------------------------------------------------------------
+
+
+def packed(windows: Saved, contents: bytes) -> Saved:
+    """Both parts of a state as one."""
+    sink = pa.BufferOutputStream()
+    windows.write(sink)
+    parts = {"windows": sink.getvalue(), "contents": contents}
+    return save({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+
+def unpacked(data: Data) -> tuple[Data, bytes]:
+    """What `packed` put together. Raises StateError."""
+    parts = load(data)
+    if parts.keys() != {"windows", "contents"}:
+        msg = "the saved state belongs to another operator"
+        raise StateError(msg)
+    return memoryview(parts["windows"]), parts["contents"].to_pybytes()
+
+
+def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
+    """Contents as JSON, with their numbers and names; NaN and the infinities are in it."""
+    rows = [
+        [
+            place,
+            c.name.hex(),
+            c.key,
+            list(c.held.items()),
+            c.full,
+            c.memory,
+            c.start,
+            c.end,
+            c.index,
+            [*c.times.items()],
+        ]
+        for place, c in contents
+    ]
+    return json.dumps(rows).encode()
+
+
+def restored(data: bytes) -> list[tuple[Any, Content]]:
+    """What `saved` wrote. Raises StateError for anything else."""
+    try:
+        return [
+            (place, Content(bytes.fromhex(name), key, dict(held), full, memory, start, end, index, dict(times)))
+            for place, name, key, held, full, memory, start, end, index, times in json.loads(data)
+        ]
+    except (ValueError, TypeError) as error:
+        msg = "the saved state belongs to another operator, or is damaged"
+        raise StateError(msg) from error

@@ -1,0 +1,270 @@
+"""The Aggregate operator: columns in, window events, summaries, columns out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.encoding import to_words
+from sluice.columns.key_bytes import key_codes
+from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.tables import Data
+from sluice.engine.contents import combine_plan, group_contents, multisets, ring, window_snapshot
+from sluice.engine.contents.blocks import TAKEN, Packing
+from sluice.engine.contents.fired_contents import Counted, Found
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, filled
+from sluice.engine.contents.summaries import NONE
+from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.window_outputs import Aggregating, Making
+from sluice.engine.operators.compaction import clean
+from sluice.engine.stream import emit
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import FINAL, MAXIMUM, WINDOW, Items
+from sluice.engine.stream.rejects import joined, readable
+from sluice.engine.windows import processing_time
+from sluice.engine.windows.timers import WallClock, timer
+from sluice.model.spec import Aggregate
+from sluice.model.types import Schema
+from sluice.model.unparse import expression
+from sluice.time_units import UNSET
+
+#: room for window events per item, to begin with
+EVENTS_PER_ITEM = 4
+#: window events at a time, so that they are still near when the contents read them
+MOST_EVENTS = 16_384
+
+
+class AggregateOperator:
+    """Runs one `Aggregate`. It has no state of its own: `feed` changes the one that it is given."""
+
+    def __init__(self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False) -> None:
+        """`schema` is that of the input, `sources` the number of its topic partitions; `by_slot`: whether somebody asks
+        which tuple leaves.
+        """
+        self.spec = spec
+        self._program = Program.of(spec, schema, by_slot=by_slot)
+        self._making: Making = Aggregating(self._program, spec.name)
+        self._sources = sources
+        self._timer = timer(spec.window)
+        self._scratch = Scratch()
+
+    @property
+    def holding(self) -> bool:
+        """Whether tuples are stored beyond their batch."""
+        return self._program.holding
+
+    def initial(self) -> AggregateState:
+        return AggregateState(self._program, self._sources)
+
+    def load(self, data: Data) -> AggregateState:
+        return AggregateState.load(data, self._program, self._sources)
+
+    def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
+        """What comes out of these items and of the timers due by `clock.end`, per output stream."""
+        program = self._program
+        items, last, end = until_final(state, items, clock)
+        if self._timer is not None and state.scalars[processing_time.TICK] == UNSET:
+            state.scalars[processing_time.TICK] = self._timer.after(clock.start)
+        items, read, unread = readable(items, program.reads, self.spec.name)
+        rows, firings = self._run(state, self._arrive(state, items, read), end)
+        outputs, unmade = self._making.outputs(rows, firings, state.keys)
+        clean(state, program)
+        if last is not None:
+            state.finished = True
+            outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
+        return outputs | joined([unread, *unmade])
+
+    def due(self, state: AggregateState) -> int:
+        """The next tick of the timer, MAXIMUM without one."""
+        return MAXIMUM if self._timer is None or state.finished else int(state.scalars[processing_time.TICK])
+
+    def inside(self, state: AggregateState, key: str | None) -> list[Inside]:
+        """The window of this key, or where there are no partitions the only one, if it holds anything."""
+        program = self._program
+        p = window_snapshot.place_of(state.keys, key) if program.partition_by else 0
+        if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
+            return []
+        one = state.partitions[p]
+        events, firings = np.zeros(1, processing_time.EVENT), np.zeros(1, processing_time.FIRING)
+        events["code"], events["partition"] = processing_time.FIRE, p
+        firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
+        run, kernel = self._contents(state, np.zeros(0, np.int64))
+        found = self._found(state, firings, filled(run, kernel, events, self._room(state, 0)))
+        names = [expression(e) for e in program.reads[: len(program.columns)]]
+        outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
+        made = {stream: items.tuples for stream, items in outputs.items()}
+        policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
+        held = window_snapshot.tuples(names, program.columns, self._held(state, p, found), state.strings)
+        return [Inside(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
+
+    def _held(self, state: AggregateState, p: int, found: Found) -> np.ndarray:
+        """The words of the tuples of a partition, those that are stored, oldest first."""
+        if not self._program.clause.sliding:
+            return found.listed
+        if state.ring:
+            return state.stored.take(ring.places(state.rings, p, state.ring), axis=0)
+        ends, links = (state.cells[p], state.links) if state.packed else (state.partitions[p], state.chain)
+        return state.stored.take(window_snapshot.chained(ends, links, state.block), axis=0)
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def _arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+        """Gives every tuple its partition (W3), its cell and a slot with its words. `read` has the `reads`.
+
+        Where no tuple is known by its slot beyond the batch, it is its number in that.
+        """
+        program, count = self._program, read.num_rows
+        partition = np.zeros(count, np.int64)
+        if program.partition_by:
+            partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
+        state.reserve_partitions(max(1, state.keys.count))
+        cell = self._cells(state, read, partition)
+        state.reserve_cells(max(1, state.keys.count, state.pairs.count))
+        slot = self._slots(state, count)
+        rows = slot if program.by_slot else slice(count)
+        if program.group_by:
+            state.cell_of[rows] = cell
+        for column, type_ in enumerate(program.columns):
+            state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        if program.arrival != NONE:
+            state.words[rows, program.arrival] = state.scalars[processing_time.NUMBER] + 1 + np.arange(count)
+        return processing_time.arrivals(items, partition, slot, self._scratch)
+
+    def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
+        """The part of its partition that each tuple goes to: its group (A7)."""
+        if not self._program.group_by:
+            return partition
+        group = key_codes([read.column(i) for i in self._program.group_by], state.groups)
+        pairs = np.ascontiguousarray(np.stack([partition, group], axis=1))
+        return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
+
+    def _slots(self, state: AggregateState, count: int) -> np.ndarray:
+        """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
+        state.reserve_queue(count)
+        if self._program.by_slot:
+            slots, state.top = state.free.take(count, state.top)
+            state.reserve_slots(state.top)
+            return slots
+        if not self._program.holding:
+            state.reserve_slots(count)
+        state.reserve_words(count)
+        return np.arange(count)
+
+    # ---- through ----------------------------------------------------------------------------------------------------
+
+    def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
+        """What is made of the windows that fired, and the firings."""
+        state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
+        blocks = state.free.next(len(arrivals) if self._program.packed else 0, state.top)
+        state.reserve_slots(state.top + len(blocks))
+        (run, kernel), results = self._contents(state, blocks), self._room(state, len(arrivals))
+        parts: list[Rows] = []
+        for events, firings in self._window_events(state, arrivals, end):
+            take = partial(self._take, parts, state, firings)
+            results = filled(run, kernel, events, results, take)
+        take(results)
+        state.top = state.free.taken(int(state.used[TAKEN]), state.top)
+        state.used[TAKEN] = 0
+        if self._program.holding:
+            state.free.give(results.freed[: results.used[FREED]])
+        return Rows.joined(parts), firings
+
+    def _take(self, parts: list[Rows], state: AggregateState, firings: np.ndarray, results: Results) -> None:
+        """Makes another part of the rows."""
+        parts.append(self._making.rows(self._found(state, firings, results)))
+
+    def _window_events(
+        self, state: AggregateState, arrivals: np.ndarray, end: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The window events of these arrivals and of the timers due by `end`, some at a time, and the firings so far.
+
+        The events stand until more of them are asked for.
+        """
+        events = self._scratch.room(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), processing_time.EVENT)
+        firings = self._scratch.room(len(arrivals) + len(events), processing_time.FIRING)
+        used = np.zeros(2, np.int64)
+        first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
+        while True:
+            window = processing_time.window_of(
+                self._program.clause, state, state.sources, events, firings, used, instants
+            )
+            first = processing_time.run(window, arrivals, end, first)
+            yield events[: used[0]], firings[: used[1]]
+            if first > len(arrivals):
+                return
+            if used[0] < len(events) // 2:  # an item that may need more than there is
+                events = np.empty(2 * len(events), processing_time.EVENT)
+            known = int(used[1])
+            firings = longer(firings, known, known + len(events))  # each comes with an event, a lone mark with an item
+            used[0] = 0
+
+    def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> Found:
+        rows, listed, _, pairs = results.used
+        words = state.rows.take(results.tuples[:listed], axis=0)
+        return Found(
+            results.size[:rows], results.firing[:rows], firings["stored"], bool(self._program.group_by),
+            results.summary[:rows], words, state.strings,
+            counted=Counted(results.counts[:rows], results.pairs[:pairs], self._program.series["rounded"]),
+        )  # fmt: skip
+
+    def _instants(self, state: AggregateState, end: int) -> np.ndarray:
+        """When the timer is due until then, and once more, where it cannot be told by adding up periods."""
+        if not isinstance(self._timer, WallClock):
+            return processing_time.PERIODIC
+        state.scalars[processing_time.INSTANT] = 0
+        return self._timer.through(int(state.scalars[processing_time.TICK]), end)
+
+    def _room(self, state: AggregateState, arrivals: int) -> Results:
+        """Room for what comes out of so many arrivals, to begin with."""
+        program, rows = self._program, arrivals + 1
+        return Results(
+            np.empty(rows, np.int64), np.empty(rows, np.int64),
+            np.empty((rows, program.summary + len(program.edges)), np.int64),
+            np.empty(rows if program.listing else 0, np.int64),
+            np.empty(state.top + arrivals, np.int32), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
+            np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
+        )  # fmt: skip
+
+    def _contents(self, state: AggregateState, blocks: np.ndarray) -> tuple[Run, group_contents.Contents | ring.Rings]:
+        """The kernel, and what the windows hold, as it reads that; `blocks` are free."""
+        program, linked = self._program, "links" in state.per_slot
+        if program.ring:
+            return ring.run, ring.Rings(
+                program.layout, program.edges, state.strings.text, state.rings, state.rows, program.ring, state.words,
+                state.counted.kernel,
+            )  # fmt: skip
+        links = state.links if linked else state.chain
+        rows, shift = state.rows, program.block.bit_length() - 1
+        spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
+        return group_contents.run, group_contents.Contents(
+            combine_plan.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
+            program.edges, state.cells, bool(program.group_by), state.cell_of, links, state.nodes,
+            program.clause.eviction, state.ends, program.clause.sliding, program.listing, linked, state.counted.kernel,
+            Packing(program.packed, shift, links, state.words, blocks, state.idle, state.used),
+        )  # fmt: skip
+
+
+class Finishing(Protocol):
+    """A state that knows whether the final mark came."""
+
+    finished: bool
+
+
+def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
+    """The items before the final mark, its event and time where it is among them, and until when timers fire.
+
+    No window sees that mark, so it flushes none (P10), and nothing comes out behind it (P14).
+    """
+    if state.finished:
+        return items.first(0), None, UNSET
+    ends = np.flatnonzero(items.kind == FINAL)
+    if not len(ends):
+        return items, None, clock.end
+    last = (int(items.event[ends[0]]), int(items.at[ends[0]]))
+    return items.first(int(ends[0])), last, last[1]

@@ -1,0 +1,216 @@
+"""An Aggregate as the numbers that the kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.engine.aggregates.function_table import Function, Kept, function
+from sluice.engine.contents import multisets, summaries
+from sluice.engine.windows import policies
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
+from sluice.model.spec import Aggregate, Count, EventWindow
+from sluice.model.spec import policies as policies_of
+from sluice.model.types import FLOAT64, Kind, Schema, Type
+
+#: tuples of a block (packing.py), a power of two: at least, at most, and where nobody knows how many a window will
+#: have. Larger ones are faster, but the last one of a window may be as good as empty
+LEAST, MOST, BLOCK = 8, 32, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What `AggregateOperator` runs.
+
+    reads         the distinct expressions over the input, those that are kept as words first
+    columns       the types of those that are kept as words: arguments of functions, attributes and sizes of deltas
+    partition_by, group_by   places among `reads`
+    clause        the window clause
+    arrival       the word of a tuple that is its number in the order of arrival, NONE where summaries need none
+    layout        the summaries of a cell, `summary` words in all
+    edges         those that the oldest or the youngest tuple alone makes: the words of a result behind the others
+    functions     the functions, each with the first words of its summaries and the columns that it lists
+    outputs       of each stream its name, its schema, and its expressions over the functions' results
+    listing       whether a function lists the tuples
+    series        what is counted (multisets.py)
+    holding       whether tuples are held beyond their batch
+    packed        whether they are packed (packing.py), `block` of them in a block
+    ring          how many tuples a partition's ring has room for (rings.py), 0 where they are in none
+    text_columns, text_words   the words of a tuple and of a summary that are codes of texts or lists
+    """
+
+    reads: tuple[Expression, ...]
+    columns: tuple[Type, ...]
+    partition_by: tuple[int, ...]
+    group_by: tuple[int, ...]
+    clause: policies.Clause
+    arrival: int
+    layout: summaries.Layout
+    edges: summaries.Layout
+    summary: int
+    functions: tuple[tuple[Function, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]
+    listing: bool
+    series: np.ndarray
+    holding: bool
+    packed: bool
+    block: int
+    ring: int
+    text_columns: np.ndarray
+    text_words: np.ndarray
+
+    @property
+    def by_slot(self) -> bool:
+        """Whether tuples are known by their slots beyond their batch."""
+        return self.holding and not self.packed and not self.ring
+
+    @classmethod
+    def of(cls, spec: Aggregate, schema: Schema, *, by_slot: bool = False) -> Program:
+        """`schema` is that of the input; `by_slot`: whether somebody asks which tuple leaves."""
+        calls = _calls(spec)
+        functions = [function(call, counting=not isinstance(spec.window, EventWindow)) for call in calls]
+        columns = _columns(spec, schema, functions)
+        reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
+        where = {e: i for i, e in enumerate(reads)}
+        told: dict[str | Expression, tuple[int, Type]] = {e: (place, e.type) for e, place in where.items()}
+        told |= {e.name: (place, e.type) for e, place in where.items() if isinstance(e, Attribute)}
+        incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
+        clause = policies.clause(spec.window, told, incomplete=incomplete, evicted=evicted)
+        kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
+        unordered = isinstance(spec.window, EventWindow) or (clause.sliding and clause.eviction.kind == policies.DELTA)
+        arrival = len(columns) if unordered else summaries.NONE
+        outer = [k for k in kept if clause.sliding and _at_edge(k)]
+        inner = [k for k in kept if k not in outer]
+        layout, width = summaries.layout([_summary(k, where) for k in inner], arrival)
+        edges, _ = summaries.layout([_summary(k, where) for k in outer], first=width)
+        words = dict(zip([*inner, *outer], [*layout["word"].tolist(), *edges["word"].tolist()], strict=True))
+        listing = any(f.lists for f in functions)
+        holding = (clause.sliding or listing) and not _keeps_nothing(spec)
+        oldest_first = clause.sliding and holding and not by_slot and not spec.group_by
+        packed = oldest_first and _worth_packing(clause)
+        ring = _ring(clause) if oldest_first and not packed and not listing else 0
+        counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
+        return cls(
+            reads=tuple(reads),
+            columns=tuple(e.type for e in columns),
+            partition_by=tuple(where[e] for e in spec.partition_by),
+            group_by=tuple(where[e] for e in spec.group_by),
+            clause=clause._replace(chained=clause.chained and not (packed or ring)),
+            arrival=arrival,
+            layout=layout,
+            edges=edges,
+            summary=width,
+            functions=tuple(
+                (f, (*(words[k] for k in f.kept), *(where[e] for e in f.lists), *map(counted.index, f.counted)))
+                for f in functions
+            ),
+            outputs=_outputs(spec, calls),
+            listing=listing,
+            series=np.array([(where[c.value], c.value.type == FLOAT64, c.rounded) for c in counted], multisets.SERIES),
+            holding=holding,
+            packed=packed,
+            block=_block(clause) if packed else 1,
+            ring=ring,
+            text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
+            text_words=_text_words(layout, columns),
+        )
+
+
+def widths(program: Program, sources: int) -> dict[str, int]:
+    """The words in each row of the tables of AggregateState; `sources` is the number of topic partitions."""
+    return {
+        "sources": -(-sources // 64) if program.clause.eviction.kind == policies.PUNCT else 0,
+        "words": len(program.columns) + (program.arrival != summaries.NONE),
+        "blocks": program.block * len(program.columns) if program.packed else 0,
+        "spread": program.block * program.summary if program.packed else 0,
+        "ringed": program.ring * len(program.columns),
+        "back": program.summary,
+        "stack": program.summary if program.clause.sliding else 0,
+    }
+
+
+def _calls(spec: Aggregate) -> list[AggregateCall]:
+    """The distinct aggregate calls of all outputs."""
+    expressions = [e for output in spec.outputs for _, e in output.attributes]
+    return list(dict.fromkeys(e for whole in expressions for e in walk(whole) if isinstance(e, AggregateCall)))
+
+
+def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
+    """What is kept of a tuple: the arguments of the functions, and the attributes and sizes of deltas."""
+    types = dict(schema)
+    arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
+    arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
+    deltas = [Attribute(name, types[name]) for name in policies.deltas(spec.window)]
+    return list(dict.fromkeys([*arguments, *deltas, *policies.sizes(spec.window)]))
+
+
+def _at_edge(kept: Kept) -> bool:
+    """Whether the oldest or the youngest tuple says it alone: no need to carry it along where these are at hand."""
+    return kept.code in (summaries.OLDEST, summaries.YOUNGEST) and kept.companion == summaries.NONE
+
+
+def _summary(kept: Kept, where: dict[Expression, int]) -> summaries.Summary:
+    companion = kept.companion if isinstance(kept.companion, int) else where[kept.companion]
+    return summaries.Summary(kept.code, where[kept.value], companion)
+
+
+def _outputs(spec: Aggregate, calls: list[AggregateCall]) -> tuple[tuple[str, pa.Schema, tuple[Expression, ...]], ...]:
+    return tuple(
+        (
+            output.stream,
+            arrow_schema(tuple((name, e.type) for name, e in output.attributes)),
+            tuple(_over_results(e, calls) for _, e in output.attributes),
+        )
+        for output in spec.outputs
+    )
+
+
+def _over_results(expression: Expression, calls: list[AggregateCall]) -> Expression:
+    """The expression with each aggregate call replaced by the column of its results."""
+    if isinstance(expression, AggregateCall):
+        return Attribute(f"#{calls.index(expression)}", expression.type)
+    if isinstance(expression, Call):
+        arguments = tuple(_over_results(argument, calls) for argument in expression.arguments)
+        return Call(expression.function, arguments, expression.type)
+    return expression
+
+
+def _worth_packing(clause: policies.Clause) -> bool:
+    """Whether only the oldest tuple leaves, of windows that may have some blocks."""
+    return clause.eviction.kind == policies.TIME or (
+        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * LEAST
+    )
+
+
+def _ring(clause: policies.Clause) -> int:
+    """The places of a ring for all tuples of a window, 0 where nobody knows how many those are."""
+    return int(clause.eviction.size) if clause.eviction.kind == policies.COUNT else 0
+
+
+def _block(clause: policies.Clause) -> int:
+    """The more tuples a block has, the fewer blocks: about as many as tuples in one, where a window counts."""
+    if clause.eviction.kind == policies.TIME:
+        return BLOCK
+    root = isqrt(int(clause.eviction.size) - 1) + 1
+    return min(max(1 << (root - 1).bit_length(), LEAST), MOST)
+
+
+def _keeps_nothing(spec: Aggregate) -> bool:
+    first = policies_of(spec.window)[:1]
+    return bool(first) and isinstance(first[0], Count) and first[0].size <= 0
+
+
+def _is_text(expression: Expression) -> bool:
+    return expression.type.kind in (Kind.STRING, Kind.LIST)
+
+
+def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:
+    """The words of values and companions that are texts; no sum has one."""
+    texts: list[int] = []
+    for word, value, companion in layout[["word", "value", "companion"]].tolist():
+        texts += [word + i for i, column in enumerate((value, companion)) if column >= 0 and _is_text(columns[column])]
+    return np.array(texts, np.int64)

@@ -1,0 +1,63 @@
+"""The Map operator: SPL's Functor and Filter. It remembers nothing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.tables import Data
+from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.items import MAXIMUM, TUPLE, Items
+from sluice.engine.stream.rejects import complete, joined
+from sluice.model.spec import Map
+
+
+class MapOperator:
+    """Runs one `Map`: the tuples for which `where` is true, with their expressions, and all marks in their places (P4).
+
+    All of that for each output (P3).
+    """
+
+    def __init__(self, spec: Map) -> None:
+        self.spec = spec
+        self._outputs = [
+            (output.stream, [e for _, e in output.attributes],
+             arrow_schema(tuple((name, e.type) for name, e in output.attributes)))
+            for output in spec.outputs
+        ]  # fmt: skip
+
+    def initial(self) -> None:
+        return None
+
+    def load(self, data: Data) -> None:
+        return None
+
+    def due(self, state: None) -> int:
+        """Never."""
+        return MAXIMUM
+
+    def inside(self, state: None, key: str | None) -> list[Inside]:
+        return []
+
+    def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:
+        """What comes out of these items, per output stream."""
+        kept = self._kept(items)
+        outputs, rejected = {}, []
+        for stream, expressions, schema in self._outputs:
+            tuples = kept.tuples
+            made = pa.RecordBatch.from_arrays([evaluate(e, tuples) for e in expressions], schema=schema)
+            whole, made, bad = complete(kept, made, self.spec.name, stream)
+            outputs[stream] = whole.with_tuples(made)
+            rejected.append(bad)
+        return outputs | joined(rejected)
+
+    def _kept(self, items: Items) -> Items:
+        if self.spec.where is None:
+            return items
+        holds = pc.fill_null(evaluate(self.spec.where, items.tuples), False).to_numpy(zero_copy_only=False)  # noqa: FBT003
+        kept = items.kind != TUPLE
+        kept[~kept] = holds
+        return items.only(kept)

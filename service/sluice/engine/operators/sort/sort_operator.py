@@ -1,0 +1,84 @@
+"""The Sort operator over windows that fire: an Aggregate that lists its tuples, which come out in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.encoding import from_words
+from sluice.columns.interner import Strings
+from sluice.columns.ordering import ordered, ranks
+from sluice.engine.contents.fired_contents import Found
+from sluice.engine.contents.firing_results import Rows
+from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
+from sluice.engine.operators.aggregate.window_outputs import Outputs
+from sluice.engine.stream import emit
+from sluice.model.expressions import AggregateCall, Attribute, Expression
+from sluice.model.spec import Aggregate, EventTime, Output, Sort
+from sluice.model.types import Schema, list_of
+
+
+class SortOperator(AggregateOperator):
+    """Runs one `Sort` with a tumbling window. It has no state of its own. The final mark flushes nothing (O7)."""
+
+    def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
+        """`schema` is that of the input, `sources` the number of its topic partitions."""
+        super().__init__(_collecting(spec, schema), schema, sources)
+        self._making = Sorting(spec, schema, self._program)
+
+
+class EventSortOperator(EventAggregateOperator):
+    """Runs one `Sort` with a timeInterval window (O14). It has no state of its own."""
+
+    #: the first late tuple of a partition comes out too (O15)
+    ONLY_FULL = False
+
+    def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
+        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+        super().__init__(_collecting(spec, schema), schema, event_time, sources)
+        self._making = Sorting(spec, schema, self._program)
+
+
+class Sorting:
+    """Makes the tuples of a Sort of what its windows hold."""
+
+    def __init__(self, spec: Sort, schema: Schema, program: Program) -> None:
+        """`program` is that of the aggregate which lists the tuples."""
+        reads = program.reads
+        self._order = [(reads.index(order.key), order.descending) for order in spec.order_by]
+        self._columns = [reads.index(attribute) for attribute in _attributes(schema)]
+        self._types = program.columns
+        self._partitioned = bool(spec.partition_by)
+        self._streams = [output.stream for output in spec.outputs]
+        self._schema = arrow_schema(schema)
+
+    def rows(self, found: Found) -> Rows:
+        """The tuples of each firing in order (O5, O14); equal ones as they came (O6)."""
+        each, types = np.repeat(found.firing, found.size), self._types
+        words = [
+            ranks(ordered(found.listed[:, column], types[column]), types[column], found.strings, descending=descending)
+            for column, descending in self._order
+        ]
+        rows = found.listed[np.lexsort((*reversed(words), each))]
+        return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
+
+    def outputs(self, rows: Rows, firings: np.ndarray, keys: Strings) -> Outputs:
+        """The same items for each output stream; no tuple lacks a value."""
+        plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
+        items = plan.items(pa.record_batch(rows.columns, schema=self._schema))
+        return dict.fromkeys(self._streams, items), []
+
+
+def _attributes(schema: Schema) -> list[Expression]:
+    return [Attribute(name, kind) for name, kind in schema]
+
+
+def _collecting(spec: Sort, schema: Schema) -> Aggregate:
+    """An aggregate that lists the attributes and the keys of every tuple."""
+    kept = [*_attributes(schema), *(order.key for order in spec.order_by)]
+    lists = tuple((f"#{n}", AggregateCall("Collect", (e,), list_of(e.type))) for n, e in enumerate(kept))
+    outputs = tuple(Output(output.stream, lists) for output in spec.outputs)
+    return Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by)

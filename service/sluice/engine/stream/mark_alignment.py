@@ -1,0 +1,132 @@
+"""Window marks that wait for each other (`marks_in: aligned`), as the barriers of an aligned checkpoint do.
+
+The first mark of the stream is there when each topic partition has sent its first one, the second one when each has
+sent its second, and so on. What a topic partition sends behind a mark that the others have not sent yet is held back
+until they have: it comes in right behind the stream's mark. So a window that a mark closes holds what was sent before
+that mark on each topic partition, and nothing else. One that is final has sent every mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.tables import Data, Saved, StateError
+from sluice.engine.stream.items import ALL, FINAL, TUPLE, WINDOW, Items, concatenated
+
+
+def align(held: Items | None, items: Items, finals: AbstractSet[int], sources: int) -> tuple[Items, Items | None]:
+    """What goes on, in order, and what is held back, each as it came; `held` is what was held back before.
+
+    `finals` are the topic partitions that were final before these items, `sources` is the number of all.
+    """
+    if sources == 1 or (held is None and not (items.kind == WINDOW).any()):
+        return items, held
+    both = items if held is None else concatenated(held, items)
+    turns = Turns.of(both, finals, sources)
+    return turns.going(both), turns.staying(both)
+
+
+class Turns:
+    """For each item the mark of the stream that it waits for: the last one that its topic partition sent before it.
+
+    mark      whether it is a mark that counts: none does behind a final mark
+    turn      the number of that mark, from 1 on; 0: none; of a mark its own
+    there     the place at which each mark of the stream is there, by number; the one of number 0 before everything
+    """
+
+    def __init__(self, mark: np.ndarray, turn: np.ndarray, there: np.ndarray) -> None:
+        self.mark, self.turn, self.there = mark, turn, there
+
+    @classmethod
+    def of(cls, items: Items, finals: AbstractSet[int], sources: int) -> Turns:
+        mark, turn = items.kind == WINDOW, np.zeros(len(items), np.int64)
+        places: list[np.ndarray] = []
+        ends: list[tuple[int, int] | None] = []
+        for source in range(sources):
+            own = np.flatnonzero(items.source == source)
+            end = own[items.kind[own] == FINAL][:1]
+            if source in finals or len(end):
+                mark[own[own > (-1 if source in finals else end[0])]] = False
+            turn[own] = np.cumsum(mark[own])
+            places.append(own[mark[own]])
+            ends.append((-1, 0) if source in finals else (int(end[0]), int(turn[end[0]])) if len(end) else None)
+        return cls(mark, turn, _there(places, ends))
+
+    def going(self, items: Items) -> Items:
+        """The items whose turn has come, and the marks of the stream, each where the last of its own came."""
+        came = np.flatnonzero((self.turn < len(self.there)) & ~self.mark)
+        numbers = np.arange(1, len(self.there))
+        one = np.flatnonzero(self.mark)[:1].repeat(len(numbers))  # any mark serves as the stream's
+        which, turn = np.concatenate([came, one]), np.concatenate([self.turn[came], numbers])
+        place = np.maximum(np.concatenate([came, self.there[1:]]), self.there[turn])
+        is_mark = np.arange(len(which)) >= len(came)
+        order = np.lexsort((which, ~is_mark, turn, place))  # a mark goes before what waited for it
+        place, is_mark = place[order], is_mark[order]
+        released = items.take(which[order])
+        source = np.where(is_mark, ALL, released.source).astype(released.source.dtype)
+        key = np.where(is_mark, -1, released.key).astype(released.key.dtype)
+        return replace(released, event=items.event[place], at=items.at[place], source=source, key=key)
+
+    def staying(self, items: Items) -> Items | None:
+        """The items whose turn has not come."""
+        stays = self.turn >= len(self.there)
+        return items.take(np.flatnonzero(stays)) if stays.any() else None
+
+
+def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.ndarray:
+    """Where each mark of the stream is there. `places` are those of the marks of each topic partition, `ends` has the
+    place of its final mark and the number of marks before that.
+    """
+    there = [-1]
+    while any(len(own) >= len(there) for own in places):
+        number, latest = len(there), there[-1]
+        for own, end in zip(places, ends, strict=True):
+            if len(own) >= number:
+                latest = max(latest, int(own[number - 1]))
+            elif end is not None:  # it ends when it is its turn
+                latest = max(latest, end[0], there[end[1]])
+            else:
+                return np.array(there)
+        there.append(latest)
+    return np.array(there)
+
+
+# ---- bytes -----------------------------------------------------------------------------------------------------------
+
+COLUMNS = ("@kind", "@source", "@watermark", "@key")
+
+
+def save(held: Items | None) -> Saved | None:
+    """What is held back: a record batch, in which marks have nulls as attributes."""
+    if held is None:
+        return None
+    is_tuple = held.kind == TUPLE
+    rows = pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple)
+    keys = held.keys.take(pa.array(held.key, mask=held.key < 0))
+    columns = [pa.array(held.kind), pa.array(held.source), pa.array(held.watermark), keys]
+    columns += [column.take(rows) for column in held.tuples.columns]
+    return Saved(pa.record_batch(columns, names=[*COLUMNS, *held.tuples.schema.names]))
+
+
+def load(data: Data, schema: pa.Schema) -> Items | None:
+    """`schema` has the attributes of the stream. Raises StateError where `data` is not what `save` wrote."""
+    if not len(data):
+        return None
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            batch = reader.read_next_batch()
+        kind, source, watermark = (batch.column(name).to_numpy() for name in COLUMNS[:3])
+        names = batch.schema.names[len(COLUMNS) :]
+        columns = [batch.column(name).filter(pa.array(kind == TUPLE)) for name in names]
+        tuples = pa.RecordBatch.from_arrays(columns, schema=schema)
+    except (pa.ArrowInvalid, KeyError, ValueError) as error:
+        msg = "what was held back belongs to another stream, or is damaged"
+        raise StateError(msg) from error
+    keys = batch.column("@key")
+    key = np.where(keys.is_valid().to_numpy(zero_copy_only=False), np.arange(len(kind)), -1).astype(np.int32)
+    before = np.zeros(len(kind), np.int64)
+    return Items(before, before, kind, source, key, keys.fill_null(b""), tuples, watermark)

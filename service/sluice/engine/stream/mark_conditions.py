@@ -1,0 +1,45 @@
+"""Window marks that tuples tell of, for producers that cannot send any (`mark_when`).
+
+They are made where records are read, before anything is spread over buckets: a mark is for all keys of its topic
+partition, though only one of them told of it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.items import TUPLE, WINDOW, Items
+from sluice.model.expressions import Expression
+from sluice.model.spec import Stream
+
+
+def standing(stream: Stream, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Before and behind which of the tuples a window mark stands. A condition without value does not hold."""
+    return _holds(stream.mark_before, tuples), _holds(stream.mark_after, tuples)
+
+
+def _holds(condition: Expression | None, tuples: pa.RecordBatch) -> np.ndarray:
+    if condition is None:
+        return np.zeros(tuples.num_rows, np.bool_)
+    found = pc.fill_null(evaluate(condition, tuples), False)  # noqa: FBT003
+    return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def marked(stream: Stream, items: Items) -> Items:
+    """The items with the marks that the stream's tuples tell of, each of the event of its tuple."""
+    before, behind = standing(stream, items.tuples)
+    if not (before.any() or behind.any()):
+        return items
+    is_tuple = items.kind == TUPLE
+    around = np.zeros((len(items), 3), np.bool_)  # a mark before it, the item itself, a mark behind it
+    around[:, 1] = True
+    around[is_tuple, 0], around[is_tuple, 2] = before, behind
+    item, place = np.nonzero(around)
+    kind = np.where(place == 1, items.kind[item], WINDOW).astype(items.kind.dtype)
+    event, at, source, key, watermark = (
+        column[item] for column in (items.event, items.at, items.source, items.key, items.watermark)
+    )
+    return Items(event, at, kind, source, key, items.keys, items.tuples, watermark)

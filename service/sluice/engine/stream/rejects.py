@@ -1,0 +1,83 @@
+"""Tuples for which an expression has no value (a remainder of a division by zero, a text that is no number).
+
+They leave the operator on a stream of their own, for the dead letters: nothing is lost, nothing is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from sluice.columns.arrow_types import type_of
+from sluice.columns.json_columns import json_values
+from sluice.engine.stream.expression_eval import computed
+from sluice.engine.stream.items import TUPLE, Items
+from sluice.model.expressions import Expression
+from sluice.model.unparse import expression as written
+
+#: the name of that stream; an item has the event that brought the tuple, or made it
+REJECTS = ""
+#: what the reasons of all those say that lack a value
+NO_VALUE = "has no value"
+SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple", pa.string())])
+
+
+def readable(
+    items: Items, expressions: Sequence[Expression], operator: str
+) -> tuple[Items, pa.RecordBatch, Items | None]:
+    """The items without the tuples that lack the value of an expression, all values, and the rejected tuples."""
+    return _without_nulls(items, computed(expressions, items.tuples), operator, lambda n: written(expressions[n]))
+
+
+def complete(
+    items: Items, made: pa.RecordBatch, operator: str, stream: str
+) -> tuple[Items, pa.RecordBatch, Items | None]:
+    """The items, and what was made of them for an output stream, where all values are there; the rejected tuples."""
+    return _without_nulls(items, made, operator, lambda n: f"{stream}.{made.schema.names[n]}")
+
+
+def _without_nulls(
+    items: Items, columns: pa.RecordBatch, operator: str, name: Callable[[int], str]
+) -> tuple[Items, pa.RecordBatch, Items | None]:
+    """`columns` has a row for each tuple of `items`; `name` says what a column is, for the reason."""
+    if not any(column.null_count for column in columns.columns):
+        return items, columns, None
+    null = np.array([column.is_null().to_numpy(zero_copy_only=False) for column in columns.columns])
+    bad = null.any(axis=0)
+    kept = items.kind != TUPLE
+    kept[~kept] = ~bad
+    reasons = [f"{name(column)} {NO_VALUE}" for column in null[:, bad].argmax(axis=0).tolist()]
+    return items.only(kept), columns.filter(pa.array(~bad)), rejected(items.only(~kept), operator, reasons)
+
+
+def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
+    """All rejected tuples as one stream, where there are some."""
+    some = [part for part in parts if part is not None and len(part)]
+    if not some:
+        return {}
+    event, at, kind, source = (
+        np.concatenate([getattr(part, name) for part in some]) for name in ("event", "at", "kind", "source")
+    )
+    tuples = pa.Table.from_batches([part.tuples for part in some]).combine_chunks().to_batches()[0]
+    key = np.full(tuples.num_rows, -1, np.int32)
+    return {REJECTS: Items(event, at, kind, source, key, pa.array([], pa.binary()), tuples)}
+
+
+def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
+    """These tuples as rejected ones, each with its reason."""
+    columns = dict(zip(items.tuples.schema.names, map(_shown, items.tuples.columns), strict=True))
+    rows = [{name: values[row] for name, values in columns.items()} for row in range(len(reasons))]
+    texts = [orjson.dumps(row).decode() for row in rows]
+    tuples = pa.record_batch([[operator] * len(texts), reasons, texts], schema=SCHEMA)
+    return items.with_tuples(tuples)
+
+
+def _shown(column: pa.Array) -> list[Any]:
+    """As JSON has the values; null where there is none."""
+    there = column.is_valid()
+    values = iter(json_values(column.filter(there), type_of(column.type)))
+    return [next(values) if one else None for one in there.to_pylist()]

@@ -1,0 +1,82 @@
+"""What both kernels write down."""
+
+# A record of an array has its fields as attributes, which numpy tells no type checker.
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from typing import Any
+
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined
+from sluice.engine.stream.items import WATERMARK, WINDOW
+from sluice.engine.windows.event_time.event_records import FIRE, GROUP, INSERT, LAST, Window
+
+
+@inlined
+def room(w: Window, events: int, firings: int) -> bool:
+    return w.used[0] + events <= len(w.events) and w.used[1] + firings <= len(w.firings)  # type: ignore[no-any-return]
+
+
+@inlined
+def note(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
+    event = w.events[w.used[0]]
+    event.code = code
+    event.partition = p
+    event.slot = slot
+    event.begin = begin
+    event.end = end
+    w.used[0] += 1
+
+
+@inlined
+def note_insert(w: Window, p: int, slot: int, node: int) -> None:
+    """A tuple comes in at the time of a node."""
+    event = w.events[w.used[0]]
+    event.node = node
+    event.older = w.nodes[node].older
+    note(w, INSERT, p, slot, w.nodes[node].time, w.nodes[node].time)
+
+
+@inlined
+def fire(w: Window, p: int, item: Any, start: int, end: int, last: int, index: int) -> None:
+    """The window [start, end] fires; its last time is `last`. Windows that end together share a group.
+
+    What comes of it stands beside what came of earlier firings of that window, and takes nothing back (E33).
+    """
+    if w.scalars[LAST] != last:
+        w.scalars[LAST] = last
+        w.scalars[GROUP] += 1
+    note(w, FIRE, p, w.used[1], start, last)
+    firing = w.firings[w.used[1]]
+    firing.event = item.event
+    firing.at = item.at
+    firing.kind = WINDOW
+    firing.partition = w.partitions[p].key
+    firing.group = w.scalars[GROUP]
+    firing.start = start
+    firing.end = end
+    firing.index = index
+    firing.watermark = start
+    w.used[1] += 1
+
+
+@inlined
+def hand_on(w: Window, item: Any) -> None:
+    """A watermark goes on behind what it brought about (E6)."""
+    w.scalars[GROUP] += 1
+    firing = w.firings[w.used[1]]
+    firing.event = item.event
+    firing.at = item.at
+    firing.kind = WATERMARK
+    firing.partition = NOBODY
+    firing.watermark = item.watermark
+    firing.group = w.scalars[GROUP]
+    w.used[1] += 1
+
+
+@inlined
+def too_late(w: Window, item: int, behind: int) -> None:
+    w.late[w.used[2]].item = item
+    w.late[w.used[2]].behind = behind
+    w.used[2] += 1

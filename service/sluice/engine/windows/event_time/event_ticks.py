@@ -1,0 +1,94 @@
+"""Event times as the whole numbers that the kernels count in.
+
+A timestamp counts nanoseconds, an int64 what its stream says, float64 seconds are taken as the exact decimal that they
+are written as, to the nearest nanosecond. A slidingTime window counts whole milliseconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.json_columns import nanoseconds
+from sluice.engine.windows.event_time.event_records import NEVER
+from sluice.model.spec import EventTime, EventWindow, SlidingTime
+from sluice.model.types import FLOAT64, Type
+from sluice.time_units import MILLISECOND
+
+LARGEST = 2**63 - 1
+#: the largest float64 of seconds that int64 nanoseconds hold
+MOST_SECONDS = 9_223_372_036.0
+#: below this many seconds a float64 tells nanoseconds apart
+EXACT_BELOW = 4_000_000.0
+
+
+def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]:
+    """The event times in units of the attribute (nanoseconds for float64), and which of them are no times."""
+    if type_ == FLOAT64:
+        return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
+    return column.view(pa.int64()).to_numpy(zero_copy_only=False), None
+
+
+def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The nearest nanosecond of the shortest decimal that names each number."""
+    bad = ~(np.abs(seconds) < MOST_SECONDS)
+    sound = np.where(bad, 0.0, seconds) if bad.any() else seconds
+    found = np.rint(sound * 1e9).astype(np.int64)
+    large = np.flatnonzero(np.abs(sound) >= EXACT_BELOW)
+    if len(large):
+        micro = np.rint(sound[large] * 1e6)
+        found[large] = micro.astype(np.int64) * 1000
+        for place in large[micro / 1e6 != sound[large]].tolist():  # more than six decimals
+            found[place] = nanoseconds(float(sound[place]))
+    return found, bad if bad.any() else None
+
+
+class Ticks:
+    """How a window counts event time; a slidingTime in whole milliseconds (KIP W4)."""
+
+    def __init__(self, of: EventTime, type_: Type, window: EventWindow) -> None:
+        self.attribute = of.attribute
+        self.type = type_
+        sliding = isinstance(window, SlidingTime)
+        tick = MILLISECOND if sliding else of.tick
+        self._nanoseconds = tick
+        self._units = tick // of.tick
+        sizes = self.sizes(window)
+        #: a pane is complete by a watermark, which is in nanoseconds; stream time is that of the tuples
+        largest = LARGEST if sliding else LARGEST // tick
+        #: times between -most and most leave room for all sums with sizes (E14)
+        self.most = largest - 4 * (sum(sizes) + 1)
+        self._latest = largest - 2 * (sum(sizes) + 1)
+
+    def sizes(self, window: EventWindow) -> tuple[int, ...]:
+        """Difference and grace; or duration, period, discard age and offset."""
+        if isinstance(window, SlidingTime):
+            sizes: tuple[int, ...] = (window.difference, window.grace)
+        else:
+            sizes = (window.duration, window.period, window.discard_age, window.offset)
+        return tuple(size // self._nanoseconds for size in sizes)
+
+    def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
+        """The ticks of each tuple, and which of them lie outside of what can be counted."""
+        found, bad = units(tuples.column(self.attribute), self.type)
+        if self._units > 1:
+            found = found // self._units
+        outside = (found > self.most) | (found < -self.most)
+        if bad is not None:
+            outside |= bad
+        return found, outside if outside.any() else None
+
+    def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
+        """The ticks of watermarks in nanoseconds; the maximum is behind every window (E9)."""
+        return np.clip(watermarks // self._nanoseconds, -self.most, self._latest) if len(watermarks) else watermarks
+
+    def to_units(self, ticks: np.ndarray) -> np.ndarray:
+        """In units of the attribute; nanoseconds of a float64."""
+        return ticks * self._units
+
+    def seconds(self, ticks: int) -> str:
+        """For people."""
+        return f"{ticks * self._nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")
+
+
+assert NEVER < -LARGEST  # noqa: S101 - no time is NEVER

@@ -1,0 +1,297 @@
+"""When the panes of a timeInterval window fire (reference section 5).
+
+A pane holds whole slices of gcd(period, duration), so a tuple enters one slice however many panes it is in, and a
+pane is a stretch of slices. Panes react to advancing watermarks only (E22). Each partition knows the end of the next
+pane that it must fire, and due.py gives them in the order of ends: what fires costs something, what does not, does not.
+
+Since all complete panes fire what is new in them at each watermark, a complete pane has something new exactly if a
+tuple has come to one of its slices since the last watermark (`epoch`), and one that becomes complete if it has slices.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined, kernel
+from sluice.columns.prefetch import AHEAD, prefetch
+from sluice.engine.stream.items import TUPLE, WATERMARK
+from sluice.engine.windows.event_time.event_log import fire, hand_on, note, note_insert, room, too_late
+from sluice.engine.windows.event_time.event_records import (
+    ENDLESS,
+    EPOCH,
+    FIRST_PANE,
+    FORGET,
+    LAST,
+    NEVER,
+    PANES,
+    TAKEN,
+    Window,
+)
+from sluice.engine.windows.event_time.timed_items import look_ahead
+from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after
+from sluice.engine.windows.event_time.timeline_blocks import far
+from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
+
+#: in place of how late a tuple is: there is no pane for it
+NO_PANE = -1
+
+
+class Grid(NamedTuple):
+    """Panes [offset + k * period, offset + k * period + duration), in ticks; slices of `slice`, from `offset` on."""
+
+    duration: int
+    period: int
+    discard_age: int
+    offset: int
+    slice: int
+    #: how far the end of a pane is behind the start of another one
+    rest: int
+    #: whether a partition fires late only if it was there when some pane became complete (E34; not in Sort, O15)
+    only_full: bool
+
+
+@kernel
+def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
+    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items."""
+    looking = far(w.room)
+    for i in range(first, len(arrivals)):
+        if looking:
+            look_ahead(w, arrivals, i)
+        if arrivals[i].kind == TUPLE:
+            if not room(w, 1, 0):
+                return i
+            _arrive(w, g, arrivals, i)
+        elif arrivals[i].kind == WATERMARK and not _advance(w, g, arrivals, i):
+            return i
+    return len(arrivals)
+
+
+# ---- the grid -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def phase_of(g: Grid, time: int) -> int:
+    """How far a time is behind the start of a pane; `%` is never negative. All else follows from it without a division,
+    of which nothing is slower.
+    """
+    return (time - g.offset) % g.period
+
+
+@inlined
+def _next_end(g: Grid, time: int, phase: int) -> int:
+    """The end of the first pane that ends after `time`."""
+    since = phase - g.rest
+    return time + g.period - (since if since >= 0 else since + g.period)
+
+
+@inlined
+def first_end(g: Grid, time: int, phase: int) -> int:
+    """The end of the first pane that holds the slice from `time` on (E12); none reaches across 0 (not E13)."""
+    end = _next_end(g, time, phase)
+    return end if time < 0 else max(end, g.offset + g.duration)
+
+
+@inlined
+def last_end(g: Grid, time: int, phase: int) -> int:
+    """The end of the last pane that holds the slice from `time` on (E11)."""
+    end = time - phase + g.duration
+    return end if time >= 0 else min(end, _next_end(g, 0, phase_of(g, 0)) - g.period)
+
+
+# ---- tuples ---------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
+    p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
+    # E18, E19: the tuple's time, not the pane's end; before the first watermark nothing is late (E21)
+    if watermark != NEVER and time < watermark - g.discard_age:
+        too_late(w, i, watermark - g.discard_age - time)
+        return
+    phase = phase_of(g, time)
+    if phase >= g.duration:  # E15: in a gap between panes
+        return
+    parts, nodes = w.partitions, w.nodes
+    inside = phase % g.slice
+    time, phase = time - inside, phase - inside
+    end = first_end(g, time, phase)
+    if end > last_end(g, time, phase):  # E14
+        too_late(w, i, NO_PANE)
+        return
+    node = not_after(parts, nodes, p, time)
+    if node == NOBODY or nodes[node].time != time:
+        node = add(parts, nodes, w.room, p, node, time)
+        nodes[node].epoch = NEVER
+        nodes[node].phase = phase
+    note_insert(w, p, arrivals[i].slot, node)
+    if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
+        nodes[node].epoch = w.scalars[EPOCH]
+        if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NOBODY or time < nodes[parts[p].fresh].time:
+            parts[p].epoch = w.scalars[EPOCH]
+            parts[p].fresh = node
+    if parts[p].open == NOBODY or time < nodes[parts[p].open].time:
+        parts[p].open = node
+    if end < parts[p].fire or node == parts[p].oldest:
+        parts[p].fire = min(parts[p].fire, end)
+        schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
+
+
+@inlined
+def _first_end(w: Window, g: Grid, node: int) -> int:
+    return first_end(g, w.nodes[node].time, w.nodes[node].phase)
+
+
+@inlined
+def _last_end(w: Window, g: Grid, node: int) -> int:
+    return last_end(g, w.nodes[node].time, w.nodes[node].phase)
+
+
+@inlined
+def _due(w: Window, g: Grid, p: int) -> int:
+    """When the next pane is to fire, or the oldest slice may go."""
+    oldest = w.partitions[p].oldest
+    return min(w.partitions[p].fire, _closed(w, g, oldest)) if oldest != NOBODY else ENDLESS
+
+
+@inlined
+def _closed(w: Window, g: Grid, node: int) -> int:
+    """When the last pane of a slice is closed (E28)."""
+    return _last_end(w, g, node) + g.discard_age
+
+
+# ---- watermarks -----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
+    """A watermark: panes complete, fire and close (E23), in order of their ends. False: the room ran out."""
+    now = arrivals[i].time
+    if w.clocks[0] != NEVER and now <= w.clocks[0]:  # E22
+        if room(w, 0, 1):
+            hand_on(w, arrivals[i])
+            return True
+        return False
+    if not w.scalars[TAKEN]:
+        w.scalars[TAKEN] = 1
+        w.scalars[LAST] = NEVER
+    start, looking = w.starts[0], far(w.room)
+    while w.matches[start + ROOT].due <= now:
+        if not room(w, 2, 1) or w.scalars[FIRST_PANE] + w.scalars[PANES] == len(w.panes):
+            return False
+        p = w.matches[start + ROOT].partition
+        if looking:
+            _bring_near(w, p + AHEAD)
+        _step(w, g, p, arrivals, i)
+        schedule(w.partitions, w.matches, start, p, _due(w, g, p))
+    if not room(w, 0, 1):
+        return False
+    hand_on(w, arrivals[i])
+    w.scalars[TAKEN] = 0
+    w.clocks[0] = now
+    w.scalars[EPOCH] += 1
+    _close(w, g)
+    return True
+
+
+@inlined
+def _bring_near(w: Window, p: int) -> None:
+    """What `_step` looks at: partitions that are due at the same time have their turns as they stand."""
+    if p < len(w.partitions) and w.partitions[p].size:
+        prefetch(w.nodes, w.partitions[p].oldest)
+        if w.partitions[p].open != NOBODY:
+            prefetch(w.nodes, w.partitions[p].open)
+
+
+@inlined
+def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
+    """What partition `p` is due for: the next pane fires, its oldest slice goes, or both."""
+    parts = w.partitions
+    end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
+    if end <= due:
+        index = _fired_before(w, g, end)
+        if index == 0:
+            parts[p].full = 1
+        if parts[p].full or not g.only_full:  # E34
+            fire(w, p, arrivals[i], end - g.duration, end, end - 1, index)
+        parts[p].fire = _next(w, g, p, end)
+    if _closed(w, g, node) <= due:
+        if parts[p].open == node:
+            parts[p].open = w.nodes[node].younger
+        if parts[p].fresh == node:
+            parts[p].fresh = w.nodes[node].younger
+        note(w, FORGET, p, NOBODY, w.nodes[node].time, w.nodes[node].time)
+        drop_oldest(parts, w.nodes, w.room, p)
+
+
+@inlined
+def _next(w: Window, g: Grid, p: int, end: int) -> int:
+    """The end of the partition's next pane to fire, behind `end`: one in which something is new (E16, E24, E25)."""
+    parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
+    if parts[p].epoch == w.scalars[EPOCH]:
+        node = parts[p].fresh
+        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(w, g, node) <= end):
+            node = nodes[node].younger
+            if node != NOBODY and _first_end(w, g, node) > watermark:
+                node = NOBODY
+        parts[p].fresh = node
+        if node != NOBODY:
+            late = max(end + g.period, _first_end(w, g, node))
+            if late <= watermark:
+                found = late
+    beyond = end if watermark == NEVER else max(end, watermark)
+    node = parts[p].open
+    while node != NOBODY and _last_end(w, g, node) <= beyond:
+        node = nodes[node].younger
+    parts[p].open = node
+    if node != NOBODY:
+        following = end + g.period if beyond == end else _next_end(g, beyond, phase_of(g, beyond))
+        found = min(found, max(following, _first_end(w, g, node)))
+    return found
+
+
+# ---- how often a pane has fired -------------------------------------------------------------------------------------
+
+
+@inlined
+def _fired_before(w: Window, g: Grid, end: int) -> int:
+    """How often the pane fired before this watermark, for any partition (E29), also one that comes late (E31).
+
+    A pane that is new has not (E30).
+    """
+    if g.discard_age == 0:  # E26
+        return 0
+    low, high = w.scalars[FIRST_PANE], w.scalars[FIRST_PANE] + w.scalars[PANES]
+    last = high
+    while low < high:
+        middle = (low + high) // 2
+        if w.panes[middle].end < end:
+            low = middle + 1
+        else:
+            high = middle
+    if low == last or w.panes[low].end != end:
+        for k in range(last, low, -1):
+            w.panes[k] = w.panes[k - 1]
+        w.panes[low].end = end
+        w.panes[low].count = 0
+        w.panes[low].epoch = NEVER
+        w.scalars[PANES] += 1
+    if w.panes[low].epoch != w.scalars[EPOCH]:
+        w.panes[low].epoch = w.scalars[EPOCH]
+        w.panes[low].count += 1
+    return w.panes[low].count - 1  # type: ignore[no-any-return]
+
+
+@inlined
+def _close(w: Window, g: Grid) -> None:
+    """Panes whose end and discard age the watermark has reached are closed (E28), and forgotten."""
+    while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end + g.discard_age <= w.clocks[0]:
+        w.scalars[FIRST_PANE] += 1
+        w.scalars[PANES] -= 1
+    first, count = w.scalars[FIRST_PANE], w.scalars[PANES]
+    if first > count:  # the room before them is used again, at a cost of O(1) for each that left
+        for k in range(count):
+            w.panes[k] = w.panes[first + k]
+        w.scalars[FIRST_PANE] = 0

@@ -1,0 +1,230 @@
+"""The watermarks of a stream: those that come in become the least over all topic partitions, or they are made here.
+
+A watermark of one topic partition says how far it is; that of the stream is the least of them (E4), those that are idle
+left out, and never goes back (E5). Streams that say how far watermarks lag make them from their tuples (E3); then marks
+do not count. A stream that an operator writes has the maximum watermark in front of its final mark (E36); one that
+comes from a topic has not (E37).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sluice.columns.kernel import inlined, kernel
+from sluice.engine.stream.items import FINAL, MADE, MAXIMUM, TIMER, TUPLE, WATERMARK, Items
+from sluice.engine.stream.rejects import rejected
+from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
+from sluice.engine.windows.event_time.event_ticks import units
+from sluice.model.spec import Stream
+
+#: how far a topic partition is: its watermark, the last one that was made, and when something last came from it
+SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int64), ("idle", np.bool_)])
+#: an item as it goes on: its place among those that came (-1: a watermark of this stream's own), and its columns
+ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is remembered of a stream: the watermark of the whole, and how far each topic partition is."""
+
+    watermark: int
+    sources: np.ndarray
+
+
+class Rule(NamedTuple):
+    """How watermarks come about; times in nanoseconds, -1: not."""
+
+    lag: int
+    gap: int
+    idle_after: int
+    #: whether an operator writes the stream
+    made: bool
+
+
+class Watermarks:
+    """The watermarks of one stream."""
+
+    def __init__(self, stream: Stream, sources: int, *, made: bool) -> None:
+        """`sources` is the number of its topic partitions, `made` says that an operator writes it."""
+        of = stream.event_time
+        self._stream, self._of, self._sources = stream.name, of, sources
+        if of is not None:
+            self._type = dict(stream.schema)[of.attribute]
+            lag = -1 if of.lag is None else of.lag
+            idle = -1 if of.idle_after is None else of.idle_after
+            self._rule = Rule(lag, of.minimum_gap, idle, made)
+
+    def initial(self) -> Progress:
+        return Progress(NEVER, np.zeros(0, SOURCE))
+
+    def feed(self, progress: Progress, items: Items, start: int, end: int) -> tuple[Items, Items | None]:
+        """The items with the stream's own watermarks among them, and tuples from too far in the future.
+
+        `start` and `end` are where the clock stands before and after.
+        """
+        if self._of is None:
+            return (items.only(items.kind != WATERMARK) if (items.kind == WATERMARK).any() else items), None
+        items, times, ahead = self._sound(items)
+        marked = bool(((items.kind == WATERMARK) | (items.kind == FINAL)).any())
+        if self._rule.lag < 0 and self._rule.idle_after < 0 and not marked:
+            return items, ahead
+        self._know(progress, start)
+        value = np.zeros(len(items), np.int64)
+        if self._rule.lag >= 0:
+            value[items.kind == TUPLE] = times
+        else:
+            value[:] = items.watermark
+        rows = np.empty(2 * len(items) + len(progress.sources) + 1, ROW)
+        count, progress.watermark = _walk(
+            self._rule, progress.sources, progress.watermark, items.kind, items.event, items.at,
+            np.maximum(items.source, 0), value, end, rows,
+        )  # fmt: skip
+        return _taken(items, rows[:count]), ahead
+
+    def due(self, progress: Progress) -> int:
+        """When the next topic partition will be idle, if nothing comes from it before; MAXIMUM: none will."""
+        if self._of is None or self._rule.idle_after < 0:
+            return MAXIMUM
+        heard = progress.sources["heard"][~progress.sources["idle"]]
+        return int(heard.min()) + self._rule.idle_after if len(heard) else MAXIMUM
+
+    def _know(self, progress: Progress, start: int) -> None:
+        """A topic partition that is new holds the watermark back until it has sent something, or is idle."""
+        known = len(progress.sources)
+        if known < self._sources:
+            more = np.zeros(self._sources - known, SOURCE)
+            more["watermark"] = more["made"] = NEVER
+            more["heard"] = start
+            progress.sources = np.concatenate([progress.sources, more])
+
+    def _sound(self, items: Items) -> tuple[Items, np.ndarray, Items | None]:
+        """The items whose event times may move something, these times in nanoseconds, and the tuples that may not."""
+        of = self._of
+        assert of is not None  # noqa: S101 - who calls has looked
+        if self._rule.lag < 0 and of.max_future is None:
+            return items, np.zeros(0, np.int64), None
+        times, bad = units(items.tuples.column(of.attribute), self._type)
+        if of.tick > 1:
+            most = MAXIMUM // of.tick
+            times = np.clip(times, -most, most) * of.tick
+        if bad is not None:
+            times[bad] = NEVER
+        if of.max_future is None:
+            return items, times, None
+        is_tuple = items.kind == TUPLE
+        ahead = times > np.minimum(items.at[is_tuple], MAXIMUM - of.max_future) + of.max_future
+        if not ahead.any():
+            return items, times, None
+        kept = ~is_tuple
+        kept[is_tuple] = ~ahead
+        reasons = [f"too far ahead: {of.attribute} is more than {of.max_future / 1e9:g} s ahead of the clock"] * int(
+            ahead.sum()
+        )
+        return items.only(kept), times[~ahead], rejected(items.only(~kept), self._stream, reasons)
+
+
+def _taken(items: Items, rows: np.ndarray) -> Items:
+    """The items in their places, and the watermarks between them."""
+    own = rows["place"] < 0
+    if not own.any() and len(rows) == len(items):
+        return items
+    place = np.maximum(rows["place"], 0)
+
+    def column(values: np.ndarray, of_watermarks: int) -> np.ndarray:
+        taken = values.take(place) if len(values) else np.zeros(len(place), values.dtype)
+        taken[own] = of_watermarks
+        return taken
+
+    event, at = rows["event"].copy(), rows["at"].copy()
+    return Items(
+        event, at, column(items.kind, WATERMARK), column(items.source, MADE), column(items.key, -1), items.keys,
+        items.tuples, np.where(own, rows["watermark"], column(items.watermark, 0)),
+    )  # fmt: skip
+
+
+@kernel
+def _walk(
+    rule: Rule, sources: np.ndarray, watermark: int, kind: np.ndarray, event: np.ndarray, at: np.ndarray,
+    source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
+) -> tuple[int, int]:  # fmt: skip
+    """Writes the items that go on, in order; gives their number and the watermark, which never goes back (E5)."""
+    count = 0
+    for i in range(len(kind) + 1):
+        now = at[i] if i < len(kind) else end
+        while rule.idle_after >= 0:  # topic partitions fall silent, one after the other
+            silent = _first_silent(sources)
+            if silent < 0 or sources[silent].heard + rule.idle_after > now:
+                break
+            sources[silent].idle = 1
+            least = _least(sources)
+            if least > watermark:
+                watermark = least
+                count = _write(rows, count, -1, TIMER, sources[silent].heard + rule.idle_after, watermark)
+        if i == len(kind):
+            break
+        s = source[i]
+        sources[s].heard, sources[s].idle = now, 0
+        if kind[i] == FINAL and rule.made:  # E36; a source sends none (E37, P16)
+            watermark = MAXIMUM
+            count = _write(rows, count, -1, event[i], now, watermark)
+        if kind[i] != WATERMARK:
+            count = _write(rows, count, i, event[i], now, 0)
+        if _moves(rule, sources, s, kind[i], value[i]):
+            least = _least(sources)
+            if least > watermark:
+                watermark = least
+                count = _write(rows, count, -1, event[i], now, watermark)
+    return count, watermark
+
+
+@inlined
+def _moves(rule: Rule, sources: np.ndarray, s: int, kind: int, value: int) -> bool:
+    """Whether the item moves the watermark of its topic partition."""
+    if rule.lag < 0:
+        moves = kind == WATERMARK and value > sources[s].watermark
+    else:  # E3
+        made = sources[s].made
+        moves = kind == TUPLE and value > NEVER + rule.lag
+        value -= rule.lag if moves else 0
+        moves = moves and value > made and (made == NEVER or value - made >= rule.gap)
+        if moves:
+            sources[s].made = value
+    if moves:
+        sources[s].watermark = value
+    return moves
+
+
+@inlined
+def _least(sources: np.ndarray) -> int:
+    """The least watermark of the topic partitions that are not idle (E4); the greatest of all where all of them are."""
+    least = ENDLESS
+    greatest = NEVER
+    some = False
+    for s in range(len(sources)):
+        greatest = max(greatest, sources[s].watermark)
+        if not sources[s].idle:
+            some = True
+            least = min(least, sources[s].watermark)
+    return least if some else greatest
+
+
+@inlined
+def _first_silent(sources: np.ndarray) -> int:
+    first = -1
+    for s in range(len(sources)):
+        if not sources[s].idle and (first < 0 or sources[s].heard < sources[first].heard):
+            first = s
+    return first
+
+
+@inlined
+def _write(rows: np.ndarray, count: int, place: int, event: int, at: int, watermark: int) -> int:
+    row = rows[count]
+    row.place = place
+    row.event = event
+    row.at = at
+    row.watermark = watermark
+    return count + 1

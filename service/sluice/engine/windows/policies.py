@@ -1,0 +1,164 @@
+"""Window clauses as the numbers that the kernels read: one shape for every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from sluice.columns.float_bits import as_real
+from sluice.columns.kernel import inlined
+from sluice.model.expressions import Expression
+from sluice.model.spec import (  # fmt: skip
+    Count,
+    Delta,
+    EventWindow,
+    PartitionAge,
+    PartitionCount,
+    PartitionEviction,
+    Punct,
+    Sliding,
+    Time,
+    Tumbling,
+    TupleCount,
+    Window,
+    policies,
+)
+from sluice.model.types import FLOAT64, TIMESTAMP, Type
+
+COUNT, TIME, DELTA, PUNCT, NONE = range(5)
+#: which partitions leave as a whole: ALL stay
+PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
+
+
+#: where a tuple has an attribute or an expression among its words, and its type
+Columns = Mapping[str | Expression, tuple[int, Type]]
+
+
+class Policy(NamedTuple):
+    """A policy: `kind`, and its size as a word: tuples, partitions, nanoseconds, or units of a delta's attribute.
+
+    `column` is where a delta finds its attribute among the words of a tuple, `floating`: it is a float64. `sized` is
+    where the newest tuple has the size, or -1; `seconds`: there it is in seconds, as float64, and the attribute is not.
+    """
+
+    kind: int
+    size: int
+    floating: bool = False
+    column: int = 0
+    sized: int = -1
+    seconds: bool = False
+
+
+class Clause(NamedTuple):
+    """A window clause."""
+
+    sliding: bool
+    #: whether tuples leave by time
+    expiring: bool
+    #: whether the tuples of a partition are known by their slots, as a chain: who does not ask which tuple leaves,
+    #: because only the oldest does, needs none
+    chained: bool
+    partitioned: bool
+    eviction: Policy
+    trigger: Policy
+    #: the partition eviction; its age is in seconds
+    leaving: Policy
+    #: whether a trigger counts before the window was full once (S17)
+    incomplete: bool
+    #: whether an evicted partition fires (V16)
+    evicted: bool
+    #: nanoseconds from tick to tick, 0 without one
+    period: int
+
+
+def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> Clause:
+    """The clause of a window; `columns` tells of the attributes and sizes of deltas.
+
+    A window over event time has no policies; what it is stands elsewhere (eventtime/).
+    """
+    none = Policy(NONE, 0)
+    if isinstance(window, EventWindow):
+        stay = partition_policy(None)
+        return Clause(False, False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
+    if isinstance(window, Tumbling):
+        eviction, trigger = policy(window.eviction, columns), none
+        ticking = window.eviction
+    else:
+        eviction, trigger = policy(window.eviction, columns), policy(window.trigger, columns)
+        ticking = window.trigger
+    period = ticking.nanoseconds if isinstance(ticking, Time) else 0
+    leaving = partition_policy(window.partition_eviction)
+    sliding = isinstance(window, Sliding)
+    expiring = sliding and eviction.kind == TIME
+    return Clause(
+        sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period
+    )
+
+
+def policy(of: Count | Time | Delta | Punct, columns: Columns) -> Policy:
+    match of:
+        case Count(size):
+            return Policy(COUNT, size)
+        case Time(nanoseconds):
+            return Policy(TIME, nanoseconds)
+        case Delta():
+            return delta(of, columns)
+        case Punct():
+            return Policy(PUNCT, 0)
+
+
+def delta(of: Delta, columns: Columns) -> Policy:
+    column, kind = columns[of.attribute]
+    if isinstance(of.size, float):
+        return Policy(DELTA, int(np.float64(of.size).view(np.int64)), floating=True, column=column)
+    if isinstance(of.size, int):
+        return Policy(DELTA, of.size, column=column)
+    return Policy(DELTA, 0, kind == FLOAT64, column, columns[of.size][0], seconds=kind == TIMESTAMP)
+
+
+def partition_policy(of: PartitionEviction | None) -> Policy:
+    match of:
+        case PartitionAge(seconds):
+            return Policy(PARTITION_AGE, seconds)
+        case PartitionCount(most):
+            return Policy(PARTITION_COUNT, most)
+        case TupleCount(most):
+            return Policy(TUPLE_COUNT, most)
+        case None:
+            return Policy(ALL, 0)
+
+
+def deltas(window: Window) -> list[str]:
+    """The attributes that the window's delta policies compare."""
+    return [part.attribute for part in policies(window) if isinstance(part, Delta)]
+
+
+def sizes(window: Window) -> list[Expression]:
+    """The sizes of the window's delta policies that the newest tuple tells."""
+    return [p.size for p in policies(window) if isinstance(p, Delta) and not isinstance(p.size, int | float)]
+
+
+@inlined
+def size_of(policy: Policy, words: np.ndarray, slot: int) -> int:
+    """The word of a delta's size when the tuple in `slot` is the newest."""
+    return policy.size if policy.sized < 0 else words[slot, policy.sized]
+
+
+@inlined
+def exceeds(policy: Policy, new: int, reference: int, size: int) -> bool:
+    """Whether the word `new` lies strictly more than the delta's size above `reference` (T11, S8, S11).
+
+    What is less never does, however far below it is (T12, T13). NaN never exceeds and is never exceeded (T14), and
+    nothing exceeds by NaN. Timestamps are compared to the nanosecond (T15). By a negative size a value exceeds all that
+    are no greater (W25).
+    """
+    if policy.floating:
+        return as_real(new) >= as_real(reference) and as_real(new) - as_real(reference) > as_real(size)
+    if new < reference:
+        return False
+    gap = np.uint64(new) - np.uint64(reference)
+    if policy.seconds:
+        return bool(np.float64(gap) > as_real(size) * 1e9)
+    return size < 0 or bool(gap > np.uint64(size))

@@ -1,0 +1,107 @@
+"""The tuples of a delta window in the order of their values, so that those far below the newest are found at once.
+
+A tuple that is no smaller than the last of the *row* joins it: the row rises, its least is its first, both O(1). The
+others, which came out of order, make a *heap* (heaps.py). So ordered values cost what a queue costs. NaN is in neither:
+it exceeds nothing and nothing exceeds it, so it need not be found (S8).
+
+`next` in ORDER is the next tuple of the row, or the next sibling in the heap, `below` the first child in the heap.
+"""
+
+from __future__ import annotations
+
+from sluice.columns.float_bits import as_real
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined
+from sluice.engine.contents import pairing_heap
+from sluice.engine.windows.processing_time.window_records import NUMBER, Window
+
+
+@inlined
+def add(w: Window, p: int, slot: int) -> None:
+    """In order or not, it will be found all the same (S8a); a NaN hides nobody (S8b)."""
+    values = w.values
+    if not w.partitions[p].size:
+        values[p].first = values[p].last = values[p].least = NOBODY
+    word = w.words[slot, w.clause.eviction.column]
+    w.scalars[NUMBER] += 1
+    w.order[slot].number = w.scalars[NUMBER]
+    w.order[slot].next = NOBODY
+    if not _ordered(w, word, word):  # NaN
+        return
+    if values[p].first == NOBODY:
+        values[p].first = values[p].last = slot
+    elif _ordered(w, w.words[values[p].last, w.clause.eviction.column], word):
+        w.order[values[p].last].next = slot
+        values[p].last = slot
+    else:
+        values[p].least = pairing_heap.add(w.order, w.words, w.clause.eviction, values[p].least, slot, _melded)
+
+
+@inlined
+def least(w: Window, p: int) -> int:
+    """The tuple with the least value; NOBODY if there are only NaN."""
+    first, root = w.values[p].first, w.values[p].least
+    if first == NOBODY or root == NOBODY:  # noqa: PLR1714
+        return root if first == NOBODY else first  # type: ignore[no-any-return]
+    by = w.clause.eviction
+    return root if pairing_heap.less(by, w.words[root, by.column], w.words[first, by.column]) else first  # type: ignore[no-any-return]
+
+
+@inlined
+def remove_least(w: Window, p: int, slot: int) -> None:
+    """Takes `slot`, which `least` gave."""
+    values = w.values
+    if slot == values[p].first:
+        values[p].first = w.order[slot].next
+        return
+    values[p].least = pairing_heap.without_root(w.order, w.words, w.clause.eviction, slot, _melded)
+
+
+@inlined
+def _melded(top: int, below: int) -> None:
+    """Nothing is kept of heaps."""
+
+
+@inlined
+def _ordered(w: Window, one: int, other: int) -> bool:
+    return as_real(one) <= as_real(other) if w.clause.eviction.floating else one <= other
+
+
+@inlined
+def by_arrival(w: Window, first: int) -> None:
+    """Puts the window events from number `first` on, evictions from one partition, in order of arrival: a heap sort."""
+    count = w.used[0] - first
+    for k in range(1, count):
+        if _later(w, first + k - 1, first + k):
+            break
+    else:
+        return
+    for top in range(count // 2 - 1, -1, -1):
+        _sink(w, first, top, count)
+    for last in range(count - 1, 0, -1):
+        _exchange(w, first, first + last)
+        _sink(w, first, 0, last)
+
+
+@inlined
+def _sink(w: Window, first: int, top: int, count: int) -> None:
+    while 2 * top + 1 < count:
+        child = 2 * top + 1
+        if child + 1 < count and _later(w, first + child + 1, first + child):
+            child += 1
+        if not _later(w, first + child, first + top):
+            return
+        _exchange(w, first + top, first + child)
+        top = child
+
+
+@inlined
+def _later(w: Window, one: int, other: int) -> bool:
+    return bool(w.order[w.events[one].slot].number > w.order[w.events[other].slot].number)
+
+
+@inlined
+def _exchange(w: Window, one: int, other: int) -> None:
+    slot = w.events[one].slot
+    w.events[one].slot = w.events[other].slot
+    w.events[other].slot = slot

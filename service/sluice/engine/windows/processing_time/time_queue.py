@@ -1,0 +1,97 @@
+"""All tuples of a window under time eviction, in order of arrival: the partitions expire together.
+
+They are numbered as they come; number n stands in the row n modulo the length of the table, which is a power of two.
+The tuples of a partition leave in this order, or all at once. What left at once stays in the queue until it is at the
+head: its partition knows how many these are (`gone`), or it is NOBODY.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined
+from sluice.engine.stream.items import MAXIMUM
+from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.processing_time.window_records import HEAD, TAIL, Window
+from sluice.engine.windows.processing_time.window_tables import Windowed
+
+#: rows that are kept however few are needed
+SMALL = 1024
+
+
+@inlined
+def append(w: Window, p: int, slot: int, at: int) -> None:
+    entry = w.queue[w.scalars[TAIL] & (len(w.queue) - 1)]
+    entry.at = at
+    entry.partition = p
+    entry.slot = slot
+    w.scalars[TAIL] += 1
+
+
+@inlined
+def give_up(w: Window, p: int) -> None:
+    """All tuples of a partition leave at once."""
+    w.gone[p].tuples += w.partitions[p].size
+
+
+@inlined
+def expired(w: Window, now: int) -> int:
+    """The row of the oldest tuple if it has been inside for more than the time (S5), else NOBODY."""
+    while w.scalars[HEAD] < w.scalars[TAIL]:
+        row = w.scalars[HEAD] & (len(w.queue) - 1)
+        if not _left(w, w.queue[row].partition):
+            return row if now - w.queue[row].at > w.clause.eviction.size else NOBODY
+        w.scalars[HEAD] += 1
+    return NOBODY
+
+
+@inlined
+def _left(w: Window, p: int) -> bool:
+    """Whether the partition's oldest entry is one of those that left at once; then it is one less."""
+    if p == NOBODY:
+        return True
+    if not len(w.gone) or not w.gone[p].tuples:
+        return False
+    w.gone[p].tuples -= 1
+    return True
+
+
+def leaves(clause: Clause, state: Windowed) -> int:
+    """When the oldest tuple will have been inside for more than the time, if it did not leave before; MAXIMUM where
+    time takes none out.
+    """
+    if not clause.expiring or state.scalars[HEAD] == state.scalars[TAIL]:
+        return MAXIMUM
+    return int(state.queue["at"][state.scalars[HEAD] & (len(state.queue) - 1)]) + int(clause.eviction.size) + 1
+
+
+def roomy(queue: np.ndarray, scalars: np.ndarray, more: int) -> np.ndarray:
+    """The queue with room for `more` tuples behind those that are in it, and with not much more."""
+    size = _power_of_two(int(scalars[TAIL] - scalars[HEAD]) + more)
+    fits = size <= len(queue) <= max(4 * size, SMALL)
+    return queue if fits else _placed(in_order(queue, scalars), scalars, size)
+
+
+def in_order(queue: np.ndarray, scalars: np.ndarray) -> np.ndarray:
+    """What is in the queue, from its head on."""
+    return queue.take(_rows(scalars, len(queue)))
+
+
+def restored(entries: np.ndarray, scalars: np.ndarray) -> np.ndarray:
+    """The queue of which `in_order` gave these."""
+    return _placed(entries, scalars, _power_of_two(len(entries)))
+
+
+def _placed(entries: np.ndarray, scalars: np.ndarray, size: int) -> np.ndarray:
+    queue = np.zeros(size, entries.dtype)
+    queue[_rows(scalars, size)] = entries
+    return queue
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(least - 1, 0).bit_length()
+
+
+def _rows(scalars: np.ndarray, length: int) -> np.ndarray:
+    return np.arange(scalars[HEAD], scalars[TAIL]) & (length - 1)

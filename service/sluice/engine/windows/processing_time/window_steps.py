@@ -1,0 +1,87 @@
+"""What windows of every kind do: note an event, fire, insert a tuple, give up all of a partition's tuples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined
+from sluice.engine.stream.items import WINDOW
+from sluice.engine.windows.policies import ALL, PARTITION_AGE, PUNCT
+from sluice.engine.windows.processing_time.stored_partitions import forget, refresh, remember
+from sluice.engine.windows.processing_time.window_records import CLEAR, FIRE, FULL, GROUP, INSERT, LIVE, Window
+from sluice.time_units import SECOND
+
+
+@inlined
+def room(w: Window, tuples: int, partitions: int) -> bool:
+    """Whether there is room for what may happen when as many tuples leave and as many partitions fire."""
+    events = len(w.events) - w.used[0]
+    firings = len(w.firings) - w.used[1]
+    return events >= tuples + 2 * partitions + 4 and firings >= partitions + 2  # type: ignore[no-any-return]
+
+
+@inlined
+def note(w: Window, code: int, p: int, slot: int) -> None:
+    event = w.events[w.used[0]]
+    event.code = code
+    event.partition = p
+    event.slot = slot
+    w.used[0] += 1
+
+
+@inlined
+def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
+    """`stored` is what CountAll sees: all partitions, or where the window tumbles its own (A18)."""
+    firing = w.firings[w.used[1]]
+    firing.event = event
+    firing.at = at
+    firing.kind = kind
+    firing.partition = p
+    firing.group = w.scalars[GROUP]
+    firing.watermark = 0
+    if p != NOBODY:
+        firing.stored = w.scalars[LIVE] if w.clause.sliding else w.partitions[p].size
+        note(w, FIRE, p, w.used[1])
+    w.used[1] += 1
+
+
+@inlined
+def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
+    """A tuple is in; who needs its place among the others says so elsewhere (eviction.py)."""
+    if not w.partitions[p].size:
+        remember(w, p)
+    elif w.clause.leaving.kind != ALL:
+        refresh(w, p)
+    if w.clause.leaving.kind == PARTITION_AGE:
+        w.ages[p].second = at // SECOND
+    if w.clause.eviction.kind == PUNCT:
+        w.sources[p, source >> 6] |= np.int64(1) << (source & 63)
+    w.partitions[p].size += 1
+    w.scalars[LIVE] += 1
+    note(w, INSERT, p, slot)
+
+
+@inlined
+def fill(w: Window, p: int) -> None:
+    """The window counts as full from now on (S16)."""
+    w.partitions[p].full = 1
+    note(w, FULL, p, NOBODY)
+
+
+@inlined
+def flush(w: Window, p: int, at: int, event: int) -> None:
+    """The content is handed over and leaves (section 3)."""
+    fire(w, p, at, event, WINDOW)
+    clear(w, p)
+
+
+@inlined
+def clear(w: Window, p: int) -> None:
+    """All tuples of a partition leave at once: it is gone (T2), and counts for no partition eviction (V4, V11)."""
+    note(w, CLEAR, p, NOBODY)
+    w.scalars[LIVE] -= w.partitions[p].size
+    w.partitions[p].size = 0
+    for word in range(w.sources.shape[1]):
+        w.sources[p, word] = 0
+    forget(w, p)

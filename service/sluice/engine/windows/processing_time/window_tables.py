@@ -1,0 +1,90 @@
+"""The tables of a window: which of them its policies need, and a state's tables as the kernel takes them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from sluice.columns.intrusive_list import NOBODY
+from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, Clause
+from sluice.engine.windows.processing_time.window_records import (  # fmt: skip
+    AGE,
+    CHAIN,
+    FIRST,
+    GONE,
+    LAST,
+    ORDER,
+    PARTITION,
+    QUEUE,
+    SCALARS,
+    VALUES,
+    Window,
+)
+
+#: tables with a row per partition, and with a row per slot of a tuple
+PER_PARTITION = {"partitions": PARTITION, "ages": AGE, "gone": GONE, "values": VALUES}
+PER_SLOT = {"chain": CHAIN, "order": ORDER}
+#: others
+OTHER = {"queue": QUEUE}
+#: table -> its fields that are slots
+SLOTS: dict[str, tuple[str, ...]] = {
+    "partitions": ("oldest", "youngest"), "values": ("first", "last", "least"), "chain": ("younger", "older"),
+    "order": ("next", "below"), "queue": ("slot",),
+}  # fmt: skip
+
+
+#: the instants of a timer that needs none
+PERIODIC = np.zeros(0, np.int64)
+
+
+class Windowed(Protocol):
+    """A state with the tables of a window, those that it does not need empty."""
+
+    scalars: np.ndarray
+    partitions: np.ndarray
+    ages: np.ndarray
+    gone: np.ndarray
+    values: np.ndarray
+    chain: np.ndarray
+    order: np.ndarray
+    queue: np.ndarray
+    words: np.ndarray
+
+
+def needed(clause: Clause) -> set[str]:
+    """The names of the tables that a window with this clause needs."""
+    by_value = {"values", "order"} if clause.sliding and clause.eviction.kind == DELTA else set()
+    names = {"partitions"} | by_value
+    if clause.leaving.kind == PARTITION_AGE:
+        names.add("ages")
+    if clause.expiring and clause.leaving.kind != ALL:
+        names.add("gone")
+    if clause.chained:
+        names.add("chain")
+    return names | {"queue"} if clause.expiring else names
+
+
+def scalars() -> np.ndarray:
+    """Those of a window that holds nothing."""
+    made = np.zeros(SCALARS, np.int64)
+    made[[FIRST, LAST]] = NOBODY
+    return made
+
+
+def window_of(
+    clause: Clause,
+    state: Windowed,
+    sources: np.ndarray | None,
+    events: np.ndarray,
+    firings: np.ndarray,
+    used: np.ndarray,
+    instants: np.ndarray = PERIODIC,
+) -> Window:
+    """What the kernel works on. `sources` None: nobody asks where a tuple came from."""
+    if sources is None:
+        sources = np.zeros((len(state.partitions), 0), np.int64)
+    return Window(
+        clause, state.scalars, state.partitions, state.ages, state.gone, state.values, state.chain, state.order,
+        state.queue, state.words, sources, events, firings, used, instants,
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""The batches of a service once more, from its checkpoint and its input topics, beside it and without a trace."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from confluent_kafka import Message
+
+from sluice.batch.bucket_labels import labels
+from sluice.batch.commit import Gathered
+from sluice.batch.envelope import PULSE, Packed, packed_time
+from sluice.batch.outgoing import outgoing
+from sluice.batch.partition_router import routed
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import place
+from sluice.checkpoint.offset_log import Planned
+from sluice.kafka.reading import read
+from sluice.kafka.records import Records
+from sluice.kafka.transactions import within
+from sluice.spark.run_bucket import parted
+from sluice.state.bucket import Bucket
+from sluice.wire.header_text import to_text
+
+SCHEMA = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+])  # fmt: skip
+#: records of a topic partition that go through at once
+AT_ONCE = 100_000
+
+
+class Repetition:
+    """The buckets of a service as they were before a batch, from which they go on. Nothing is written."""
+
+    def __init__(self, plan: Plan, batch: int) -> None:
+        """Raises StateError or FileNotFoundError where the checkpoint does not have that state any more."""
+        self._plan = plan
+        self._buckets = [Bucket(plan, number) for number in range(plan.buckets)]
+        for bucket in self._buckets:
+            bucket.at(batch)
+
+    def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
+        """What the batch that goes on from `before` writes."""
+        plan = _knowing(self._plan, batch)
+        arrived = _arrived(plan, before, batch)
+        rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
+        gathered = Gathered(plan, rows)
+        return within(dict(plan.limits), gathered.records(), gathered.too_large)
+
+    def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
+        """What a bucket gives out, as the stage does."""
+        through, rest = parted(plan, arrived)
+        yield from through
+        batch, made = self._buckets[number].tried(rest)
+        if batch is not None:
+            yield from outgoing(plan, made, batch, number)
+
+
+def _knowing(plan: Plan, batch: Planned) -> Plan:
+    """With the topic partitions that the service knew in this batch."""
+    known = Counter(topic for topic, _ in batch.offsets)
+    read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}
+    return replace(plan, topic_partitions={**plan.topic_partitions, **read})
+
+
+def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Packed]]:
+    """The packed rows of each bucket, as the tasks that read make them."""
+    arrived: dict[int, list[Packed]] = defaultdict(list)
+    if batch.pulse != before.pulse:
+        for number in range(plan.buckets):
+            arrived[number].append((PULSE, packed_time(batch.pulse)))
+    found: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    settings = plan.pipeline.settings
+    read(settings.kafka, before.offsets, batch.offsets, lambda m: found[m.topic(), m.partition()].append(m))
+    number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
+    for (topic, partition), messages in found.items():
+        port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)
+        for packed in routed(plan, batch.time, _as_columns(messages, place(port, partition))):
+            for row in packed.to_pylist():
+                arrived[number_of[row["bucket"]]].append((row["holds"], row["packed"]))
+    return arrived
+
+
+def _as_columns(messages: list[Message], first: int) -> Iterator[pa.RecordBatch]:
+    """The records of a topic partition as Spark's source gives them."""
+    for start in range(0, len(messages), AT_ONCE):
+        some = messages[start : start + AT_ONCE]
+        times = [message.timestamp()[1] for message in some]
+        columns = [
+            [message.key() for message in some], [message.value() for message in some],
+            [to_text(message.headers()) for message in some], [first] * len(some),
+            [message.offset() for message in some], [time * 1000 for time in times],
+        ]  # fmt: skip
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,167 @@
+"""What a service has written, beside what its last batches give when they are repeated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.checkpoint.offset_log import before_all, planned
+from sluice.columns.tables import StateError
+from sluice.inspect.rerun import Repetition
+from sluice.kafka import ledger, topics
+from sluice.kafka.reading import Offsets, ends, tail
+from sluice.kafka.records import Records
+from sluice.model.spec import Pipeline
+
+#: key, value, headers and timestamp of a record
+Row = dict[str, Any]
+
+#: how often it is tried to see outputs and ledger as they were at one moment, while a service writes
+TRIES = 50
+
+
+class Difference(NamedTuple):
+    """The first place of a topic partition at which it has something else; nothing, where these are None."""
+
+    batch: int
+    topic: str
+    partition: int
+    offset: int | None
+    expected: dict[str, Any]
+    found: dict[str, Any] | None
+
+
+class Compared(NamedTuple):
+    """The batches from `first` to `last`, and how many records they wrote."""
+
+    pipeline: str
+    first: int
+    last: int
+    records: int
+    differences: list[Difference]
+
+
+class Made(NamedTuple):
+    """What a batch writes to a topic partition."""
+
+    batch: int
+    rows: pa.RecordBatch
+
+
+#: by topic and topic partition, batch by batch
+Outputs = Mapping[tuple[str, int], list[Made]]
+
+
+def compare(pipeline: Pipeline) -> Compared:
+    """Repeats as many of the last batches as the checkpoint can still tell of. The service may run, or have ended."""
+    plan = _plan(pipeline)
+    last, written = _stand(plan)
+    first, repetition = _oldest(plan, last)
+    folder, outputs = Path(plan.checkpoint), defaultdict(list)
+    before = planned(folder, first - 1) if first else before_all(folder)
+    for number in range(first, last + 1):
+        batch = planned(folder, number)
+        for records in repetition.records(before, batch):
+            for partition, rows in _by_partition(records):
+                outputs[records.topic, partition].append(Made(number, rows))
+        before = batch
+    differences = [found for place in sorted(outputs) if (found := _difference(plan, outputs, place, written[place]))]
+    count = sum(made.rows.num_rows for several in outputs.values() for made in several)
+    return Compared(pipeline.name, first, last, count, differences)
+
+
+def _plan(pipeline: Pipeline) -> Plan:
+    folder = checkpoint_identity.folder_of(pipeline)
+    identity = checkpoint_identity.known(folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    return Plan.of(pipeline, identity, topics.known(pipeline))
+
+
+def _stand(plan: Plan) -> tuple[int, Offsets]:
+    """The last batch that was written, and where the outputs ended then."""
+    settings = plan.pipeline.settings
+    client, read = topics.reach(settings.kafka), {stream.name for stream in plan.inputs}
+    places = [
+        (str(plan.pipeline.streams[name].topic), number)
+        for name, count in plan.topic_partitions.items() if name not in read for number in range(count)
+    ]  # fmt: skip
+    for _ in range(TRIES):
+        before = ends(client, places)
+        stand = ledger.read_stand(settings.kafka, plan.pipeline.name)
+        if stand is None or stand.query_id != plan.query:
+            message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
+            raise CheckpointError(message)
+        if ends(client, places) == before:
+            return stand.next_batch - 1, before
+    message = f"the service writes all the time: {TRIES} times its outputs changed while they were looked at"
+    raise CheckpointError(message)
+
+
+def _oldest(plan: Plan, last: int) -> tuple[int, Repetition]:
+    """The first of the batches up to `last` that can be repeated, and the buckets as they were before it."""
+    log = checkpoint_identity.batches_in(Path(plan.checkpoint, "offsets"))
+    for first in sorted(log):
+        whole = log.issuperset(range(max(0, first - 1), last + 1))
+        if whole and (repetition := _before(plan, first)) is not None:
+            return first, repetition
+    message = f"checkpoint {plan.checkpoint}: it does not tell of batch {last} any more, the last that was written"
+    raise CheckpointError(message)
+
+
+def _before(plan: Plan, batch: int) -> Repetition | None:
+    try:
+        return Repetition(plan, batch)
+    except (StateError, FileNotFoundError):  # it is gone
+        return None
+
+
+def _by_partition(records: Records) -> Iterator[tuple[int, pa.RecordBatch]]:
+    partition = records.columns.column("partition").to_numpy()
+    for number in np.unique(partition).tolist():
+        yield number, records.columns.filter(pa.array(partition == number))
+
+
+def _difference(plan: Plan, outputs: Outputs, place: tuple[str, int], end: int) -> Difference | None:
+    """The first of a topic partition whose end is given."""
+    several = outputs[place]
+    found = tail(plan.pipeline.settings.kafka, place, end, sum(made.rows.num_rows for made in several))
+    expected = [(made.batch, row) for made in several for row in made.rows.to_pylist()]
+    found = [None] * (len(expected) - len(found)) + found
+    for (batch, row), message in zip(expected, found, strict=True):
+        if message is None:
+            return Difference(batch, *place, None, _shown(row), None)
+        if not _same(row, message):
+            return Difference(batch, *place, message.offset(), _shown(row), _shown(_row(message)))
+    return None
+
+
+def _same(row: Row, message: Message) -> bool:
+    got = _row(message)
+    if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:  # the broker's own time
+        got["timestamp"] = row["timestamp"]
+    return all((row[name] or None) == (value or None) for name, value in got.items())
+
+
+def _row(message: Message) -> Row:
+    return {
+        "key": message.key(), "value": message.value(), "timestamp": message.timestamp()[1],
+        "headers": message.headers(),
+    }  # fmt: skip
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    """As JSON can have it."""
+    headers = [[name, _text(value)] for name, value in row["headers"] or ()]
+    return {"key": _text(row["key"]), "value": _text(row["value"]), "timestamp": row["timestamp"], "headers": headers}
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")

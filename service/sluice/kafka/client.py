@@ -1,0 +1,165 @@
+"""The `kafka:` block of a pipeline file for each client that reads it.
+
+Users write librdkafka's names once. Our own clients are librdkafka; Spark reads with Kafka's Java client, whose names
+and ways differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from sluice.kafka.client_log import CLIENT
+from sluice.kafka.kafka_errors import PropertyError
+from sluice.model.kafka_properties import AUTHORITY, CERTIFICATE, KEY, faults, pem
+
+Role = Literal["admin", "consumer", "producer"]
+
+#: librdkafka's other names for a property -> the name used here
+ALIASES = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+    "compression.codec": "compression.type",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.send.max.retries": "retries",
+    "request.required.acks": "acks",
+}
+
+#: of every client: librdkafka's name -> the Java client's; "" where that is made below, or where our own clients alone
+#: have something to be told
+COMMON = {
+    "bootstrap.servers": "bootstrap.servers",
+    "client.id": "client.id",
+    "client.dns.lookup": "client.dns.lookup",
+    "client.rack": "client.rack",
+    "connections.max.idle.ms": "connections.max.idle.ms",
+    "metadata.max.age.ms": "metadata.max.age.ms",
+    "reconnect.backoff.ms": "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
+    "retry.backoff.ms": "retry.backoff.ms",
+    "retry.backoff.max.ms": "retry.backoff.max.ms",
+    "security.protocol": "security.protocol",
+    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
+    "socket.receive.buffer.bytes": "receive.buffer.bytes",
+    "socket.send.buffer.bytes": "send.buffer.bytes",
+    "socket.timeout.ms": "request.timeout.ms",
+    "broker.address.family": "",
+    "broker.address.ttl": "",
+    "debug": "",
+    "log_level": "",
+    "socket.keepalive.enable": "",
+    "topic.metadata.refresh.interval.ms": "",
+    "sasl.mechanism": "",
+    "sasl.password": "",
+    "sasl.username": "",
+    "ssl.ca.location": "",
+    "ssl.ca.pem": "",
+    "ssl.certificate.location": "",
+    "ssl.certificate.pem": "",
+    "ssl.endpoint.identification.algorithm": "",
+    "ssl.key.location": "",
+    "ssl.key.password": "",
+    "ssl.key.pem": "",
+}
+
+#: of those that read
+CONSUMER = {
+    "check.crcs": "check.crcs",
+    "fetch.max.bytes": "fetch.max.bytes",
+    "fetch.min.bytes": "fetch.min.bytes",
+    "fetch.wait.max.ms": "fetch.max.wait.ms",
+    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
+}
+
+#: of those that write
+PRODUCER = {
+    "batch.num.messages",
+    "batch.size",
+    "compression.level",
+    "compression.type",
+    "delivery.timeout.ms",
+    "linger.ms",
+    "message.timeout.ms",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "request.timeout.ms",
+    "retries",
+    "transaction.timeout.ms",
+}
+
+LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:
+    """For a client of confluent-kafka in this role."""
+    names = {"admin": {*COMMON}, "consumer": {*COMMON, *CONSUMER}, "producer": {*COMMON, *PRODUCER}}[role]
+    return {"logger": CLIENT} | {name: value for name, value in checked(kafka).items() if name in names}
+
+
+def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:
+    """For the Java consumer with which Spark reads, without any prefix."""
+    properties = checked(kafka)
+    translated = {java: properties[name] for name, java in (COMMON | CONSUMER).items() if java and name in properties}
+    if "security.protocol" in translated:
+        translated["security.protocol"] = translated["security.protocol"].upper()
+    for buffer in ("receive.buffer.bytes", "send.buffer.bytes"):
+        if translated.get(buffer) == "0":  # the operating system's own size
+            translated[buffer] = "-1"
+    return translated | _login(properties) | _trust(properties) | _identity(properties)
+
+
+def checked(kafka: Mapping[str, str]) -> dict[str, str]:
+    """The properties under their first names. Raises PropertyError for one that cannot be used."""
+    properties = {ALIASES.get(name, name): str(value) for name, value in kafka.items()}
+    for fault in faults(properties):
+        got = "nothing" if fault.got is None else repr(fault.got)
+        hint = f" (did you mean {fault.hint}?)" if fault.hint else ""
+        raise PropertyError(f"kafka.{fault.name}: expected {fault.expected}, got {got}{hint}")
+    if "bootstrap.servers" not in properties:
+        message = "kafka: expected the property bootstrap.servers (host:port of a broker), got none"
+        raise PropertyError(message)
+    if "sasl.mechanism" in properties:  # librdkafka takes it in capitals only
+        properties["sasl.mechanism"] = properties["sasl.mechanism"].upper()
+    return properties
+
+
+def _login(properties: Mapping[str, str]) -> dict[str, str]:
+    if "sasl.mechanism" not in properties:
+        return {}
+    mechanism = properties["sasl.mechanism"]
+    user, password = (_quoted(properties[f"sasl.{name}"]) for name in ("username", "password"))
+    login = f"{LOGIN_MODULES[mechanism]} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _trust(properties: Mapping[str, str]) -> dict[str, str]:
+    trust = {}
+    authorities = pem(properties, AUTHORITY)
+    if authorities:
+        trust = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
+    if "ssl.endpoint.identification.algorithm" in properties:
+        algorithm = properties["ssl.endpoint.identification.algorithm"].lower()
+        trust["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    return trust
+
+
+def _identity(properties: Mapping[str, str]) -> dict[str, str]:
+    certificate, key = pem(properties, CERTIFICATE), pem(properties, KEY)
+    if not certificate or not key:
+        return {}
+    password = properties.get("ssl.key.password")
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": certificate,
+        "ssl.keystore.key": key,
+        **({"ssl.key.password": password} if password else {}),
+    }

@@ -1,0 +1,217 @@
+"""A real Kafka broker on this machine, for `sluice demo`, the benchmark and the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from sluice.jvm.jars import jars
+from sluice.jvm.java import find_java
+from sluice.model.errors import SluiceError
+from sluice.processes import Tethered
+
+PROPERTIES = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # How long a broker that was killed keeps its successor out.
+    "broker.session.timeout.ms": "5000",
+    "broker.heartbeat.interval.ms": "500",
+    # Records of any time are welcome, those of 2013 and those of 2100.
+    "log.retention.ms": "-1",
+    "log.message.timestamp.before.max.ms": str(2**63 - 1),
+    "log.message.timestamp.after.max.ms": str(2**63 - 1),
+    "log.retention.check.interval.ms": "600000",
+}
+
+START_SECONDS = 60
+ATTEMPTS = 3
+
+
+class BrokerError(SluiceError):
+    exit_code = 3
+
+
+class EmbeddedBroker:
+    """One Kafka node (KRaft) in its own process and session, with its data in a temporary folder."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        listeners: Mapping[str, str] | None = None,
+    ) -> None:
+        """`listeners` are further ones beside PLAINTEXT: name -> security protocol."""
+        self._extra = dict(properties or {})
+        self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
+        self._ports = dict.fromkeys(self._protocols, 0)
+        self._heap = heap
+        self._folder: Path | None = None
+        self._process: Tethered | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.bootstrap_of("PLAINTEXT")
+
+    def bootstrap_of(self, listener: str) -> str:
+        return f"127.0.0.1:{self._ports[listener]}"
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    def __enter__(self) -> Self:
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            self._start()
+            on_failure.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the process at once and removes its data: nobody will read them."""
+        self.kill()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def kill(self) -> None:
+        """SIGKILL; the data stay for `restart`."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def restart(self) -> None:
+        """Starts it again after `kill`, on the same port and the same data."""
+        self._launch()
+        self._await_answer()
+
+    @property
+    def _data(self) -> Path:
+        if self._folder is None:
+            raise BrokerError("the broker is not started")
+        return self._folder
+
+    @property
+    def _running(self) -> Tethered:
+        if self._process is None:
+            raise BrokerError("the broker is not running")
+        return self._process
+
+    def _start(self) -> None:
+        """A port that was free a moment ago can be taken by now, among other things: then another is tried."""
+        for attempt in range(1, ATTEMPTS + 1):
+            self._prepare()
+            self._launch()
+            try:
+                self._await_answer()
+            except BrokerError:
+                self.stop()
+                if attempt == ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _prepare(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="sluice-broker-"))
+        controller, *ports = free_ports(1 + len(self._protocols))
+        self._ports = dict(zip(self._protocols, ports, strict=True))
+        listeners = ",".join(f"{name}://{self.bootstrap_of(name)}" for name in self._protocols)
+        protocols = ",".join(f"{name}:{protocol}" for name, protocol in self._protocols.items())
+        properties = PROPERTIES | {
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(self._folder / "data"),
+        }
+        text = "".join(f"{name}={value}\n" for name, value in (properties | self._extra).items())
+        (self._folder / "server.properties").write_text(text)
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        formatted = subprocess.run(
+            [
+                *self._java(),
+                "kafka.tools.StorageTool",
+                "format",
+                f"--cluster-id={cluster}",
+                "-c",
+                self._properties_file(),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if formatted.returncode:
+            raise BrokerError(f"the broker's folder could not be formatted: {formatted.stdout}{formatted.stderr}")
+
+    def _launch(self) -> None:
+        command = [*self._java(), "kafka.Kafka", self._properties_file()]
+        self._process = Tethered(command, folder=self._data, log=self._data / "broker.log")
+
+    def _java(self) -> list[str]:
+        class_path = os.pathsep.join(map(str, jars("broker")))
+        return [
+            *(find_java(), f"-Xmx{self._heap}", "-XX:+UseSerialGC"),
+            *("-XX:-UsePerfData", f"-Djava.io.tmpdir={self._data}"),  # else a kill leaves files behind
+            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path),
+        ]
+
+    def _properties_file(self) -> str:
+        return str(self._data / "server.properties")
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._running.exit_code is not None or time.monotonic() > deadline:
+                log = (self._data / "broker.log").read_text(errors="replace")[-3000:]
+                raise BrokerError(f"the broker did not start; its log ends:\n{log}")
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        """Whether topics can be created, and groups have their coordinator, which takes a moment longer."""
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", self._ports["PLAINTEXT"])):
+                return False
+        client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "sluice.start", "log_level": 0})
+        try:
+            known = bool(client.list_topics(timeout=5).brokers)
+            return known and not client.committed([TopicPartition("any", 0)], timeout=5)[0].error
+        except KafkaException:
+            return False
+        finally:
+            client.close()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listened on a moment ago."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -1,0 +1,217 @@
+"""The ledger: up to which batch a query's outputs are in Kafka, kept in Kafka itself.
+
+Each batch's transaction commits two things beside its outputs: offset `batch + 1` of a consumer group, whose metadata
+names the query's checkpoint, and an entry with the batch's counts in a small compacted topic. The group is read first;
+the topic helps when the group is gone (a group's offsets expire, by default after seven days without a commit).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.client import client_properties
+from sluice.kafka.kafka_errors import LedgerError, UnavailableError
+from sluice.time_units import MILLISECOND
+
+TOPIC = "sluice.ledger"
+PARTITION = 0
+SECONDS = 30.0
+#: seconds before a question that a coordinator could not answer is asked again
+RETRY = 0.2
+
+START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
+
+
+class Stand(NamedTuple):
+    """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches."""
+
+    next_batch: int
+    query_id: str
+
+
+def group_of(query: str) -> str:
+    return f"sluice.ledger.{query}"
+
+
+def transactional_id_of(query: str) -> str:
+    return f"sluice.{query}"
+
+
+def verify(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: int | None) -> None:
+    """Checks at start that the checkpoint and the ledger belong together. Raises LedgerError where they don't.
+
+    committed   last batch in the checkpoint's log of commits, None for none
+    planned     last batch in the checkpoint's log of offsets, None for none
+    """
+    # A transaction left open would keep a settled reader waiting.
+    _require_same_checkpoint(read_stand(kafka, query, "read_uncommitted"), query, query_id, committed, planned)
+    settle(kafka, query)
+    stand = read_stand(kafka, query)
+    if stand is None:
+        return
+    first, last = 1 + (-1 if committed is None else committed), 1 + (-1 if planned is None else planned)
+    if not first <= stand.next_batch <= last:
+        message = (
+            f"the ledger of {query!r} says that batch {stand.next_batch} is next, the checkpoint says {first}"
+            f"{'' if first == last else f' or {last}'}: one of them is an older copy. Restore the one that fits; "
+            f"{START_OVER}"
+        )
+        raise LedgerError(message)
+
+
+def _require_same_checkpoint(
+    stand: Stand | None, query: str, query_id: str, committed: int | None, planned: int | None
+) -> None:
+    """Before anything is changed, so that a start by mistake does not stop the service that runs."""
+    if stand is None:
+        if committed is not None:
+            raise LedgerError(lost_message(query, committed))
+    elif planned is None:
+        message = (
+            f"the ledger of {query!r} says that {stand.next_batch} batches were written, but the checkpoint "
+            f"is new. Give the checkpoint that was used ({stand.query_id}), or the pipeline another name; {START_OVER}"
+        )
+        raise LedgerError(message)
+    elif stand.query_id != query_id:
+        raise LedgerError(foreign_message(query, query_id, stand))
+
+
+def lost_message(query: str, batch: int) -> str:
+    return (
+        f"the checkpoint of {query!r} is at batch {batch}, but Kafka has no ledger of it "
+        f"(no group {group_of(query)!r}, no entry in topic {TOPIC!r}). Is this the right cluster? If so, {START_OVER}"
+    )
+
+
+def foreign_message(query: str, query_id: str, stand: Stand) -> str:
+    return (
+        f"the ledger of {query!r} belongs to the checkpoint {stand.query_id}, this checkpoint is {query_id}: two "
+        f"pipelines have one name, or the checkpoint was changed. Rename one, or restore the checkpoint; {START_OVER}"
+    )
+
+
+def settle(kafka: Mapping[str, str], query: str) -> None:
+    """Ends a transaction that a killed process left open, and shuts out an instance that still runs."""
+    own = {"transactional.id": transactional_id_of(query)}
+    with reporting("settle the last transaction"):
+        Producer(client_properties(kafka, "producer") | own).init_transactions(SECONDS)
+
+
+def reset(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None) -> None:
+    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice."""
+    own = {"transactional.id": transactional_id_of(query)}
+    producer, group = Producer(client_properties(kafka, "producer") | own), group_member(kafka, query)
+    try:
+        with reporting("reset the ledger"):
+            producer.init_transactions(SECONDS)
+            producer.begin_transaction()
+            producer.produce(TOPIC, _reset_entry(query, query_id, committed), query.encode(), PARTITION)
+            place = _place(0, "") if committed is None else place_after(committed, query_id)
+            producer.send_offsets_to_transaction([place], group.consumer_group_metadata())
+            producer.commit_transaction(SECONDS)
+    finally:
+        group.close()
+
+
+def _reset_entry(query: str, query_id: str, committed: int | None) -> bytes | None:
+    """Nothing, which takes the query out of the topic, where the checkpoint is new."""
+    now = time.time_ns() // MILLISECOND
+    return None if committed is None else Entry(query, query_id, committed, now, 0, Report()).to_json()
+
+
+def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Stand | None:
+    """What the ledger says; None for a query that it does not know."""
+    with reporting("read the ledger"):
+        return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
+
+
+def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand | None:
+    consumer = group_member(kafka, query, isolation)
+    try:
+        place = _committed(consumer)
+    finally:
+        consumer.close()
+    return Stand(place.offset, place.metadata) if place.offset > 0 else None
+
+
+def _committed(consumer: Consumer) -> TopicPartition:
+    """Asks again, for a while, where the coordinator has just moved or is still reading what it knows."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=SECONDS)[0]
+        if not place.error:
+            return place
+        if not place.error.retriable() or time.monotonic() > deadline:
+            raise KafkaException(place.error)
+        time.sleep(RETRY)
+
+
+def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
+    entry = last_entry(kafka, query)
+    return None if entry is None else Stand(entry.batch + 1, entry.query_id)
+
+
+def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
+    """What the topic says of the last batch of a query; None for a query that it does not know."""
+    last: Message | None = None
+    for message in _all_entries(kafka):
+        if message.key() == query.encode():
+            last = message
+    return Entry.from_json(last.value()) if last is not None and last.value() else None
+
+
+def _all_entries(kafka: Mapping[str, str]) -> Iterator[Message]:
+    own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer(client_properties(kafka, "consumer") | own | {"fetch.wait.max.ms": 10})
+    place = TopicPartition(TOPIC, PARTITION)
+    try:
+        # To begin at a number is half a second faster than at OFFSET_BEGINNING.
+        place.offset, _ = consumer.get_watermark_offsets(place, timeout=SECONDS)
+        consumer.assign([place])
+        while (message := _next(consumer)) is not None:
+            yield message
+    finally:
+        consumer.close()
+
+
+def _next(consumer: Consumer) -> Message | None:
+    """None at the end of the topic."""
+    message = consumer.poll(SECONDS)
+    if message is None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    if message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+        return None
+    if message.error():
+        raise KafkaException(message.error())
+    return message
+
+
+def group_member(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Consumer:
+    """A consumer that names the ledger's group and never joins it."""
+    own = {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
+    return Consumer(client_properties(kafka, "consumer") | own)
+
+
+def _place(offset: int, metadata: str) -> TopicPartition:
+    return TopicPartition(TOPIC, PARTITION, offset, metadata=metadata)
+
+
+def place_after(batch: int, query_id: str) -> TopicPartition:
+    """What the group commits with a batch."""
+    return _place(batch + 1, query_id)
+
+
+@contextmanager
+def reporting(action: str) -> Iterator[None]:
+    """Tells a failure of the client in our words."""
+    try:
+        yield
+    except KafkaException as error:
+        message = f"cannot {action}: {error.args[0].str()}"
+        raise UnavailableError(message) from error

@@ -1,0 +1,174 @@
+"""The topics of a pipeline, checked before the service starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
+
+from sluice.kafka import ledger
+from sluice.kafka.client import client_properties
+from sluice.kafka.client_log import LOGGER
+from sluice.kafka.kafka_errors import TopicError, UnavailableError
+from sluice.kafka.sessions import DEFAULT_LIMIT
+from sluice.model.spec import Pipeline, Stream
+
+PATIENCE = 30.0
+#: seconds from one attempt to reach a broker to the next, and for any one request
+PAUSE, REQUEST = 1.0, 10.0
+HOPELESS = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
+
+LEDGER_CONFIG = {
+    "cleanup.policy": "compact",
+    # Else the newest part of the log, which is never compacted, grows to a gigabyte.
+    "segment.bytes": str(16 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    partitions: int
+    max_message_bytes: int
+
+
+def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
+    """All topics of the pipeline and the ledger's, by name; outputs and the ledger are created if need be.
+
+    Raises UnavailableError when no broker answers within `patience` seconds, and TopicError when a topic is missing or
+    may not be used.
+    """
+    client = reach(pipeline.settings.kafka, patience)
+    inputs, outputs = _names(pipeline.inputs), _names(_written(pipeline))
+    found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
+    missing = [name for name in inputs if name not in found]
+    if missing:
+        message = f"no such topic: {', '.join(missing)}; inputs are not created, look at `topic` of the streams"
+        raise TopicError(message)
+    _create(client, _new_topics(pipeline, found), patience)
+    found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
+    _require_allowed(found, inputs, AclOperation.READ)
+    _require_allowed(found, [*outputs, ledger.TOPIC], AclOperation.WRITE)
+    return _topics(client, found)
+
+
+def known(pipeline: Pipeline) -> dict[str, Topic]:
+    """The topics of the pipeline, by name; nothing is created. Raises TopicError when one is missing."""
+    client = reach(pipeline.settings.kafka)
+    names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
+    found = _describe(client, names)
+    missing = [name for name in names if name not in found]
+    if missing:
+        message = f"no such topic: {', '.join(missing)}"
+        raise TopicError(message)
+    return _topics(client, found)
+
+
+def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> AdminClient:
+    """A client that a broker has answered. Raises UnavailableError when none does in `patience` seconds."""
+    troubles: list[KafkaError] = []
+    client = AdminClient(client_properties(kafka, "admin") | {"error_cb": troubles.append})
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            client.list_topics(timeout=max(0.1, min(REQUEST, deadline - time.monotonic())))
+        except KafkaException as error:
+            client.poll(0)
+            said = troubles[-1] if troubles else error.args[0]
+            if time.monotonic() > deadline - PAUSE or said.code() in HOPELESS:
+                message = f"no broker at {kafka['bootstrap.servers']} lets us in ({said.str()})"
+                raise UnavailableError(message) from error
+            LOGGER.warning("no broker answers, trying again: %s", said.str())
+            time.sleep(PAUSE)
+        else:
+            return client
+
+
+def _written(pipeline: Pipeline) -> Iterator[Stream]:
+    yield from pipeline.outputs
+    if pipeline.dead_letters:
+        yield pipeline.streams[pipeline.dead_letters]
+
+
+def _names(streams: Iterable[Stream]) -> list[str]:
+    return [stream.topic for stream in streams if stream.topic]
+
+
+def _describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """What the broker says of those of the topics that exist."""
+    wanted = TopicCollection(list(dict.fromkeys(names)))
+    futures = client.describe_topics(wanted, include_authorized_operations=True, request_timeout=REQUEST)
+    described = {name: _answer(f"describe topic {name}", future) for name, future in futures.items()}
+    return {name: description for name, description in described.items() if description is not None}
+
+
+def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
+    """The result, None for an unknown topic and for the errors `passing`."""
+    try:
+        return future.result()
+    except KafkaException as error:
+        what = error.args[0]
+        if what.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, *passing):
+            return None
+        message = f"cannot {action}: {what.str()}"
+        raise TopicError(message) from error
+
+
+def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> list[NewTopic]:
+    new = []
+    for stream in _written(pipeline):
+        if stream.topic and stream.topic not in found:
+            if stream.partitions is None:
+                message = (
+                    f"no such topic: {stream.topic}; it may be created if stream {stream.name!r} gives `partitions`"
+                )
+                raise TopicError(message)
+            new.append(NewTopic(stream.topic, stream.partitions))
+    if ledger.TOPIC not in found:
+        new.append(NewTopic(ledger.TOPIC, 1, config=LEDGER_CONFIG))
+    return new
+
+
+def _create(client: AdminClient, new: list[NewTopic], patience: float) -> None:
+    """Creates the topics and waits until every broker knows them; somebody else may be creating them as well."""
+    if not new:
+        return
+    for name, future in client.create_topics(new, request_timeout=REQUEST).items():
+        _answer(f"create topic {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
+        LOGGER.info("created topic %s", name)
+    names = [topic.topic for topic in new]
+    deadline = time.monotonic() + patience
+    while len(_describe(client, names)) < len(names):
+        if time.monotonic() > deadline:
+            message = f"the topics {', '.join(names)} were created, but the brokers do not know them yet; start again"
+            raise UnavailableError(message)
+        time.sleep(0.05)
+
+
+def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str], operation: AclOperation) -> None:
+    for name in names:
+        allowed = found[name].authorized_operations
+        if allowed and operation not in allowed:
+            verb = operation.name.lower()
+            message = (
+                f"the user of the `kafka:` block may not {verb} topic {name}: it lacks the permission {operation.name}"
+            )
+            raise TopicError(message)
+
+
+def _topics(client: AdminClient, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in found]
+    futures = client.describe_configs(resources, request_timeout=REQUEST)
+    refused = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+    limits = {resource.name: _answer("read limits", future, *refused) for resource, future in futures.items()}
+    return {name: Topic(name, len(description.partitions), _limit(limits[name])) for name, description in found.items()}
+
+
+def _limit(config: Mapping[str, Any] | None) -> int:
+    """A topic's `max.message.bytes`, Kafka's default where we may not see it."""
+    return int(config["max.message.bytes"].value) if config else DEFAULT_LIMIT

@@ -1,0 +1,354 @@
+"""Avro schemas: what they say, which attributes they stand for, and whether a field can give an attribute its value.
+
+A schema is taken as its specification (1.11) has it. Names of records are not compared: whoever reads a topic has said
+that these are its records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastavro import parse_schema
+from fastavro.schema import SchemaParseException, UnknownType
+
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, Schema, Type, list_of
+
+#: nanoseconds in one unit of a logical type, and whether it counts days (an int) instead
+UNITS = {
+    "timestamp-millis": 1_000_000, "timestamp-micros": 1000, "timestamp-nanos": 1,
+    "local-timestamp-millis": 1_000_000, "local-timestamp-micros": 1000, "local-timestamp-nanos": 1,
+}  # fmt: skip
+DAY = 86_400_000_000_000
+#: digits of a decimal
+MOST_PRECISE = 1000
+
+PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
+#: Avro's promotions, and those that an attribute adds: type of the attribute -> what may be in the records
+READABLE = {
+    Kind.BOOLEAN: {"boolean"},
+    Kind.INT64: {"int", "long"},
+    Kind.FLOAT64: {"int", "long", "float", "double"},
+    Kind.STRING: {"string", "bytes", "enum"},
+    Kind.TIMESTAMP: {"int", "long"},
+}
+#: of a reader's schema: what of the writer's is promoted to it
+PROMOTED = {
+    "long": {"int", "long"}, "float": {"int", "long", "float"}, "double": {"int", "long", "float", "double"},
+    "string": {"string", "bytes"}, "bytes": {"string", "bytes"},
+}  # fmt: skip
+
+
+class AvroError(ValueError):
+    """What is wrong with a schema, or why it does not fit; its text says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A schema. `type` is Avro's word, `union`, or `named`: the record, enum or fixed that is called `name`."""
+
+    type: str
+    name: str = ""
+    logical: str | None = None
+    #: branches of a union, items of an array, values of a map
+    inner: tuple[Node, ...] = ()
+    fields: tuple[Field, ...] = ()
+    symbols: tuple[str, ...] = ()
+    #: of an enum: the symbol for those that a reader does not know
+    fallback: str | None = None
+    size: int = 0
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def unit(self) -> int | None:
+        """Nanoseconds in one unit, if this counts time since 1970."""
+        if self.type == "long":
+            return UNITS.get(self.logical or "")
+        return DAY if (self.type, self.logical) == ("int", "date") else None
+
+    @property
+    def decimal(self) -> bool:
+        return self.logical == "decimal" and self.type in ("bytes", "fixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    node: Node
+    aliases: tuple[str, ...] = ()
+    #: as JSON has it; `has_default` tells null from none
+    default: Any = None
+    has_default: bool = False
+
+
+@dataclass(frozen=True)
+class Avro:
+    """A schema whose names are known."""
+
+    root: Node
+    names: Mapping[str, Node] = field(default_factory=dict)
+
+    def meant(self, node: Node) -> Node:
+        return self.names[node.name] if node.type == "named" else node
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Those of the record; of anything else one without a name."""
+        root = self.meant(self.root)
+        return root.fields if root.type == "record" else (Field("", root),)
+
+    def branches(self, node: Node) -> tuple[Node, ...]:
+        node = self.meant(node)
+        return tuple(map(self.meant, node.inner)) if node.type == "union" else (node,)
+
+
+# ---- from JSON -------------------------------------------------------------------------------------------------------
+
+
+def parse(text: str, references: tuple[str, ...] = ()) -> Avro:
+    """The schema in this JSON text; `references` define names that it uses. Raises AvroError."""
+    named: dict[str, Any] = {}
+    names: dict[str, Node] = {}
+    try:
+        for one in references:
+            _node(parse_schema(json.loads(one), named), names)
+        return Avro(_node(parse_schema(json.loads(text), named), names), names)
+    except UnknownType as error:
+        raise AvroError(f"an Avro schema without the unknown type {error.name}") from None
+    except RecursionError:
+        raise AvroError("an Avro schema of less depth") from None
+    except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise AvroError(f"an Avro schema ({error})") from None
+
+
+def _node(schema: Any, names: dict[str, Node]) -> Node:  # noqa: ANN401, C901, PLR0911 - JSON, a case for each type
+    """Of a schema that fastavro has parsed: all names are full, and each is defined once."""
+    if isinstance(schema, list):
+        return Node("union", inner=tuple(_node(branch, names) for branch in schema))
+    if isinstance(schema, str):
+        return Node(schema) if schema in LEAVES else Node("named", schema)
+    match schema["type"]:
+        case "record" | "error":
+            fields = tuple(_field(one, names) for one in schema["fields"])
+            if len({one.name for one in fields}) < len(fields):
+                raise AvroError(f"fields of different names in {schema['name']}")
+            names[schema["name"]] = Node("record", schema["name"], fields=fields)
+            return Node("named", schema["name"])
+        case "enum":
+            names[schema["name"]] = Node(
+                "enum", schema["name"], symbols=tuple(schema["symbols"]), fallback=schema.get("default")
+            )
+            return Node("named", schema["name"])
+        case "fixed":
+            if type(schema["size"]) is not int or schema["size"] < 0:
+                raise AvroError(f"a size of {schema['name']} that is a number of bytes")
+            names[schema["name"]] = Node("fixed", schema["name"], size=schema["size"], **_logical(schema))
+            return Node("named", schema["name"])
+        case "array":
+            return Node("array", inner=(_node(schema["items"], names),))
+        case "map":
+            return Node("map", inner=(_node(schema["values"], names),))
+        case str(word) if word in LEAVES:
+            return Node(word, **_logical(schema))
+        case inner:
+            return _node(inner, names)
+
+
+def _field(one: Mapping[str, Any], names: dict[str, Node]) -> Field:
+    aliases = tuple(one.get("aliases", ()))
+    return Field(one["name"], _node(one["type"], names), aliases, one.get("default"), "default" in one)
+
+
+def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
+    if schema.get("logicalType") != "decimal":
+        return {"logical": schema.get("logicalType")}
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    fits = type(precision) is int and type(scale) is int and 0 <= scale <= precision <= MOST_PRECISE
+    if not fits or schema.get("size", 0) > MOST_PRECISE:
+        return {}  # as the specification has it: an invalid logical type is none
+    return {"logical": "decimal", "precision": precision, "scale": scale}
+
+
+LEAVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+# ---- attributes ------------------------------------------------------------------------------------------------------
+
+
+def attributes_of(avro: Avro) -> Schema:
+    """The attributes that a record stands for. Raises AvroError for a field that has no type of ours."""
+    if avro.meant(avro.root).type != "record":
+        raise AvroError("an Avro schema of a record")
+    return tuple((one.name, _type_of(avro, one.node, one.name)) for one in avro.fields)
+
+
+def _type_of(avro: Avro, node: Node, name: str) -> Type:
+    values = [branch for branch in avro.branches(node) if branch.type != "null"]
+    if len(values) == 1:
+        (value,) = values
+        if value.unit:
+            return TIMESTAMP
+        if value.type == "array":
+            return list_of(_type_of(avro, value.inner[0], name))
+        if value.type == "enum":
+            return STRING
+        if value.type in PRIMITIVES:
+            return PRIMITIVES[value.type]
+    what = ", ".join(shown(value) for value in values) or "null"
+    raise AvroError(f"a schema that names the attributes and their types, as the field {name} ({what}) stands for none")
+
+
+def shown(node: Node) -> str:
+    return f"{node.logical} ({node.type})" if node.logical else node.type
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def field_for(name: str, writer: Avro, reader: Avro | None) -> tuple[Field | None, Field | None]:
+    """The writer's field with this attribute and the reader's, if there is a reader. Raises AvroError.
+
+    What is no record has one field, whatever it is called.
+    """
+    if writer.meant(writer.root).type != "record":
+        return writer.fields[0], reader.fields[0] if reader else None
+    if reader is None:
+        return _named(writer.fields, [name]), None
+    theirs = _named(reader.fields, [name])
+    if theirs is None:
+        raise AvroError(f"a field {name}")
+    return _named(writer.fields, [theirs.name, *theirs.aliases]), theirs
+
+
+def _named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
+    by_name = {one.name: one for one in fields}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node | None:
+    """The reader's node by which a value that was written so gives an attribute of the type; None if none does.
+
+    `meant` are the branches of the reader's schema; None: there is no other than the writer's.
+    """
+    if meant is None:
+        return written if _gives(type_, written, written) else None
+    return next((node for node in meant if _promotes(written, node) and _gives(type_, written, node)), None)
+
+
+def _promotes(written: Node, meant: Node) -> bool:
+    same = written.type == meant.type
+    if same and written.type == "fixed":
+        return written.size == meant.size
+    return same or written.type in PROMOTED.get(meant.type, ())
+
+
+def _gives(type_: Type, written: Node, meant: Node) -> bool:
+    if type_.element is not None:
+        return written.type == "array"
+    if written.decimal or meant.decimal:
+        same = written.decimal and (written.scale, written.precision) == (meant.scale, meant.precision)
+        return same and type_.kind in (Kind.FLOAT64, Kind.STRING)
+    if type_.kind is Kind.TIMESTAMP and not (written.unit or meant.unit):
+        return False
+    return written.type in READABLE[type_.kind] and meant.type in READABLE[type_.kind]
+
+
+def check_reading(writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool) -> None:
+    """Raises AvroError where records that were written so cannot give the attribute."""
+    theirs, ours = field_for(name, writer, reader)
+    assert ours is not None  # noqa: S101 - else field_for raised
+    if theirs is not None:
+        _check_reading(writer, theirs.node, None if reader is writer else reader, ours.node, type_)
+    elif not has_default and not ours.has_default:
+        raise AvroError(f"a default of the field {ours.name}, which the records do not have")
+
+
+def _check_reading(writer: Avro, node: Node, reader: Avro | None, meant: Node, type_: Type) -> None:
+    branches = None if reader is None else reader.branches(meant)
+    fitting = [(branch, found) for branch in writer.branches(node) if (found := accepts(type_, branch, branches))]
+    if not fitting:
+        raise AvroError(f"{type_}, which {spelled(writer, node)} does not give")
+    if type_.element is not None:
+        for branch, found in fitting:
+            _check_reading(writer, branch.inner[0], reader, found.inner[0], type_.element)
+
+
+def spelled(avro: Avro, node: Node) -> str:
+    return " or ".join(shown(branch) for branch in avro.branches(node))
+
+
+# ---- defaults --------------------------------------------------------------------------------------------------------
+
+#: what values of a type are in JSON
+IN_JSON: Mapping[str, tuple[type, ...]] = {
+    "null": (type(None),), "boolean": (bool,), "int": (int,), "long": (int,), "float": (int, float),
+    "double": (int, float), "bytes": (str,), "string": (str,), "fixed": (str,), "enum": (str,), "array": (list,),
+    "map": (dict,), "record": (dict,),
+}  # fmt: skip
+
+
+def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]:
+    """The first branch that a default may be of. Raises AvroError where there is none."""
+    for number, branch in enumerate(avro.branches(node)):
+        if type(value) in IN_JSON[branch.type] and (branch.type != "enum" or value in branch.symbols):
+            return number, branch
+    raise AvroError(f"a default of the type {spelled(avro, node)}")
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
+    """Which branch a value of the type is written as, and its node. Raises AvroError where there is none."""
+    for number, branch in enumerate(avro.branches(node)):
+        if _takes(branch, type_):
+            if type_.element is not None:
+                branch_for(avro, branch.inner[0], type_.element)
+            return number, branch
+    raise AvroError(f"{type_}, which {spelled(avro, node)} does not hold without loss")
+
+
+def _takes(node: Node, type_: Type) -> bool:
+    match type_.kind:
+        case Kind.LIST:
+            return node.type == "array"
+        case Kind.TIMESTAMP:
+            return node.type == "long" and node.unit is not None
+        case kind:
+            return node.type == WRITTEN[kind] and not (node.unit or node.decimal)
+
+
+WRITTEN = {Kind.BOOLEAN: "boolean", Kind.INT64: "long", Kind.FLOAT64: "double", Kind.STRING: "string"}
+
+
+def check_writing(avro: Avro, name: str, type_: Type) -> None:
+    """Raises AvroError where a record of the schema cannot hold the attribute."""
+    _, one = field_for(name, avro, avro)
+    assert one is not None  # noqa: S101 - else field_for raised
+    branch_for(avro, one.node, type_)
+
+
+def missing(avro: Avro, names: Iterable[str]) -> list[str]:
+    """The fields that a writer of these attributes leaves out although they have no default."""
+    if avro.meant(avro.root).type != "record":
+        return []
+    known = set(names)
+    return [one.name for one in avro.fields if one.name not in known and not one.has_default]
+
+
+def schema_of(name: str, schema: Schema) -> str:
+    """A schema for tuples with these attributes, as JSON text."""
+    fields = [{"name": attribute, "type": _avro_type(type_)} for attribute, type_ in schema]
+    legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
+    return json.dumps({"type": "record", "name": legal, "fields": fields}, separators=(",", ":"))
+
+
+def _avro_type(type_: Type) -> Any:  # noqa: ANN401 - JSON
+    if type_.element is not None:
+        return {"type": "array", "items": _avro_type(type_.element)}
+    if type_.kind is Kind.TIMESTAMP:
+        return {"type": "long", "logicalType": "timestamp-micros"}
+    return WRITTEN[type_.kind]

@@ -1,0 +1,345 @@
+"""The functions that expressions know: one row each, with the types that it takes and gives.
+
+A signature reads `int64, float64 -> float64 : kernel`. An int64 goes where a float64 is asked for. `any` and `scalar`
+(anything but a list) stand for one type; a word that occurs twice means the same type twice. `literal` behind a type
+asks for a constant, the words of CONSTANTS for one of certain values. The kernel, which engine/stream/expression_eval.py knows,
+computes that signature; that of an aggregation function is its own name (engine/aggregates/function_table.py).
+"""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type, list_of, parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    parameters: tuple[str, ...]
+    result: str
+    kernel: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.parameters)} -> {self.result}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    signatures: tuple[Signature, ...]
+    meaning: str
+
+    def calls(self) -> tuple[str, ...]:
+        """How it may be called: `Sum(int64)`, `Sum(float64)`."""
+        return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
+
+
+def row(name: str, meaning: str, *signatures: str) -> Function:
+    return Function(name, tuple(map(read_signature, signatures)), meaning)
+
+
+def read_signature(text: str) -> Signature:
+    parameters, _, rest = text.partition("->")
+    result, _, kernel = rest.partition(":")
+    return Signature(tuple(p.strip() for p in parameters.split(",") if p.strip()), result.strip(), kernel.strip())
+
+
+OPERATORS: Mapping[str, Function] = {f.name: f for f in (
+    row("+", "sum; strings one after the other; a timestamp some seconds later",
+        "int64, int64 -> int64 : add", "float64, float64 -> float64 : add", "string, string -> string : concatenate",
+        "timestamp, int64 -> timestamp : later", "timestamp, float64 -> timestamp : later"),
+    row("-", "difference, or the negative; of two timestamps in seconds; a timestamp some seconds earlier",
+        "int64, int64 -> int64 : subtract", "float64, float64 -> float64 : subtract",
+        "timestamp, timestamp -> float64 : seconds_between",
+        "timestamp, int64 -> timestamp : earlier", "timestamp, float64 -> timestamp : earlier",
+        "int64 -> int64 : negate", "float64 -> float64 : negate"),
+    row("*", "product", "int64, int64 -> int64 : multiply", "float64, float64 -> float64 : multiply"),
+    row("/", "quotient, never cut to an integer; x / 0 is an infinity or NaN", "float64, float64 -> float64 : divide"),
+    row("%", "remainder, with the sign of the left side; no value for int64 % 0, NaN for float64 % 0",
+        "int64, int64 -> int64 : remainder", "float64, float64 -> float64 : remainder"),
+    row("==", "equal; NaN equals nothing", "scalar, scalar -> boolean : equal"),
+    row("!=", "not equal", "scalar, scalar -> boolean : not_equal"),
+    row("<", "less; strings by their UTF-8 bytes, false before true", "scalar, scalar -> boolean : less"),
+    row("<=", "less or equal", "scalar, scalar -> boolean : less_equal"),
+    row(">", "greater", "scalar, scalar -> boolean : greater"),
+    row(">=", "greater or equal", "scalar, scalar -> boolean : greater_equal"),
+    row("and", "both hold; also written &&", "boolean, boolean -> boolean : and_kleene"),
+    row("or", "one of them holds; also written ||", "boolean, boolean -> boolean : or_kleene"),
+    row("not", "does not hold; also written !", "boolean -> boolean : invert"),
+    row("if", "condition ? value if it holds : value if not", "boolean, any, any -> any : if_else"),
+)}  # fmt: skip
+
+FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
+    # numbers
+    row("abs", "without its sign", "int64 -> int64 : abs", "float64 -> float64 : abs"),
+    row("min", "the smaller one; a NaN on the right is ignored", "scalar, scalar -> scalar : smaller"),
+    row("max", "the larger one; a NaN on the right is ignored", "scalar, scalar -> scalar : larger"),
+    row("floor", "the next whole number below", "int64 -> int64 : same", "float64 -> float64 : floor"),
+    row("ceil", "the next whole number above", "int64 -> int64 : same", "float64 -> float64 : ceil"),
+    row("round", "the nearest whole number, halves away from zero; with a number of decimals",
+        "int64 -> int64 : same", "float64 -> float64 : round_half_away",
+        "float64, int64 literal -> float64 : round_half_away"),
+    row("sqrt", "square root; NaN below 0", "float64 -> float64 : sqrt"),
+    row("pow", "the first to the power of the second", "float64, float64 -> float64 : power"),
+    row("exp", "e to the power of", "float64 -> float64 : exp"),
+    row("log", "natural logarithm; -Infinity at 0, NaN below", "float64 -> float64 : ln"),
+    row("log10", "logarithm to base 10", "float64 -> float64 : log10"),
+    row("sin", "sine, of radians", "float64 -> float64 : sin"),
+    row("cos", "cosine, of radians", "float64 -> float64 : cos"),
+    row("tan", "tangent, of radians", "float64 -> float64 : tan"),
+    row("asin", "arc sine, in radians; NaN beyond 1", "float64 -> float64 : asin"),
+    row("acos", "arc cosine, in radians; NaN beyond 1", "float64 -> float64 : acos"),
+    row("atan", "arc tangent, in radians", "float64 -> float64 : atan"),
+    row("atan2", "angle of the point (second, first), in radians", "float64, float64 -> float64 : atan2"),
+    row("log2", "logarithm to base 2", "float64 -> float64 : log2"),
+    row("trunc", "the next whole number toward zero", "int64 -> int64 : same", "float64 -> float64 : trunc"),
+    row("sign", "-1, 0 or 1; NaN of NaN", "int64 -> int64 : sign", "float64 -> float64 : sign"),
+    row("isNaN", "is it not a number?", "float64 -> boolean : is_nan"),
+    row("isFinite", "is it neither NaN nor an infinity?", "float64 -> boolean : is_finite"),
+    row("bitAnd", "the bits that both have", "int64, int64 -> int64 : bit_wise_and"),
+    row("bitOr", "the bits that one of them has", "int64, int64 -> int64 : bit_wise_or"),
+    row("bitXor", "the bits that just one of them has", "int64, int64 -> int64 : bit_wise_xor"),
+    # strings
+    row("length", "number of characters", "string -> int64 : characters"),
+    row("lower", "in lower case", "string -> string : utf8_lower"),
+    row("upper", "in upper case", "string -> string : utf8_upper"),
+    row("trim", "without white space at both ends", "string -> string : utf8_trim_whitespace"),
+    row("substring", "from a position (the first is 0), so many characters or to the end",
+        "string, int64 -> string : substring", "string, int64, int64 -> string : substring"),
+    row("trimStart", "without white space at the start", "string -> string : utf8_ltrim_whitespace"),
+    row("trimEnd", "without white space at the end", "string -> string : utf8_rtrim_whitespace"),
+    row("padStart", "filled up at the start to so many characters, with spaces or the given character",
+        "string, width -> string : pad_start", "string, width, character -> string : pad_start"),
+    row("padEnd", "filled up at the end", "string, width -> string : pad_end",
+        "string, width, character -> string : pad_end"),
+    row("reverse", "its characters from the last to the first", "string -> string : utf8_reverse"),
+    row("split", "its parts between the occurrences of the second", "string, separator -> list<string> : split"),
+    row("join", "all strings, with the second between them", "list<string>, string -> string : join"),
+    row("regexContains", "does the expression find something in it?", "string, regex -> boolean : regex_contains"),
+    row("regexExtract", "what the regular expression finds first; no value where it finds nothing",
+        "string, regex -> string : regex_extract"),
+    row("regexReplace", r"all that the regular expression finds replaced by the third, in which \1 is its first group",
+        "string, regex, replacement -> string : regex_replace"),
+    row("contains", "is the second somewhere in the first?", "string, string -> boolean : contains",
+        "list<scalar>, scalar -> boolean : list_contains"),
+    row("startsWith", "does the first start with the second?", "string, string -> boolean : starts_with"),
+    row("endsWith", "does the first end with the second?", "string, string -> boolean : ends_with"),
+    row("indexOf", "position of the second in the first, -1 if it is not there", "string, string -> int64 : index_of",
+        "list<scalar>, scalar -> int64 : list_index"),
+    row("replace", "the first with each occurrence of the second replaced by the third",
+        "string, string, string -> string : replace"),
+    # conversions
+    row("int64", "floats are cut toward zero, true is 1; no value for NaN, what does not fit and other texts",
+        "int64 -> int64 : same", "float64 -> int64 : to_int64", "boolean -> int64 : to_int64",
+        "string -> int64 : to_int64"),
+    row("float64", "no value for a text that is no number",
+        "float64 -> float64 : same", "int64 -> float64 : to_float64", "boolean -> float64 : to_float64",
+        "string -> float64 : to_float64"),
+    row("string", "as in JSON, without quotes", "scalar -> string : to_string"),
+    row("boolean", "true unless 0; of the texts true and false",
+        "boolean -> boolean : same", "int64 -> boolean : nonzero", "float64 -> boolean : nonzero",
+        "string -> boolean : to_boolean"),
+    row("timestamp", "of seconds since 1970, or of an ISO 8601 text (without zone: UTC)",
+        "timestamp -> timestamp : same", "int64 -> timestamp : from_seconds", "float64 -> timestamp : from_seconds",
+        "string -> timestamp : to_timestamp"),
+    # times, in UTC or in a zone
+    row("fromMilliseconds", "of milliseconds since 1970", "int64 -> timestamp : from_milliseconds"),
+    row("fromNanoseconds", "of nanoseconds since 1970", "int64 -> timestamp : from_nanoseconds"),
+    row("toSeconds", "seconds since 1970", "timestamp -> float64 : to_seconds"),
+    row("toMilliseconds", "whole milliseconds since 1970", "timestamp -> int64 : to_milliseconds"),
+    row("toNanoseconds", "nanoseconds since 1970", "timestamp -> int64 : to_nanoseconds"),
+    row("year", "year", "timestamp -> int64 : year", "timestamp, zone -> int64 : year"),
+    row("month", "month, from 1", "timestamp -> int64 : month", "timestamp, zone -> int64 : month"),
+    row("day", "day of the month, from 1", "timestamp -> int64 : day", "timestamp, zone -> int64 : day"),
+    row("hour", "hour, 0 to 23", "timestamp -> int64 : hour", "timestamp, zone -> int64 : hour"),
+    row("minute", "minute, 0 to 59", "timestamp -> int64 : minute", "timestamp, zone -> int64 : minute"),
+    row("second", "whole second, 0 to 59", "timestamp -> int64 : second"),
+    row("dayOfWeek", "1 (Monday) to 7", "timestamp -> int64 : day_of_week", "timestamp, zone -> int64 : day_of_week"),
+    row("dayOfYear", "1 to 366", "timestamp -> int64 : day_of_year", "timestamp, zone -> int64 : day_of_year"),
+    row("week", "week of the year, 1 to 53 (ISO 8601)", "timestamp -> int64 : iso_week",
+        "timestamp, zone -> int64 : iso_week"),
+    row("startOfDay", "the first moment of its date", "timestamp -> timestamp : start_of_day",
+        "timestamp, zone -> timestamp : start_of_day"),
+    row("floorTime", "the start of its interval, of so many seconds since 1970",
+        "timestamp, seconds -> timestamp : floor_time"),
+    row("formatTime", "as text, by the format of strftime; %S has nanoseconds",
+        "timestamp, format -> string : format_time", "timestamp, format, zone -> string : format_time"),
+    row("parseTime", "of a text, by the format of strptime; no value where it has another form, or is no date",
+        "string, format -> timestamp : parse_time"),
+    # values
+    row("hasValue", "is there a value?", "any -> boolean : is_valid"),
+    row("orElse", "the first, or the second where the first has no value", "any, any -> any : coalesce"),
+    row("size", "number of elements", "list<any> -> int64 : size"),
+    row("get", "element at a position (the first is 0, the last -1), also written xs[i]; no value where there is none",
+        "list<any>, int64 -> any : element_at"),
+    row("slice", "the elements from a position (the first is 0) on, so many or to the end",
+        "list<any>, int64 -> list<any> : sublist", "list<any>, int64, int64 -> list<any> : sublist"),
+)}  # fmt: skip
+
+#: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
+AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
+    row("Count", "tuples", "-> int64"),
+    row("CountAll", "tuples of the whole partition; of a sliding window or a pane of all partitions (A18)", "-> int64"),
+    row("CountGroups", "groups that this firing gives", "-> int64"),
+    row("CountByGroup", "tuples of each of these groups, in their order; without `group_by` the CountAll alone",
+        "-> list<int64>"),
+    row("CountDistinct", "distinct values; each NaN is one of its own (A17)", "any -> int64"),
+    row("CollectDistinct", "distinct values in the order of their first arrival; at most a cap of them, the first ones",
+        "any -> list<any>", "any, cap -> list<any>"),
+    row("CountByDistinct", "how often each value of CollectDistinct is there, in the same order",
+        "any -> list<int64>", "any, cap -> list<int64>"),
+    row("Collect", "all, in the order of arrival; at most a cap of them, the first ones",
+        "any -> list<any>", "any, cap -> list<any>"),
+    row("First", "of the first tuple; or a list of the first ones", "any -> any", "any, cap -> list<any>"),
+    row("Last", "of the last tuple; or a list of the last ones", "any -> any", "any, cap -> list<any>"),
+    row("Any", "of some tuple; in fact of the last", "any -> any"),
+    row("Sum", "sum, an int64 wraps around; strings one after the other; lists element by element",
+        "int64 -> int64", "float64 -> float64", "string -> string",
+        "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
+    row("Average", "mean; of int64 cut toward zero (A20); lists element by element",
+        "int64 -> int64", "float64 -> float64", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
+    row("PopulationStdDev", "standard deviation, sqrt(M2 / n)", "float64 -> float64"),
+    row("SampleStdDev", "standard deviation, sqrt(M2 / (n - 1)); 0 of one tuple", "float64 -> float64"),
+    row("Max", "largest; a NaN stays only where it comes first (A16); lists element by element",
+        "scalar -> scalar", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
+    row("Min", "smallest; a NaN stays only where it comes first (A16); lists element by element",
+        "scalar -> scalar", "list<int64> -> list<int64>", "list<float64> -> list<float64>"),
+    row("MaxCount", "how often the Max is there", "scalar -> int64"),
+    row("MinCount", "how often the Min is there", "scalar -> int64"),
+    row("ArgMax", "the second of the first tuple in which the first is largest", "scalar, any -> any"),
+    row("ArgMin", "the second of the first tuple in which the first is smallest", "scalar, any -> any"),
+    row("CollectArgMax", "the distinct second ones of all tuples in which the first is largest",
+        "scalar, any -> list<any>"),
+    row("CollectArgMin", "the distinct second ones of all tuples in which the first is smallest",
+        "scalar, any -> list<any>"),
+    row("Median", "Percentile(v, 0.5)", "float64 -> float64"),
+    row("Percentile", "below which lies that share of the values, between two neighbours linearly; NaN if one is in it",
+        "float64, share -> float64"),
+    row("ApproxPercentile", "at place floor(share * (n - 1)) in order, but for 0.4 % (2^-8) of it; NaN if one is in it",
+        "float64, share -> float64"),
+)}  # fmt: skip
+
+#: of the window that fires, where it is one over event time; `event time` is the type of the input's (E29)
+PANES: Mapping[str, Function] = {f.name: f for f in (
+    row("intervalStart", "start of the window, which is inside", "-> event time"),
+    row("intervalEnd", "its end: of a timeInterval the first time behind it, of a slidingTime the last inside",
+        "-> event time"),
+    row("paneIndex", "how often the pane fired before, for any partition (E29)", "-> int64"),
+    row("paneTiming", "paneOnComplete at the first firing of the pane, else paneLate (E29)", "-> string"),
+)}  # fmt: skip
+
+#: where they may stand (E32)
+PANE_WINDOWS: Mapping[str, tuple[str, ...]] = {
+    "intervalStart": ("timeInterval", "slidingTime"), "intervalEnd": ("timeInterval", "slidingTime"),
+    "paneIndex": ("timeInterval",), "paneTiming": ("timeInterval",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A parameter that is a constant of a type, and which ones it may be."""
+
+    type: Type
+    meaning: str
+    fits: Callable[[Any], bool]
+
+
+def is_zone(name: str) -> bool:
+    try:
+        return bool(zoneinfo.ZoneInfo(name))
+    except (KeyError, ValueError, OSError):  # of no zone, or of what would be a path
+        return False
+
+
+def is_regex(pattern: str, replacement: str = "") -> bool:
+    """Whether this is one, and each group that the replacement names is one of its groups."""
+    import pyarrow as pa  # noqa: PLC0415 - of all constants only these need it
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        return bool(pc.replace_substring_regex(pa.scalar(""), pattern=pattern, replacement=replacement).is_valid)
+    except pa.ArrowInvalid:
+        return False
+
+
+CONSTANTS: Mapping[str, Constant] = {
+    "cap": Constant(INT64, "a constant of at least 1", lambda value: value >= 1),
+    "share": Constant(FLOAT64, "a constant from 0 to 1", lambda value: 0 <= value <= 1),
+    "width": Constant(INT64, "a constant from 0 to 1000", lambda value: 0 <= value <= 1000),  # noqa: PLR2004
+    "seconds": Constant(
+        FLOAT64,
+        "a constant from 0.000000001 to 9000000000",
+        lambda value: 1e-9 <= value <= 9e9,  # noqa: PLR2004
+    ),
+    "character": Constant(STRING, "a constant of one character", lambda text: len(text) == 1),
+    "separator": Constant(STRING, "a constant that is not empty", bool),
+    "format": Constant(STRING, 'a constant such as "%Y-%m-%d"', bool),
+    "regex": Constant(STRING, "a regular expression of RE2 as constant", is_regex),
+    "replacement": Constant(STRING, r"a constant in which \1 to \9 are its groups, \\ a backslash", lambda _: True),
+    "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),
+}
+
+#: words that stand for a type, and whether a list may be one; all others have an order, booleans too (A15)
+VARIABLES = {"any": True, "scalar": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A signature that fits some arguments, the types that it wants them in, and the type it gives."""
+
+    signature: Signature
+    arguments: tuple[Type, ...]
+    result: Type
+
+
+@lru_cache(maxsize=1024)
+def match(function: Function, types: tuple[Type, ...]) -> Match | None:
+    """The signature that takes arguments of just these types, else the first that takes them."""
+    found = [m for m in (fit(signature, types) for signature in function.signatures) if m]
+    return next((m for m in found if m.arguments == types), found[0] if found else None)
+
+
+def fit(signature: Signature, types: Sequence[Type]) -> Match | None:
+    if len(types) != len(signature.parameters):
+        return None
+    words = [parameter.removesuffix(" literal") for parameter in signature.parameters]
+    bound: dict[str, Type] = {}
+    for word, given in zip(words, types, strict=True):
+        wanted = bind(word, given, bound)
+        if wanted is None or common(wanted, given) != wanted:
+            return None
+    return Match(signature, tuple(named(w, bound) for w in words), named(signature.result, bound))
+
+
+def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
+    """The type that `word` asks for when it is given this one, remembered if `word` stands for a type."""
+    if word.startswith("list<"):
+        element = bind(word[5:-1], given.element, bound) if given.element else None
+        return list_of(element) if element else None
+    if word not in VARIABLES:
+        return named(word, bound)
+    if given.kind is Kind.LIST and not VARIABLES[word]:
+        return None
+    joined = common(bound.get(word, given), given)
+    if joined:
+        bound[word] = joined
+    return joined
+
+
+def common(one: Type, other: Type) -> Type | None:
+    """The type that holds the values of both."""
+    if one == other:
+        return one
+    return FLOAT64 if {one, other} == {INT64, FLOAT64} else None
+
+
+def named(word: str, bound: Mapping[str, Type]) -> Type:
+    if word in CONSTANTS:
+        return CONSTANTS[word].type
+    if word.startswith("list<"):
+        return list_of(named(word[5:-1], bound))
+    return bound[word] if word in bound else parse_type(word)

@@ -1,0 +1,193 @@
+"""The properties of librdkafka that may stand under `kafka`, and which of them go together.
+
+What each becomes for a client says service/sluice/kafka/client.py. All that reads or writes must be able to use a property:
+our own clients are librdkafka, Spark reads with Kafka's Java client.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from sluice.model.errors import nearest, one_of
+
+#: what decides whether outputs are exact, which is the service's business
+OURS = frozenset({
+    "acks", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence", "group.id",
+    "group.instance.id", "isolation.level", "max.in.flight", "max.in.flight.requests.per.connection",
+    "message.max.bytes", "partitioner", "request.required.acks", "transactional.id",
+})  # fmt: skip
+
+NUMBERS = frozenset({
+    # brokers and connections
+    "broker.address.ttl", "connections.max.idle.ms", "log_level", "metadata.max.age.ms", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "retry.backoff.max.ms", "retry.backoff.ms", "socket.connection.setup.timeout.ms",
+    "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms",
+    "topic.metadata.refresh.interval.ms",
+    # reading
+    "fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.wait.max.ms", "max.partition.fetch.bytes",
+    # writing
+    "batch.num.messages", "batch.size", "compression.level", "delivery.timeout.ms", "linger.ms",
+    "message.send.max.retries", "message.timeout.ms", "queue.buffering.max.kbytes", "queue.buffering.max.messages",
+    "queue.buffering.max.ms", "request.timeout.ms", "retries", "transaction.timeout.ms",
+})  # fmt: skip
+
+TEXTS = frozenset({
+    "bootstrap.servers", "metadata.broker.list", "broker.address.family", "check.crcs", "client.dns.lookup",
+    "client.id", "client.rack", "compression.codec", "compression.type", "debug", "sasl.mechanism", "sasl.mechanisms",
+    "sasl.password", "sasl.username", "security.protocol", "socket.keepalive.enable", "ssl.ca.location", "ssl.ca.pem",
+    "ssl.certificate.location", "ssl.certificate.pem", "ssl.endpoint.identification.algorithm", "ssl.key.location",
+    "ssl.key.password", "ssl.key.pem",
+})  # fmt: skip
+
+KNOWN = NUMBERS | TEXTS
+
+#: librdkafka has these, but Spark's Java client has nothing that would be the same: what to have instead
+UNTRANSLATED = {
+    "enable.sasl.oauthbearer.unsecure.jwt": "a login by PLAIN or SCRAM",
+    "enable.ssl.certificate.verification": "ssl.ca.location with the authority of the brokers' certificates",
+    "sasl.kerberos.keytab": "a login by PLAIN or SCRAM",
+    "sasl.kerberos.kinit.cmd": "a login by PLAIN or SCRAM",
+    "sasl.kerberos.principal": "a login by PLAIN or SCRAM",
+    "sasl.kerberos.service.name": "a login by PLAIN or SCRAM",
+    "sasl.oauthbearer.client.id": "a login by PLAIN or SCRAM",
+    "sasl.oauthbearer.client.secret": "a login by PLAIN or SCRAM",
+    "sasl.oauthbearer.config": "a login by PLAIN or SCRAM",
+    "sasl.oauthbearer.method": "a login by PLAIN or SCRAM",
+    "sasl.oauthbearer.token.endpoint.url": "a login by PLAIN or SCRAM",
+    "ssl.cipher.suites": "the brokers to choose",
+    "ssl.crl.location": "certificates that end soon",
+    "ssl.curves.list": "the brokers to choose",
+    "ssl.keystore.location": "ssl.certificate.location and ssl.key.location with PEM files",
+    "ssl.keystore.password": "ssl.key.password",
+    "ssl.sigalgs.list": "the brokers to choose",
+}
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LOGIN = ("sasl.mechanism", "sasl.username", "sasl.password")
+ALGORITHMS = ("https", "none")
+#: a property of each kind is given by its file (`.location`) or itself (`.pem`)
+AUTHORITY, CERTIFICATE, KEY = "ssl.ca", "ssl.certificate", "ssl.key"
+FORMS = ("location", "pem")
+LABELS = {AUTHORITY: ("CERTIFICATE",), CERTIFICATE: ("CERTIFICATE",), KEY: ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")}
+#: what OpenSSL writes by itself, and Java does not read
+OLD_KEYS = ("RSA PRIVATE KEY", "EC PRIVATE KEY", "DSA PRIVATE KEY")
+#: of an encrypted key: the name of the way, 1.2.840.113549.1.5.13, in DER
+PBES2 = bytes.fromhex("06092a864886f70d01050d")
+
+
+class Fault(NamedTuple):
+    """Something wrong with a property. `got` never shows a secret; None: nothing is there."""
+
+    name: str
+    expected: str
+    got: str | None = None
+    hint: str | None = None
+
+
+def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[Fault]:
+    """All that is wrong. `complete` False: values may be missing still, and only names are looked at."""
+    for name in properties:
+        yield from _name(name)
+    if complete:
+        one_name = {"sasl.mechanisms": "sasl.mechanism"}
+        given = {one_name.get(name, name): value for name, value in properties.items()}
+        yield from _values(given)
+        yield from _login(given)
+        yield from _certificates(given)
+
+
+def pem(properties: Mapping[str, str], kind: str) -> str | None:
+    """The PEM text of a property. Raises OSError or UnicodeDecodeError where its file cannot be read."""
+    file = properties.get(f"{kind}.location")
+    return Path(file).read_text(encoding="ascii") if file is not None else properties.get(f"{kind}.pem")
+
+
+def _name(name: str) -> Iterator[Fault]:
+    if name in OURS:
+        yield Fault(name, "only properties that the service does not set itself", name)
+    elif name in UNTRANSLATED:
+        yield Fault(name, f"{UNTRANSLATED[name]}, since Spark's Java client has nothing like it", name)
+    elif name not in KNOWN:
+        yield Fault(name, "a property of librdkafka that the service hands on", name, nearest(name, KNOWN))
+
+
+def _values(given: Mapping[str, str]) -> Iterator[Fault]:
+    for name in sorted(NUMBERS & given.keys()):
+        if not given[name].lstrip("-").isdecimal():
+            yield Fault(name, "an integer", given[name])
+    for name, words in (
+        ("security.protocol", PROTOCOLS),
+        ("sasl.mechanism", MECHANISMS),
+        ("ssl.endpoint.identification.algorithm", ALGORITHMS),
+    ):
+        if name in given and given[name].upper() not in map(str.upper, words):
+            yield Fault(name, one_of(words), given[name], nearest(given[name], words))
+
+
+def _protocol(given: Mapping[str, str]) -> str:
+    return given.get("security.protocol", "PLAINTEXT").upper()
+
+
+def _login(given: Mapping[str, str]) -> Iterator[Fault]:
+    protocol = _protocol(given)
+    if "SASL" in protocol:
+        for name in LOGIN:
+            if not given.get(name):
+                yield Fault(name, f"a value, since security.protocol is {protocol}")
+    elif any(name in given for name in LOGIN) and protocol in PROTOCOLS:
+        yield _unused("sasl", "SASL_PLAINTEXT or SASL_SSL", given)
+
+
+def _certificates(given: Mapping[str, str]) -> Iterator[Fault]:
+    used = {kind for kind in LABELS if any(f"{kind}.{form}" in given for form in FORMS)}
+    if used and "SSL" not in _protocol(given) and _protocol(given) in PROTOCOLS:
+        yield _unused("ssl", "SSL or SASL_SSL", given)
+    for kind in sorted(used):
+        if all(f"{kind}.{form}" in given for form in FORMS):
+            yield Fault(f"{kind}.pem", f"either {kind}.location or {kind}.pem", "both")
+        else:
+            yield from _pem_faults(given, kind)
+    for kind, other in ((CERTIFICATE, KEY), (KEY, CERTIFICATE)):
+        if kind in used and other not in used:
+            yield Fault(f"{other}.location", f"a PEM file, since {kind} is given")
+
+
+def _unused(family: str, protocols: str, given: Mapping[str, str]) -> Fault:
+    name = min(name for name in given if name.startswith(f"{family}."))
+    return Fault("security.protocol", f"{protocols}, since {name} is given", given.get("security.protocol"))
+
+
+def _pem_faults(given: Mapping[str, str], kind: str) -> Iterator[Fault]:
+    name = next(f"{kind}.{form}" for form in FORMS if f"{kind}.{form}" in given)
+    shown = given[name] if name.endswith(".location") else "something else"
+    try:
+        text = pem(given, kind) or ""
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no text"
+        yield Fault(name, "a PEM file that can be read", f"{shown} ({why})")
+        return
+    if any(f"-----BEGIN {label}-----" in text for label in OLD_KEYS):
+        yield Fault(
+            name, "a PKCS#8 key (-----BEGIN PRIVATE KEY-----), as `openssl pkcs8 -topk8 -nocrypt` makes it", shown
+        )
+    elif not any(f"-----BEGIN {label}-----" in text for label in LABELS[kind]):
+        yield Fault(name, f"PEM text (-----BEGIN {LABELS[kind][0]}-----)", shown)
+    elif "-----BEGIN ENCRYPTED PRIVATE KEY-----" in text:
+        if _encrypted_anew(text):
+            expected = "a key without a password, or as `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` makes it, for Java"
+            yield Fault(name, expected, shown)
+        if not given.get("ssl.key.password"):
+            yield Fault("ssl.key.password", "the password of the key, which is encrypted")
+
+
+def _encrypted_anew(text: str) -> bool:
+    """Whether by PBES2, as OpenSSL does by default, which Kafka's Java client cannot undo."""
+    body = text.partition("-----BEGIN ENCRYPTED PRIVATE KEY-----")[2].partition("-----END")[0]
+    with suppress(ValueError):
+        return PBES2 in b64decode(body)[:64]
+    return False

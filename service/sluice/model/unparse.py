@@ -1,0 +1,125 @@
+"""Values of a pipeline as the text that the file has for them: window clauses and expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
+from sluice.model.functions import OPERATORS
+from sluice.model.spec import (
+    Count,
+    Delta,
+    PartitionAge,
+    PartitionCount,
+    PartitionEviction,
+    Punct,
+    SlidingTime,
+    Time,
+    TimeInterval,
+    Tumbling,
+    TupleCount,
+    Window,
+    policies,
+)
+from sluice.model.types import STRING
+from sluice.time_units import SECOND
+
+# ---- window clauses --------------------------------------------------------------------------------------------------
+
+
+def clause(window: Window) -> str:
+    """The window clause, in SPL's words."""
+    match window:
+        case TimeInterval():
+            return ", ".join(_time_interval(window))
+        case SlidingTime():
+            grace = [f"grace({_number(window.grace)})"] if window.grace else []
+            return ", ".join(["slidingTime", f"timeDifference({_number(window.difference)})", *grace])
+    kind = "tumbling" if isinstance(window, Tumbling) else "sliding"
+    leaving = [partition_eviction(window.partition_eviction)] if window.partition_eviction else []
+    return ", ".join([kind, *map(policy, policies(window)), *["partitioned"] * window.partitioned, *leaving])
+
+
+def _time_interval(window: TimeInterval) -> Iterable[str]:
+    yield "timeInterval"
+    yield f"intervalDuration({_number(window.duration)})"
+    if window.period != window.duration:
+        yield f"creationPeriod({_number(window.period)})"
+    if window.discard_age:
+        yield f"discardAge({_number(window.discard_age)})"
+    if window.offset:
+        yield f"intervalOffset({_number(window.offset)})"
+    if window.partitioned:
+        yield "partitioned"
+
+
+def policy(one: Count | Time | Delta | Punct) -> str:
+    match one:
+        case Count():
+            return f"count({one.size})"
+        case Time():
+            return f"time({_number(one.nanoseconds)})"
+        case Delta():
+            size = f"{one.size}" if isinstance(one.size, int | float) else expression(one.size)
+            return f"delta({one.attribute}, {size})"
+        case Punct():
+            return "punct()"
+
+
+def partition_eviction(one: PartitionEviction) -> str:
+    match one:
+        case PartitionAge():
+            return f"partitionAge({one.seconds})"
+        case PartitionCount():
+            return f"partitionCount({one.most})"
+        case TupleCount():
+            return f"tupleCount({one.most})"
+
+
+def _number(nanoseconds: int) -> str:
+    """Seconds as SPL writes them, with a point."""
+    text = seconds(nanoseconds)
+    return text if "." in text else f"{text}.0"
+
+
+def seconds(nanoseconds: int) -> str:
+    """A length of time for people: `0.5`, `300`."""
+    whole, rest = divmod(nanoseconds, SECOND)
+    return f"{whole}.{rest:09}".rstrip("0") if rest else str(whole)
+
+
+# ---- expressions -----------------------------------------------------------------------------------------------------
+
+
+def expressions(several: Iterable[Expression]) -> str:
+    return ", ".join(map(expression, several))
+
+
+def expression(one: Expression) -> str:
+    """The expression, with parentheses around what is inside of another operator."""
+    match one:
+        case Literal():
+            return json.dumps(one.value, ensure_ascii=False) if one.type == STRING else str(one.value).lower()
+        case Attribute():
+            return f"{one.port}.{one.name}" if one.port else one.name
+        case Call() if one.function in OPERATORS:
+            return _operator(one.function, [_inside(argument) for argument in one.arguments])
+        case Call() | AggregateCall():
+            return f"{one.function}({expressions(one.arguments)})"
+
+
+def _inside(argument: Expression) -> str:
+    text = expression(argument)
+    return f"({text})" if isinstance(argument, Call) and argument.function in OPERATORS else text
+
+
+def _operator(sign: str, arguments: list[str]) -> str:
+    match arguments:
+        case [condition, yes, no]:
+            return f"{condition} ? {yes} : {no}"
+        case [left, right]:
+            return f"{left} {sign} {right}"
+        case [only]:
+            return f"not {only}" if sign == "not" else f"{sign}{only}"
+    raise AssertionError(sign)

@@ -1,0 +1,92 @@
+"""`/metrics`, `/healthz` and `/readyz` on one port; nothing else is served."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+from sluice.model.errors import SluiceError
+from sluice.ops.metrics import CONTENT_TYPE
+
+#: what is wrong, or None
+Check = Callable[[], str | None]
+
+TEXT = "text/plain; charset=utf-8"
+#: seconds after which a client that says nothing is let go
+PATIENCE = 10.0
+
+
+class PortError(SluiceError):
+    exit_code = 2
+
+
+class OpsServer:
+    """Serves in threads of its own until `stop`. `port` 0 takes a free one; the one taken is in `port`."""
+
+    def __init__(
+        self, port: int, exposition: Callable[[], bytes], healthy: Check, ready: Check, address: str = "0.0.0.0"  # noqa: S104
+    ) -> None:  # fmt: skip
+        pages = {
+            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE, exposition()),
+            "/healthz": lambda: _answer(healthy()),
+            "/readyz": lambda: _answer(ready()),
+        }
+        try:
+            self._server = _Server((address, port), _handler(pages))
+        except OSError as error:
+            message = f"cannot serve on port {port} ({error.strerror}); choose another with --http-port, or --no-http"
+            raise PortError(message) from error
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="sluice-http", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+Answer = tuple[HTTPStatus, str, bytes]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    #: to stop does not wait for clients that keep their connection
+    block_on_close = False
+
+
+def _answer(trouble: str | None) -> Answer:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+    return status, TEXT, f"{trouble or 'ok'}\n".encode()
+
+
+def _handler(pages: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        server_version, sys_version = "sluice", ""
+        timeout = PATIENCE
+
+        def do_GET(self) -> None:
+            page = pages.get(self.path.partition("?")[0])
+            status, kind, body = page() if page else (HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            """A scrape each few seconds is no news."""
+
+    return Handler

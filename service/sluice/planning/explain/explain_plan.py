@@ -1,0 +1,110 @@
+"""What the service makes of a pipeline, as values: stages, what they read and write, where and when things happen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.model.expressions import Expression
+from sluice.model.spec import Aggregate, Count, Custom, Join, Map, Operator, Pipeline, Sort, Stream, Tumbling, policies
+from sluice.model.spreading import layout
+from sluice.model.stages import stages
+from sluice.model.unparse import clause, expressions
+from sluice.planning.explain.firing_words import firing
+from sluice.planning.footprint import Footprint, footprints
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator."""
+
+    name: str
+    kind: str
+    #: window clauses, each with its stream and its partition_by
+    windows: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    fires: str
+    waits: str
+    #: None: it remembers nothing
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What runs in one query, with a checkpoint and a ledger of its own.
+
+    spread      how its tuples are spread over buckets, None where all are in one
+    together    why all are in one
+    """
+
+    name: str
+    checkpoint: str
+    reads: tuple[Stream, ...]
+    writes: tuple[Stream, ...]
+    spread: tuple[str, ...] | None
+    together: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def plan(pipeline: Pipeline) -> tuple[Stage, ...]:
+    """The stages, upstream first."""
+    needs = footprints(pipeline)
+    return tuple(_stage(stage, needs) for stage in stages(pipeline))
+
+
+def _stage(stage: Pipeline, needs: dict[str, Footprint]) -> Stage:
+    found = layout(stage)
+    spread = None
+    if found.keys is not None:
+        spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
+    steps = tuple(_step(operator, stage, needs.get(operator.name)) for operator in stage.operators)
+    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, steps)
+
+
+def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:
+    fires, waits = firing(operator, stage)
+    outputs = tuple(output.stream for output in operator.outputs)
+    kind = type(operator).__name__.lower()
+    return Step(
+        operator.name, kind, _windows(operator), operator.inputs, outputs, fires, waits, _state(operator, needs)
+    )
+
+
+def _windows(operator: Operator) -> tuple[str, ...]:
+    match operator:
+        case Join():
+            sides = (operator.left, operator.right)
+            return tuple(f"{side.stream}: {clause(side.window)}{_by(side.partition_by)}" for side in sides)
+        case Aggregate() | Sort() | Custom():
+            return (clause(operator.window) + _by(operator.partition_by),)
+        case Map():
+            return ()
+
+
+def _by(keys: tuple[Expression, ...]) -> str:
+    return f" by {expressions(keys)}" if keys else ""
+
+
+def _state(operator: Operator, needs: Footprint | None) -> str | None:
+    """Bytes for each window partition as far as they can be known, and for each tuple where they cannot."""
+    if isinstance(operator, Custom):
+        return "what its window holds, and what the class remembers of it, as JSON"
+    if needs is None:
+        return None
+    each = f"{needs.partition:,} bytes for each window partition"
+    if not needs.tuple:
+        return each
+    count = _held(operator)
+    if count is None:
+        return f"{each} and {needs.tuple:,} for each tuple in it"
+    return f"{each} and {needs.tuple:,} for each of its {count:,} tuples: {needs.partition + count * needs.tuple:,}"
+
+
+def _held(operator: Operator) -> int | None:
+    """The tuples of a full window partition, where that is a matter of count."""
+    if not isinstance(operator, Aggregate | Sort):
+        return None
+    first = policies(operator.window)[:1]
+    if not first or not isinstance(first[0], Count):
+        return None
+    return first[0].size - isinstance(operator.window, Tumbling)

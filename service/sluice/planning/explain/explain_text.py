@@ -1,0 +1,68 @@
+"""A plan as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sluice.model.spec import Pipeline, Settings, Stream
+from sluice.model.unparse import seconds
+from sluice.planning.explain.explain_plan import Stage, Step
+
+
+def lines(pipeline: Pipeline, stages: Sequence[Stage]) -> Iterator[str]:
+    """What `sluice explain` prints."""
+    count = f"{len(stages)} stages, one query each" if len(stages) > 1 else "1 stage, one query"
+    yield f"pipeline {pipeline.name}: {count}"
+    yield from (f"  {line}" for line in _settings(pipeline.settings))
+    if pipeline.dead_letters:
+        yield f"  records that cannot be used go to topic {pipeline.streams[pipeline.dead_letters].topic}"
+    for number, stage in enumerate(stages, 1):
+        yield ""
+        yield from _stage(stage, number)
+
+
+def _settings(settings: Settings) -> Iterator[str]:
+    pace = (
+        f"every {seconds(settings.trigger_interval)} s" if settings.trigger_interval else "as soon as records are there"
+    )
+    yield f"a batch starts {pace}, and takes {settings.max_records_per_batch:,} records at most"
+    follows = "records and the time of day" if settings.clock == "processing" else "the timestamps of records alone"
+    yield f"the clock follows {follows}"
+
+
+def _stage(stage: Stage, number: int) -> Iterator[str]:
+    yield f"stage {number}: {stage.name}"
+    yield f"  checkpoint  {stage.checkpoint}"
+    yield from _listed("reads", [_stream(stream) for stream in stage.reads])
+    yield from _listed("writes", [f"{_stream(stream)}, marks: {stream.marks}" for stream in stage.writes])
+    yield from _buckets(stage)
+    if len(stage.steps) > 1:
+        yield f"  fused       {', '.join(step.name for step in stage.steps)}: they hand each other tuples in memory"
+    for step in stage.steps:
+        yield from _step(step)
+
+
+def _stream(stream: Stream) -> str:
+    exchange = ", an exchange" if stream.exchange else ""
+    return f"{stream.name}: topic {stream.topic}, {stream.value.format}{exchange}"
+
+
+def _buckets(stage: Stage) -> Iterator[str]:
+    if stage.spread is None:
+        yield from _listed("one bucket", [f"since {why}" for why in stage.together])
+    else:
+        yield from _listed("buckets", [f"tuples are spread: {one}" for one in stage.spread])
+
+
+def _step(step: Step) -> Iterator[str]:
+    yield f"  {step.kind} {step.name}: {', '.join(step.inputs)} -> {', '.join(step.outputs)}"
+    for window in step.windows:
+        yield f"    window    {window}"
+    yield f"    fires     {step.fires}"
+    yield f"    latency   {step.waits}"
+    yield f"    state     {step.state or 'none'}"
+
+
+def _listed(title: str, values: Sequence[str]) -> Iterator[str]:
+    for number, value in enumerate(values):
+        yield f"  {'' if number else title:<12}{value}"

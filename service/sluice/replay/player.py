@@ -1,0 +1,219 @@
+"""Runs a pipeline over recorded events, without Spark or Kafka, and tells what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from decimal import Decimal
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from sluice.columns.json_columns import json_values, nanoseconds
+from sluice.engine.graph import Clock, Graph, GraphState
+from sluice.engine.library.trace import tracers
+from sluice.engine.stream.items import FINAL, LONE, TIMER, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.mark_conditions import marked
+from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.watermark_text import to_text
+from sluice.model.errors import SluiceError
+from sluice.model.spec import Operator, Pipeline, Time, Windowed, policies
+from sluice.model.types import Schema, Type
+from sluice.replay.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
+
+Record = dict[str, Any]
+#: makes Python values of a column
+Values = Callable[[pa.Array, Type], list[Any]]
+
+BATCH = 10_000
+#: so many ticks before the first event are taken for a mistake
+MOST_TICKS = 1_000_000
+PUNCT = {WINDOW: "window", LONE: "window", FINAL: "final"}
+
+
+def replay(
+    pipeline: Pipeline,
+    events: Path | Iterable[Event],
+    *,
+    name: str | None = None,
+    clock_origin: str | float | None = None,
+    batch: int = BATCH,
+    trace: bool = False,
+) -> Iterator[Record]:
+    """What comes out of the pipeline for these events, record by record, as `sluice replay` prints it.
+
+    `events` is a file of JSON lines (`name` is what its errors call it) or the events themselves. Periodic timers
+    count from `clock_origin`: a number of seconds, or "first" for the time of the first event; None: as the pipeline
+    says, or from 0. With `trace` the events of all windows are among the records, in front of what they bring about.
+    """
+    pipeline = with_origin(pipeline, clock_origin)
+    kept = events if isinstance(events, Path) else list(events)
+
+    def placed(naming: bytes = b"") -> Iterator[Placed]:
+        return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
+
+    names = [stream.name for stream in pipeline.inputs]
+    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), names), trace=trace)
+    state = player.graph.initial()
+    for some in Cutter(pipeline.inputs).batches(from_origin(placed(), pipeline), batch):
+        yield from player.feed(state, some)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Records in order, each with the event that caused it, its time, and whether no timer did."""
+
+    after: np.ndarray
+    at: np.ndarray
+    by_event: np.ndarray
+    rows: list[Record]
+
+
+class Player:
+    """Feeds batches of events to a graph and orders what comes out."""
+
+    def __init__(
+        self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values, *, trace: bool = False
+    ) -> None:
+        self.graph = Graph(pipeline, partitions, spread=False, observer=self._observe if trace else None)
+        self._tracers = tracers(pipeline, partitions) if trace else {}
+        self._happened: list[tuple[int, int, Record]] = []
+        self._inputs = {stream.name: stream for stream in pipeline.inputs}
+        self._values = values
+        self._streams = shown(pipeline)
+        self._watermarks = {stream.name for stream in pipeline.outputs if stream.watermarks}
+
+    def feed(self, state: GraphState, batch: Batch) -> Iterator[Record]:
+        """The records of a batch, in order of cause: event, then time, timers first, then operator."""
+        if batch.now is None:
+            return iter(())
+        origin = int(batch.at[0]) if len(batch.at) else batch.now
+        inputs = {name: marked(self._inputs[name], items) for name, items in batch.inputs.items()}
+        made = self.graph.feed(state, inputs, Clock(origin, batch.now))
+        streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
+        return self._merged([self._stretch(stream, made[stream], batch) for stream in streams], batch)
+
+    def _stretch(self, stream: str, items: Items, batch: Batch) -> Stretch:
+        after = _causes(items.event, items.at, batch)
+        return Stretch(after, items.at, items.event != TIMER, list(self._records(stream, items)))
+
+    def _merged(self, stretches: list[Stretch], batch: Batch) -> Iterator[Record]:
+        stretches = [*self._traced(batch), *stretches]
+        if not stretches:
+            return iter(())
+        after, at, by_event = (
+            np.concatenate([getattr(stretch, name) for stretch in stretches]) for name in ("after", "at", "by_event")
+        )
+        order = np.lexsort((by_event, at, after))  # stable: then by operator, then as it came
+        rows = list(chain.from_iterable(stretch.rows for stretch in stretches))
+        ordered = zip(order.tolist(), after[order].tolist(), strict=True)
+        return ({"after": n} | rows[place] for place, n in ordered if rows[place])
+
+    # ---- the trace ---------------------------------------------------------------------------------------------------
+
+    def _observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
+        for tracer, items in zip(self._tracers[operator], ports, strict=True):
+            if tracer is not None:
+                self._happened += tracer.feed(items, self._rows, clock)
+
+    def _rows(self, items: Items, schema: Schema) -> list[Record]:
+        names = [name for name, _ in schema]
+        columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _traced(self, batch: Batch) -> Iterator[Stretch]:
+        """What happened to the windows, upstream first."""
+        happened, self._happened = self._happened, []
+        if happened:
+            events, times, rows = zip(*happened, strict=True)
+            event, at = np.array(events, np.int64), np.array(times, np.int64)
+            yield Stretch(_causes(event, at, batch), at, event != TIMER, list(rows))
+
+    def _records(self, stream: str, items: Items) -> Iterator[Record]:
+        if stream == REJECTS:
+            return (_dead_letter(row) for row in items.tuples.to_pylist())
+        return self._tuples_and_marks(stream, items, self._streams[stream])
+
+    def _tuples_and_marks(self, stream: str, items: Items, schema: Schema) -> Iterator[Record]:
+        columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
+        names = [name for name, _ in schema]
+        tuples = iter(zip(*columns, strict=True)) if columns else repeat(())
+        for kind, time in zip(items.kind.tolist(), items.watermark.tolist(), strict=True):
+            if kind == WATERMARK:
+                yield {"stream": stream, "watermark": to_text(time)} if stream in self._watermarks else {}
+            elif kind == TUPLE:
+                yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
+            else:
+                yield {"stream": stream, "punct": PUNCT[kind]}
+
+
+def _dead_letter(row: Record) -> Record:
+    """A tuple that an operator could not use, and why."""
+    return {"dead_letter": row | {"tuple": orjson.loads(row["tuple"])}}
+
+
+def _causes(event: np.ndarray, at: np.ndarray, batch: Batch) -> np.ndarray:
+    """The event that caused each item; of a timer, the one that moved the clock: the first not before it was due."""
+    moved = batch.first + np.searchsorted(batch.at, at)
+    return np.where(event == TIMER, moved, event)
+
+
+def shown(pipeline: Pipeline) -> dict[str, Schema]:
+    """The streams that a user sees, in the operators' order: those with a topic, and those that nobody reads."""
+    read_inside = {name for operator in pipeline.operators for name in operator.inputs}
+    written = [output.stream for operator in pipeline.operators for output in operator.outputs]
+    streams = [pipeline.streams[name] for name in dict.fromkeys(written)]
+    return {s.name: s.schema for s in streams if s.topic or s.name not in read_inside}
+
+
+# ---- the clock's origin ----------------------------------------------------------------------------------------------
+
+
+def with_origin(pipeline: Pipeline, clock_origin: str | float | None) -> Pipeline:
+    origin: int | None
+    if clock_origin is None:
+        origin = pipeline.settings.clock_origin or 0
+    else:
+        origin = None if clock_origin == "first" else _seconds(clock_origin)
+    return changed(pipeline, settings=changed(pipeline.settings, clock_origin=origin))
+
+
+def _seconds(number: str | float) -> int:
+    try:
+        return nanoseconds(Decimal(str(number)))
+    except (ArithmeticError, ValueError):
+        msg = f'clock_origin is a number of seconds or "first", not "{number}"'
+        raise SluiceError(msg) from None
+
+
+def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed]:
+    """The events; refuses them where a million ticks lie before the first."""
+    first = list(islice(events, 1))
+    origin = pipeline.settings.clock_origin
+    periods = [p for p in map(period, pipeline.operators) if p]
+    if first and periods and origin is not None:
+        _check_ticks(*first[0], origin, min(periods))
+    return chain(first, events)
+
+
+def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
+    at = event.get("at")
+    if isinstance(at, int | float | Decimal) and (nanoseconds(at) - origin) // shortest > MOST_TICKS:
+        problem = (
+            f"the first event is more than {MOST_TICKS:,} timer periods of {shortest / 1e9:g} s after the clock's "
+            "origin; set clock_origin (`--clock-origin first` lets the clock start at the first event)"
+        )
+        raise EventError(place, problem)
+
+
+def period(operator: Operator) -> int | None:
+    """Nanoseconds from tick to tick of an operator with a periodic timer."""
+    if not isinstance(operator, Windowed):
+        return None
+    last = policies(operator.window)[-1:]
+    return last[0].nanoseconds if last and isinstance(last[0], Time) else None

@@ -1,0 +1,26 @@
+"""Forks Spark's Python workers; what they all need is imported and compiled once, before."""
+
+from __future__ import annotations
+
+import gc
+
+import pyarrow as pa
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import sluice.batch.partition_router
+import sluice.spark.sink  # noqa: F401
+from sluice.state.server.pool import open_nursery
+from sluice.state.server.state_server import keep
+from sluice.warm_up import main as warm
+
+# A pool of threads does not survive a fork.
+pa.set_cpu_count(1)
+warm()
+# Spark's workers collect garbage after each task; what was imported here is none.
+gc.collect()
+gc.freeze()
+
+if __name__ == "__main__":
+    open_nursery(keep)
+    manager()

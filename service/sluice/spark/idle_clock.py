@@ -1,0 +1,158 @@
+"""The pulse: a small streaming source that lets time pass for windows while no records come.
+
+Its offset is a time T with a promise: every record that was appended before T is in this batch or an earlier one. For
+this it notes the time and then the ends of the logs, and releases that time once the records up to those ends have been
+read, which it sees in the offset log of the checkpoint. As T stands in that log itself, a rerun of a batch is equal.
+
+It stands still while nothing is due: each batch says in the ledger when time alone will bring something out next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from confluent_kafka.admin import AdminClient
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from sluice.batch.bucket_labels import labels
+from sluice.batch.envelope import PULSE, ROUTED, packed_time
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_identity import last_batch
+from sluice.checkpoint.offset_log import NO_PULSE, PULSE_KEY, offsets_read
+from sluice.engine.stream.items import MAXIMUM
+from sluice.kafka.batch_report import Entry
+from sluice.kafka.client import client_properties
+from sluice.kafka.ledger_follower import Follower
+from sluice.kafka.reading import Offsets, ends
+from sluice.time_units import SECOND
+
+#: more notes than these wait only while the service catches up; then any of them will do
+NOTES = 1000
+
+
+class Note(NamedTuple):
+    """A time, and where the logs ended then or a little later."""
+
+    time: int
+    ends: Offsets
+
+
+class Pulse:
+    """Which time may be released; knows neither Spark nor Kafka."""
+
+    def __init__(
+        self,
+        step: int,
+        now: Callable[[], int],
+        ends: Callable[[], Offsets],
+        read: Callable[[], Offsets],
+        due: Callable[[], int],
+    ) -> None:
+        self._step, self._now, self._ends, self._read, self._due = step, now, ends, read, due
+        self._notes: deque[Note] = deque(maxlen=NOTES)
+        self._noted = 0
+
+    def released(self, last: int) -> int:
+        """The newest time that may be released; `last` was the one before."""
+        now = self._now()
+        if now - max(self._noted, last) >= self._step and self._due() <= now:
+            self._noted = now
+            self._notes.append(Note(now, self._ends()))
+        if not self._notes:
+            return last
+        read = self._read()
+        while self._notes and _reached(self._notes[0].ends, read):
+            last = max(last, self._notes.popleft().time)
+        return last
+
+
+def _reached(ends: Offsets, read: Offsets) -> bool:
+    return all(read.get(partition, 0) >= end for partition, end in ends.items())
+
+
+# ---- Spark -----------------------------------------------------------------------------------------------------------
+
+
+class Due:
+    """When something is due, as the last batch said."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._query, self._planned = plan.query, Path(plan.checkpoint) / "offsets"
+        self._last: Entry | None = None
+        Follower(plan.pipeline.settings.kafka, plan.pipeline.name, self._heard)
+
+    def _heard(self, entry: Entry) -> None:
+        self._last = entry
+
+    def __call__(self) -> int:
+        """NO_PULSE while it is not known."""
+        last = self._last
+        if last is None or (last.query_id, last.batch) != (self._query, last_batch(self._planned)):
+            return NO_PULSE
+        return MAXIMUM if last.report.due is None else last.report.due
+
+
+class At(InputPartition):
+    """The one row per bucket of a batch that the pulse is in."""
+
+
+class PulseReader(DataSourceStreamReader):
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._pulse: Pulse | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {PULSE_KEY: NO_PULSE}
+
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
+        self._pulse = self._pulse or _pulse(self._plan)
+        return {PULSE_KEY: self._pulse.released(start[PULSE_KEY])}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[At]:
+        return [At(end[PULSE_KEY])] if end != start else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        marks = labels(self._plan.buckets)
+        columns = [
+            pa.array(marks, pa.int32()),
+            pa.array([PULSE] * len(marks), pa.int32()),
+            pa.array([packed_time(partition.value)] * len(marks)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["bucket", "holds", "packed"])
+
+
+def _pulse(plan: Plan) -> Pulse:
+    settings = plan.pipeline.settings
+    admin = AdminClient(client_properties(settings.kafka, "admin"))
+    places = [
+        (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
+    ]
+    checkpoint = Path(plan.checkpoint)
+    # Triggers are not so punctual that a whole interval always lies between them.
+    step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
+    # What waits for other topic partitions is no bucket's, and not in its report.
+    due = (lambda: NO_PULSE) if plan.merging else Due(plan)
+    return Pulse(step, time.time_ns, lambda: ends(admin, places), lambda: offsets_read(checkpoint), due)
+
+
+def pulse(plan: Plan) -> type[DataSource]:
+    """The data source to register for this plan."""
+
+    class PulseSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "sluice-pulse"
+
+        def schema(self) -> str:
+            return ROUTED
+
+        def streamReader(self, schema: StructType) -> PulseReader:  # noqa: N802
+            return PulseReader(plan)
+
+    return PulseSource

@@ -1,0 +1,62 @@
+"""A pipeline as a running query."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sluice.batch.envelope import ROUTED
+from sluice.batch.partition_router import route
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint import checkpoint_identity
+from sluice.kafka import ledger, topics
+from sluice.model.spec import Pipeline
+from sluice.model.spreading import spread_by
+from sluice.spark.idle_clock import pulse
+from sluice.spark.sink import sink
+from sluice.spark.source import read
+from sluice.time_units import MILLISECOND
+from sluice.wire.formats import Records
+
+
+def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
+    """Checks that topics, checkpoint and ledger are there and belong together, and makes what is missing."""
+    settings = pipeline.settings
+    for stream in pipeline.outputs:
+        Records.of(stream, settings.registry).check()
+    found = topics.check(pipeline)
+    folder = checkpoint_identity.folder_of(pipeline)
+    buckets = 1 if spread_by(pipeline) is None else settings.buckets
+    identity = checkpoint_identity.claim(
+        folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1
+    )
+    committed, planned = checkpoint_identity.batches(folder)
+    if reset_ledger:
+        ledger.reset(settings.kafka, pipeline.name, identity.query, committed)
+    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned)
+    return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
+
+
+def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
+    """Starts the query of this plan."""
+    spark.dataSource.register(sink(plan))
+    writer = inputs(spark, plan).writeStream.format("sluice").outputMode("append")
+    return (
+        writer.queryName(plan.pipeline.name)
+        .option("checkpointLocation", plan.checkpoint)
+        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
+        .start()
+    )
+
+
+def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
+    """The packed rows of a batch, those of a bucket in the partition that has its number."""
+    routed = read(spark, plan).mapInArrow(partial(route, plan), ROUTED)
+    if plan.pulsing:
+        spark.dataSource.register(pulse(plan))
+        routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())
+    return routed.repartition(plan.buckets, "bucket")

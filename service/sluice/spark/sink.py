@@ -1,0 +1,72 @@
+"""The sink: a data source of Spark's that runs the buckets, and writes what comes of a batch in one transaction.
+
+`write` runs in tasks, one for each bucket; what comes out goes straight to the driver. `commit` runs once per batch
+after that, in a process beside the driver that stays.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from sluice.batch.commit import commit
+from sluice.batch.envelope import ROUTED, Packed
+from sluice.batch.query_plan import Plan
+from sluice.spark.run_bucket import staged
+
+
+@dataclass
+class Made(WriterCommitMessage):
+    """What one task has to write."""
+
+    rows: list[Packed]
+
+
+class Writer(DataSourceStreamArrowWriter):
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Made:
+        arrived = [
+            row
+            for batch in iterator
+            for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
+        ]
+        return Made(staged(self._plan, arrived))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        commit(self._plan, batchId, [row for message in messages if isinstance(message, Made) for row in message.rows])
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing was written."""
+
+
+@cache
+def _freeze() -> None:
+    """Spark collects garbage after each batch in the two processes that ask for a writer; what they import is none."""
+    gc.collect()
+    gc.freeze()
+
+
+def sink(plan: Plan) -> type[DataSource]:
+    """The data source to register for this plan. It carries the plan, whose secrets stay out of Spark's options."""
+
+    class Sink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "sluice"
+
+        def schema(self) -> str:
+            return ROUTED
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> Writer:  # noqa: FBT001, N802
+            _freeze()
+            return Writer(plan)
+
+    return Sink

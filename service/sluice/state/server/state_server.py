@@ -1,0 +1,62 @@
+"""The process that keeps a bucket's state at hand, and answers what Spark's tasks ask of it (ask.py).
+
+Spark gives a bucket's task to any of its Python workers, and may end them when it likes. So the state lives in a
+process of its own, which does the work of one task after the other. It holds nothing that the checkpoint does not have,
+so it may be killed at any time.
+"""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from contextlib import suppress
+
+from sluice.batch.envelope import COUNTS
+from sluice.batch.operator_stats import report_of
+from sluice.batch.outgoing import outgoing
+from sluice.kafka.batch_report import Report
+from sluice.state.bucket import Bucket, Fed
+from sluice.state.message import Message
+from sluice.state.server import pool
+from sluice.state.server.request import DONE, FAILED, SERIALIZER
+
+#: seconds that a task may take to say what it wants
+PATIENCE = 60.0
+
+
+def keep(control: socket.socket) -> None:
+    """Answers one connection after the other, as they come through `control`, until that is closed."""
+    bucket: Bucket | None = None
+    while (connection := pool.handed(control)) is not None:
+        with connection, suppress(EOFError, OSError):  # if the task is gone, it is gone
+            connection.settimeout(PATIENCE)
+            bucket = _served(connection, bucket)
+        if bucket is not None:
+            with suppress(OSError):  # a full disk: the next batch fails of it, and tells
+                bucket.settle()
+
+
+def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
+    with connection.makefile("rb") as file:
+        question = Message.read(file)
+    number, version, *holds = question.numbers
+    plan, *packed = question.bodies
+    try:
+        bucket = bucket or Bucket(SERIALIZER.loads(plan), number)
+        fed = bucket.feed(version, list(zip(holds, packed, strict=True)))
+        answer = Message((DONE,), []) if fed is None else _told(bucket, number, fed)
+    except Exception:  # noqa: BLE001 - whatever it is, the task tells it
+        answer = Message((FAILED,), [traceback.format_exc().encode()])
+    answer.write(connection.sendall)
+    return bucket
+
+
+def _told(bucket: Bucket, number: int, fed: Fed) -> Message:
+    plan, clock = bucket.plan, fed.batch.clock.end
+    rows = list(outgoing(plan, fed.made, fed.batch, number))
+    sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
+    operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())
+    watermarks, due, final = bucket.watermarks(), bucket.due(), bucket.ended()
+    report = Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final)
+    rows.append((COUNTS, report.to_json()))
+    return Message((DONE, *(holds for holds, _ in rows)), [body for _, body in rows])

@@ -1,0 +1,49 @@
+"""Compiles all kernels ahead of the first use: `python -m sluice.warm_up`, once after the installation.
+
+`main` starts no threads, so that a process which called it may fork.
+"""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pyarrow as pa
+
+from sluice.engine import operator_warm_up as engine
+from sluice.kafka.murmur2 import murmur2
+from sluice.model.avro_schema import schema_of
+from sluice.model.spec import Coding
+from sluice.model.types import SCALARS
+from sluice.wire.formats import FORMATS, Part
+
+SCHEMA = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
+TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
+
+
+def main() -> None:
+    """All of them, in this process."""
+    gc.disable()  # the compiler makes millions of objects that stay: a quarter of its time
+    engine.main()
+    formats()
+    gc.enable()
+
+
+def formats() -> None:
+    json = FORMATS["json"](Part(Coding("json"), SCHEMA))
+    tuples = json.decode(pa.array([TUPLE])).tuples
+    avro = FORMATS["avro"](Part(Coding("avro", schema_of("warm", SCHEMA)), SCHEMA))
+    avro.decode(avro.encode(tuples))
+    murmur2(pa.array([b"key"]))
+
+
+def compiled() -> None:
+    """Compiles them in as many processes as there are processors, the larger ones first."""
+    with ProcessPoolExecutor(initializer=gc.disable, mp_context=get_context("spawn")) as pool:
+        for done in [*(pool.submit(engine.feed, operator) for operator in engine.OPERATORS), pool.submit(formats)]:
+            done.result()
+
+
+if __name__ == "__main__":
+    compiled()

@@ -1,0 +1,379 @@
+"""An Avro schema as a program for the machine in avro_scan.py: what to read, what to pass over, and where things go.
+
+One program per writer's schema. It resolves the writer's schema with the reader's, as Avro's specification has it, and
+both with the attributes. What cannot be resolved is a fault of the records that need it, not of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sluice.model.avro_schema import Avro, AvroError, Field, Node, accepts, branch_of_default, field_for
+from sluice.model.types import Kind, Schema, Type
+
+T = TypeVar("T")
+
+
+class Op(IntEnum):
+    """Operand a is a buffer, where something is kept, or a place in the program; f is the attribute, for faults."""
+
+    END = 0
+    FAULT = auto()  # a: the fault
+    JUMP = auto()  # a: where to
+    CALL = auto()  # a: where to
+    RETURN = auto()
+    BRANCH = auto()  # a: how many; that many JUMPs follow
+    BLOCK = auto()  # the next block of an array or map; a: where to if there is none
+    AGAIN = auto()  # a: the items, b: the BLOCK
+    EMPTY_BLOCKS = auto()  # of items that take no bytes
+    CLOSE = auto()  # a: buffer of a list, b: buffer of its items
+    CONSTANT = auto()  # a: buffer, b: which
+    PASS_NUMBER = auto()
+    PASS_INT = auto()
+    PASS_BOOLEAN = auto()
+    PASS_ENUM = auto()  # a: how many symbols
+    PASS_FIXED = auto()  # a: how many bytes
+    PASS_BYTES = auto()
+    PASS_TEXT = auto()
+    INT = auto()  # a: buffer
+    LONG = auto()  # a: buffer
+    INT_TIME = auto()  # a: buffer, b: nanoseconds in one
+    LONG_TIME = auto()  # a: buffer, b: nanoseconds in one
+    INT_REAL = auto()  # a: buffer, b: whether it was to be a float
+    LONG_REAL = auto()
+    FLOAT = auto()  # a: buffer
+    DOUBLE = auto()  # a: buffer
+    BOOLEAN = auto()  # a: buffer
+    TEXT = auto()  # a: buffer
+    BYTES = auto()  # a: buffer, b: at most how many
+    FIXED = auto()  # a: buffer, b: how many
+
+
+class Fault(IntEnum):
+    """Why a record is no tuple."""
+
+    NONE = 0
+    CUT = auto()
+    BEHIND = auto()
+    NUMBER = auto()
+    SELECTOR = auto()
+    LENGTH = auto()
+    TEXT = auto()
+    DEPTH = auto()
+    NULL = auto()
+    MISSING = auto()
+    RANGE = auto()
+    MISMATCH = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The code; of each buffer its number of list levels above it; the constants, as words or as texts."""
+
+    code: np.ndarray
+    buffers: int
+    #: the buffers of each attribute, lists first, values last
+    kept: tuple[tuple[int, ...], ...]
+    #: of each attribute: digits behind the point of the decimals among its values; None: there are none
+    scales: tuple[int | None, ...]
+    constants: np.ndarray
+    texts: bytes
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Makes a program. Subroutines are the named types that are passed over: a schema may name itself."""
+
+    writer: Avro
+    reader: Avro | None
+    schema: Schema
+    #: values for attributes that are missing or null, as words: an int, a float or a text; lists of them
+    defaults: Mapping[str, Any]
+    code: list[list[int]] = field(default_factory=list)
+    constants: list[tuple[int, int]] = field(default_factory=list)
+    texts: bytearray = field(default_factory=bytearray)
+    calls: list[tuple[int, str]] = field(default_factory=list)
+    scales: dict[int, int] = field(default_factory=dict)
+    #: names of types whose values take no bytes: an array could claim any number of them
+    weightless: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weightless = _weightless(self.writer.names)
+
+    def program(self) -> Program:
+        kept = self._buffers()
+        taken: dict[str, tuple[int, Field | None]] = {}
+        absent = []
+        for number, (name, _) in enumerate(self.schema):
+            theirs, ours = field_for(name, self.writer, self.reader)
+            if theirs is None:
+                absent.append((number, ours))
+            else:
+                taken[theirs.name] = number, ours
+        for one in self.writer.fields:
+            if one.name in taken:
+                number, ours = taken[one.name]
+                self._take(
+                    one.node, ours.node if ours else None, self.schema[number][1], kept[number], number, top=True
+                )
+            else:
+                self._pass(one.node)
+        for number, ours in absent:
+            self._absent(number, ours, kept[number])
+        self._emit(Op.END)
+        self._subroutines()
+        scales = tuple(self.scales.get(number) for number in range(len(self.schema)))
+        return Program(
+            np.array(self.code, np.int64), sum(map(len, kept)), kept, scales,
+            np.array(self.constants, np.int64).reshape(-1, 2), bytes(self.texts),
+        )  # fmt: skip
+
+    def _buffers(self) -> tuple[tuple[int, ...], ...]:
+        kept, count = [], 0
+        for _, type_ in self.schema:
+            depth = 1
+            while type_.element is not None:
+                type_, depth = type_.element, depth + 1  # noqa: PLW2901
+            kept.append(tuple(range(count, count + depth)))
+            count += depth
+        return tuple(kept)
+
+    def _emit(self, op: Op, a: int = 0, b: int = 0, attribute: int = -1) -> int:
+        """Where the instruction is."""
+        self.code.append([op, a, b, attribute])
+        return len(self.code) - 1
+
+    def _here(self, *instructions: int) -> None:
+        """Sends these instructions to what comes next."""
+        for at in instructions:
+            self.code[at][1] = len(self.code)
+
+    def _branch(self, cases: Sequence[T]) -> Iterator[T]:
+        """Each of the cases that a number in the record chooses from; what is emitted for one leads behind them all."""
+        self._emit(Op.BRANCH, len(cases))
+        jumps = [self._emit(Op.JUMP) for _ in cases]
+        ends = []
+        for jump, case in zip(jumps, cases, strict=True):
+            self._here(jump)
+            yield case
+            ends.append(self._emit(Op.JUMP))
+        self._here(*ends)
+
+    # ---- taking a value ----
+
+    def _take(
+        self, node: Node, meant: Node | None, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool
+    ) -> None:
+        branches = None if self.reader is None or meant is None else self.reader.branches(meant)
+        node = self.writer.meant(node)
+        if node.type != "union":
+            self._value(node, branches, type_, buffers, attribute, top=top)
+            return
+        for branch in self._branch(node.inner):
+            self._value(self.writer.meant(branch), branches, type_, buffers, attribute, top=top)
+
+    def _value(
+        self, node: Node, branches: tuple[Node, ...] | None, type_: Type, buffers: tuple[int, ...], attribute: int,
+        *, top: bool,
+    ) -> None:  # fmt: skip
+        """A value that is no union. A fault ends the record, so what stands behind it does not matter."""
+        if node.type == "null":
+            self._null(type_, buffers, attribute, top=top)
+            return
+        meant = accepts(type_, node, branches)
+        if meant is None:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
+        elif type_.element is not None:
+            self._list(node, None if branches is None else meant, type_.element, buffers, attribute)
+        else:
+            self._scalar(node, meant, type_.kind, buffers[-1], attribute)
+
+    def _null(self, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool) -> None:
+        name = self.schema[attribute][0]
+        if top and name in self.defaults:
+            self._constant(self.defaults[name], type_, buffers)
+        else:
+            self._emit(Op.FAULT, Fault.NULL, 0, attribute)
+
+    def _list(self, node: Node, meant: Node | None, element: Type, buffers: tuple[int, ...], attribute: int) -> None:
+        block = self._emit(Op.BLOCK)
+        items = len(self.code)
+        inner = None if meant is None else meant.inner[0]
+        self._take(node.inner[0], inner, element, buffers[1:], attribute, top=False)
+        self._emit(Op.AGAIN, items, block)
+        self._here(block)
+        self._emit(Op.CLOSE, buffers[0], buffers[1])
+
+    def _scalar(self, node: Node, meant: Node, kind: Kind, buffer: int, attribute: int) -> None:
+        if node.decimal:
+            self._decimal(node, buffer, attribute)
+        elif node.type == "enum":
+            self._enum(node, meant, buffer, attribute)
+        elif kind is Kind.TIMESTAMP:
+            unit = node.unit or meant.unit
+            assert unit is not None  # noqa: S101 - else it were not accepted
+            self._emit(Op.INT_TIME if node.type == "int" else Op.LONG_TIME, buffer, unit, attribute)
+        elif kind is Kind.FLOAT64 and node.type in ("int", "long"):
+            op = Op.INT_REAL if node.type == "int" else Op.LONG_REAL
+            self._emit(op, buffer, int(meant.type == "float"), attribute)
+        else:
+            self._emit(PLAIN[node.type], buffer, 0, attribute)
+
+    def _decimal(self, node: Node, buffer: int, attribute: int) -> None:
+        if self.scales.setdefault(attribute, node.scale) != node.scale:
+            self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
+        elif node.type == "fixed":
+            self._emit(Op.FIXED, buffer, node.size, attribute)
+        else:
+            bits = (10**node.precision).bit_length() + 1
+            self._emit(Op.BYTES, buffer, (bits + 7) // 8, attribute)
+
+    def _enum(self, node: Node, meant: Node, buffer: int, attribute: int) -> None:
+        for symbol in self._branch(node.symbols):
+            known = symbol if meant.type != "enum" or symbol in meant.symbols else meant.fallback
+            if known is None:
+                self._emit(Op.FAULT, Fault.MISMATCH, 0, attribute)
+            else:
+                self._emit(Op.CONSTANT, buffer, self._known(known))
+
+    # ---- values that are in no record ----
+
+    def _absent(self, attribute: int, ours: Field | None, buffers: tuple[int, ...]) -> None:
+        """An attribute that the writer does not know: the file's default, else the reader's."""
+        name, type_ = self.schema[attribute]
+        if name in self.defaults:
+            self._constant(self.defaults[name], type_, buffers)
+        elif ours is None or not ours.has_default:
+            self._emit(Op.FAULT, Fault.MISSING, 0, attribute)
+        else:
+            self._default(ours, type_, buffers, attribute)
+
+    def _default(self, ours: Field, type_: Type, buffers: tuple[int, ...], attribute: int) -> None:
+        assert self.reader is not None  # noqa: S101 - whose default it is
+        try:
+            value = default_of(self.reader, ours.node, ours.default, type_)
+        except AvroError:
+            self._emit(Op.FAULT, Fault.NULL if ours.default is None else Fault.MISMATCH, 0, attribute)
+        else:
+            self._constant(value, type_, buffers)
+
+    def _constant(self, value: Any, type_: Type, buffers: tuple[int, ...]) -> None:  # noqa: ANN401
+        if type_.element is None:
+            self._emit(Op.CONSTANT, buffers[0], self._known(value))
+            return
+        for item in value:
+            self._constant(item, type_.element, buffers[1:])
+        self._emit(Op.CLOSE, buffers[0], buffers[1])
+
+    def _known(self, value: Any) -> int:  # noqa: ANN401
+        """The number of a constant. Of a text it holds where it begins and ends, below zero."""
+        if isinstance(value, str):
+            start = len(self.texts)
+            self.texts += value.encode()
+            words = ~start, ~len(self.texts)
+        else:
+            words = (int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)), 0
+        self.constants.append(words)
+        return len(self.constants) - 1
+
+    # ---- passing over ----
+
+    def _pass(self, node: Node) -> None:  # noqa: C901 - a case for each type
+        match node.type:
+            case "named" if self._is_weightless(node):
+                pass
+            case "named":
+                self.calls.append((self._emit(Op.CALL), node.name))
+            case "union":
+                for branch in self._branch(node.inner):
+                    self._pass(branch)
+            case "array" | "map":
+                self._pass_items(node)
+            case "record":
+                for one in node.fields:
+                    self._pass(one.node)
+            case "enum":
+                self._emit(Op.PASS_ENUM, len(node.symbols))
+            case "fixed":
+                self._emit(Op.PASS_FIXED, node.size)
+            case "null":
+                pass
+            case leaf:
+                op, operand = PASSED[leaf]
+                self._emit(op, operand)
+
+    def _pass_items(self, node: Node) -> None:
+        if node.type == "array" and self._is_weightless(node.inner[0]):
+            self._emit(Op.EMPTY_BLOCKS)
+            return
+        block = self._emit(Op.BLOCK)
+        items = len(self.code)
+        if node.type == "map":
+            self._emit(Op.PASS_TEXT)
+        self._pass(node.inner[0])
+        self._emit(Op.AGAIN, items, block)
+        self._here(block)
+
+    def _is_weightless(self, node: Node) -> bool:
+        return node.name in self.weightless or _takes_nothing(node)
+
+    def _subroutines(self) -> None:
+        starts: dict[str, int] = {}
+        while self.calls:
+            at, name = self.calls.pop()
+            if name not in starts:
+                starts[name] = len(self.code)
+                self._pass(self.writer.names[name])
+                self._emit(Op.RETURN)
+            self.code[at][1] = starts[name]
+
+
+def _weightless(names: Mapping[str, Node]) -> frozenset[str]:
+    """All but those of which a part takes bytes."""
+    found = frozenset(names)
+    while True:
+        left = frozenset(
+            name
+            for name in found
+            if _takes_nothing(names[name])
+            or (
+                names[name].type == "record"
+                and all(_takes_nothing(f.node) or f.node.name in found for f in names[name].fields)
+            )
+        )
+        if left == found:
+            return found
+        found = left
+
+
+def _takes_nothing(node: Node) -> bool:
+    return node.type == "null" or (node.type == "fixed" and node.size == 0)
+
+
+def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa: ANN401 - JSON
+    """The default of a field, as JSON has it, as a constant. Raises AvroError where it gives no such attribute."""
+    _, branch = branch_of_default(avro, node, value)
+    if accepts(type_, branch, None) is None or branch.decimal:
+        raise AvroError(f"a default that gives {type_}")
+    if type_.element is not None:
+        return [default_of(avro, branch.inner[0], item, type_.element) for item in value]
+    if type_.kind is Kind.TIMESTAMP:
+        value *= branch.unit or 1
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise AvroError("a default within 64 bits")
+    return float(value) if type_.kind is Kind.FLOAT64 else value
+
+
+PLAIN = {
+    "int": Op.INT, "long": Op.LONG, "float": Op.FLOAT, "double": Op.DOUBLE, "boolean": Op.BOOLEAN,
+    "string": Op.TEXT, "bytes": Op.TEXT,
+}  # fmt: skip
+PASSED = {
+    "int": (Op.PASS_INT, 0), "long": (Op.PASS_NUMBER, 0), "float": (Op.PASS_FIXED, 4), "double": (Op.PASS_FIXED, 8),
+    "boolean": (Op.PASS_BOOLEAN, 0), "string": (Op.PASS_TEXT, 0), "bytes": (Op.PASS_BYTES, 0),
+}  # fmt: skip

@@ -1,0 +1,168 @@
+"""Avro's bytes -> tuples, for one writer's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.columns.kernel import kernel
+from sluice.model.avro_schema import Avro
+from sluice.model.types import Kind, Schema, Type
+from sluice.wire.avro.avro_program import Compiler, Fault, Program
+from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
+from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.decoded import Decoded, bytes_of, record_batch
+
+FAULTS = {
+    Fault.CUT: (Reason.NOT_AVRO, "its bytes end within a value"),
+    Fault.BEHIND: (Reason.NOT_AVRO, "there are bytes behind the record"),
+    Fault.NUMBER: (Reason.NOT_AVRO, "a number has more bits than its type, or a boolean is neither 0 nor 1"),
+    Fault.SELECTOR: (Reason.NOT_AVRO, "the number of a union's branch or of an enum's symbol is beyond the last"),
+    Fault.LENGTH: (Reason.NOT_AVRO, "a length is below zero"),
+    Fault.TEXT: (Reason.NOT_AVRO, "a string is not UTF-8"),
+    Fault.DEPTH: (Reason.NOT_AVRO, "it is nested too deeply"),
+    Fault.NULL: (Reason.NULL, "{name}: expected {type}, got null"),
+    Fault.MISSING: (Reason.MISSING, "{name}: expected {type}, got nothing: its schema has no such field"),
+    Fault.RANGE: (Reason.WRONG_TYPE, "{name}: expected {type}, got a number beyond it"),
+    Fault.MISMATCH: (Reason.WRONG_TYPE, "{name}: expected {type}, got another type: see its schema"),
+}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads what was written with one schema."""
+
+    schema: Schema
+    program: Program
+
+    @classmethod
+    def of(cls, schema: Schema, writer: Avro, reader: Avro | None, defaults: Mapping[str, Any]) -> Reader:
+        return cls(schema, Compiler(writer, reader, schema, defaults).program())
+
+    def read(self, values: pa.BinaryArray, skipped: int = 0) -> Decoded:
+        """The tuples in these values, whose first `skipped` bytes are not Avro's."""
+        data, starts = bytes_of(values)
+        return self.read_bytes(data, starts, skipped)
+
+    def read_bytes(self, data: np.ndarray, starts: np.ndarray, skipped: int) -> Decoded:
+        rows = len(starts) - 1
+        faults = np.zeros((2, rows), np.int64)
+        to = self._run(data, starts, skipped, faults)
+        good = faults[0] == Fault.NONE
+        columns = [
+            _column(type_, kept, to, _Texts(data, self.program.texts), scale)
+            for (_, type_), kept, scale in zip(self.schema, self.program.kept, self.program.scales, strict=True)
+        ]
+        bad = [(int(row), self._why(*faults[:, row])) for row in np.flatnonzero(~good)]
+        tuples = record_batch(columns, arrow_schema(self.schema), int(np.count_nonzero(good)))
+        return Decoded(tuples, np.flatnonzero(good), bad)
+
+    def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
+        """Where there are lists, a first run tells how long they are together."""
+        room = np.full(self.program.buffers, faults.shape[1], np.int64)
+        lists = [buffer for kept in self.program.kept for buffer in kept[1:]]
+        if lists:
+            room[lists] = 0
+            room[lists] = self._scan(data, starts, skipped, room, faults).filled[lists]
+        return self._scan(data, starts, skipped, room, faults)
+
+    def _scan(
+        self, data: np.ndarray, starts: np.ndarray, skipped: int, room: np.ndarray, faults: np.ndarray
+    ) -> Buffers:
+        base = np.cumsum(room) - room
+        words, ends = np.empty((2, int(room.sum())), np.int64)
+        to = Buffers(words, words.view(np.float64), ends, base, room, np.zeros(len(room), np.int64))
+        bits = np.zeros(1, np.int32)
+        scratch = Scratch(np.zeros(len(room), np.int64), np.zeros(STACK, np.int64), bits, bits.view(np.float32))
+        scan(data, starts, skipped, self.program.code, self.program.constants, to, scratch, faults)
+        return to
+
+    def _why(self, fault: int, attribute: int) -> str:
+        word, text = FAULTS[Fault(fault)]
+        name, type_ = self.schema[attribute] if attribute >= 0 else ("", "")
+        return reason(word, text.format(name=name, type=type_))
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What texts are cut from: the records, and for places below zero the constants of the program."""
+
+    data: np.ndarray
+    constants: bytes
+
+    def cut(self, first: np.ndarray, last: np.ndarray, type_: pa.DataType) -> pa.Array:
+        starts = np.zeros(len(first) + 1, np.int64)
+        np.cumsum(np.abs(last - first), out=starts[1:])
+        if starts[-1] > np.iinfo(np.int32).max:
+            raise OverflowError("more than 2 GiB of text in one batch")
+        gathered = np.empty(starts[-1], np.uint8)
+        constants = np.frombuffer(self.constants or b"\0", np.uint8)
+        _gather(self.data, constants, first, starts, gathered)
+        buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(gathered)]
+        return pa.Array.from_buffers(type_, len(first), buffers)
+
+
+def _column(type_: Type, kept: tuple[int, ...], to: Buffers, texts: _Texts, scale: int | None) -> pa.Array:
+    if type_.element is None:
+        return _values(type_, kept[0], to, texts, scale)
+    ends = _words(to, kept[0])
+    offsets = np.concatenate([[0], ends])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("more than 2 billion items in the lists of one batch")
+    items = _column(type_.element, kept[1:], to, texts, scale)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+
+
+def _words(to: Buffers, buffer: int) -> np.ndarray:
+    start = to.base[buffer]
+    return to.words[start : start + to.filled[buffer]]
+
+
+def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | None) -> pa.Array:
+    words = _words(to, buffer)
+    if scale is not None or type_.kind is Kind.STRING:
+        start = to.base[buffer]
+        ends = to.ends[start : start + len(words)]
+        if scale is not None:
+            return _decimals(words, ends, texts, type_, scale)
+        return texts.cut(words, ends, pa.string())
+    match type_.kind:
+        case Kind.BOOLEAN:
+            return pa.array(words.astype(np.bool_))
+        case Kind.FLOAT64:
+            return pa.array(words.view(np.float64))
+        case Kind.TIMESTAMP:
+            return pa.array(words).view(pa.timestamp("ns", "UTC"))
+        case _:
+            return pa.array(words)
+
+
+def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, type_: Type, scale: int) -> pa.Array:
+    """Each as its exact text, or as the nearest float64 to that."""
+    written = texts.cut(first, last, pa.binary()).to_pylist()
+    exact = [
+        _decimal(value, scale) if start >= 0 else value.decode() for value, start in zip(written, first, strict=True)
+    ]
+    return pa.array(exact if type_.kind is Kind.STRING else list(map(float, exact)), arrow_type(type_))
+
+
+def _decimal(value: bytes, scale: int) -> str:
+    unscaled = int.from_bytes(value, "big", signed=True)
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
+    return ("-" if unscaled < 0 else "") + whole + ("." + fraction if scale else "")
+
+
+@kernel
+def _gather(
+    data: np.ndarray, constants: np.ndarray, first: np.ndarray, starts: np.ndarray, gathered: np.ndarray
+) -> None:
+    for row in range(len(first)):
+        at, size, to = first[row], starts[row + 1] - starts[row], starts[row]
+        for i in range(size):
+            gathered[to + i] = data[at + i] if at >= 0 else constants[~at + i]

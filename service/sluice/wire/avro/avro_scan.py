@@ -1,0 +1,284 @@
+"""The machine that runs programs of avro_program.py over a batch of records, in one compiled loop.
+
+It makes no Python objects and reads each byte once. A record is a tuple or has a fault; nothing that stands in one
+record can reach another, and no record takes longer than its bytes.
+"""
+# ruff: noqa: C901, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109 - an instruction is a branch of plain comparisons
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sluice.columns.kernel import kernel
+from sluice.wire.avro.avro_program import Fault, Op
+from sluice.wire.json.json_grammar import character
+
+NO = -1
+#: calls and blocks within each other, two words for a block
+STACK = 256
+
+(
+    END, FAULT, JUMP, CALL, RETURN, BRANCH, BLOCK, AGAIN, EMPTY_BLOCKS, CLOSE, CONSTANT, PASS_NUMBER, PASS_INT,
+    PASS_BOOLEAN, PASS_ENUM, PASS_FIXED, PASS_BYTES, PASS_TEXT, INT, LONG, INT_TIME, LONG_TIME, INT_REAL, LONG_REAL,
+    FLOAT, DOUBLE, BOOLEAN, TEXT, BYTES, FIXED,
+) = map(int, Op)  # fmt: skip
+NONE, CUT, BEHIND, NUMBER, SELECTOR, LENGTH, WRONG_TEXT, DEPTH, NULL, MISSING, RANGE, MISMATCH = map(int, Fault)
+INT_MOST = 2**31 - 1
+LONG_MOST = 2**63 - 1
+
+
+class Buffers(NamedTuple):
+    """Where values go: buffer b has `room[b]` places from `base[b]` on, and `filled[b]` of them are taken.
+
+    `words` and `reals` are the same memory; a text is where it begins, in `words`, and where it ends, in `ends`. What
+    finds no room is only counted.
+    """
+
+    words: np.ndarray
+    reals: np.ndarray
+    ends: np.ndarray
+    base: np.ndarray
+    room: np.ndarray
+    filled: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Memory that the machine works in: what was filled before a record; a stack; `single` is `bits` as a float."""
+
+    before: np.ndarray
+    stack: np.ndarray
+    bits: np.ndarray
+    single: np.ndarray
+
+
+@kernel
+def scan(
+    data: np.ndarray, starts: np.ndarray, skipped: int, code: np.ndarray, constants: np.ndarray, to: Buffers,
+    scratch: Scratch, faults: np.ndarray,
+) -> None:  # fmt: skip
+    """Reads each record r, `data[starts[r] + skipped:starts[r + 1]]`; `faults[:, r]` gets its fault and whose it is."""
+    for row in range(faults.shape[1]):
+        for b in range(len(to.filled)):
+            scratch.before[b] = to.filled[b]
+        fault, attribute = _record(data, starts[row] + skipped, starts[row + 1], code, constants, to, scratch)
+        faults[0, row], faults[1, row] = fault, attribute
+        if fault != NONE:
+            for b in range(len(to.filled)):
+                to.filled[b] = scratch.before[b]
+
+
+@kernel
+def _record(
+    data: np.ndarray, i: int, stop: int, code: np.ndarray, constants: np.ndarray, to: Buffers, scratch: Scratch
+) -> tuple[int, int]:  # fmt: skip
+    at, top, stack = 0, 0, scratch.stack
+    while True:
+        op, a, b, attribute = code[at, 0], code[at, 1], code[at, 2], code[at, 3]
+        fault = NONE
+        at += 1
+        if op == LONG:
+            value, i, fault = _number(data, i, stop)
+            _keep(to, a, value)
+        elif op == INT:
+            value, i, fault = _int(data, i, stop)
+            _keep(to, a, value)
+        elif op == DOUBLE:
+            value, i, fault = _little(data, i, stop, 8)
+            _keep(to, a, value)
+        elif op == TEXT or op == PASS_TEXT:
+            size, i, fault = _length(data, i, stop)
+            if fault == NONE and not _is_text(data, i, i + size):
+                fault = WRONG_TEXT
+            if fault == NONE:
+                if op == TEXT:
+                    _keep_text(to, a, i, i + size)
+                i += size
+        elif op == BRANCH:
+            value, i, fault = _int(data, i, stop)
+            if fault == NONE and not 0 <= value < a:
+                fault = SELECTOR
+            if fault == NONE:
+                at += value
+        elif op == JUMP:
+            at = a
+        elif op == INT_TIME or op == LONG_TIME:
+            value, i, fault = _int(data, i, stop) if op == INT_TIME else _number(data, i, stop)
+            if fault == NONE and b > 1 and not -(LONG_MOST // b) <= value <= LONG_MOST // b:
+                fault = RANGE
+            _keep(to, a, value * b)
+        elif op == INT_REAL or op == LONG_REAL:
+            value, i, fault = _int(data, i, stop) if op == INT_REAL else _number(data, i, stop)
+            _keep_real(to, a, float(np.float32(value)) if b else float(value))
+        elif op == FLOAT:
+            value, i, fault = _little(data, i, stop, 4)
+            scratch.bits[0] = value
+            _keep_real(to, a, float(scratch.single[0]))
+        elif op == BOOLEAN or op == PASS_BOOLEAN:
+            fault = CUT if i >= stop else (NONE if data[i] <= 1 else NUMBER)
+            if fault == NONE:
+                if op == BOOLEAN:
+                    _keep(to, a, int(data[i]))
+                i += 1
+        elif op == CONSTANT:
+            _keep_text(to, a, constants[b, 0], constants[b, 1])
+        elif op == BLOCK:
+            value, i, fault = _block(data, i, stop)
+            if value == 0:
+                at = a
+            elif top + 1 > len(stack) - 1:
+                fault = DEPTH
+            else:
+                stack[top] = value
+                top += 1
+        elif op == AGAIN:
+            stack[top - 1] -= 1
+            at = a
+            if stack[top - 1] == 0:
+                top -= 1
+                at = b
+        elif op == CLOSE:
+            _keep(to, a, to.filled[b])
+        elif op == CALL:
+            if top + 1 > len(stack) - 1:
+                fault = DEPTH
+            else:
+                stack[top] = at
+                top += 1
+                at = a
+        elif op == RETURN:
+            top -= 1
+            at = stack[top]
+        elif op == EMPTY_BLOCKS:
+            value = 1
+            while value != 0 and fault == NONE:
+                value, i, fault = _block(data, i, stop)
+        elif op == PASS_NUMBER:
+            value, i, fault = _number(data, i, stop)
+        elif op == PASS_INT:
+            value, i, fault = _int(data, i, stop)
+        elif op == PASS_ENUM:
+            value, i, fault = _int(data, i, stop)
+            if fault == NONE and not 0 <= value < a:
+                fault = SELECTOR
+        elif op == PASS_FIXED or op == FIXED:
+            size = a if op == PASS_FIXED else b
+            if size > stop - i:
+                fault = CUT
+            else:
+                if op == FIXED:
+                    _keep_text(to, a, i, i + size)
+                i += size
+        elif op == PASS_BYTES or op == BYTES:
+            size, i, fault = _length(data, i, stop)
+            if fault == NONE:
+                if op == BYTES:
+                    fault = RANGE if size > b else NONE
+                    _keep_text(to, a, i, i + size)
+                i += size
+        elif op == FAULT:
+            fault = a
+        else:  # END
+            return (NONE if i == stop else BEHIND), NO
+        if fault != NONE:
+            return fault, attribute
+
+
+# ---- keeping ---------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _keep(to: Buffers, buffer: int, word: int) -> None:
+    place = to.filled[buffer]
+    if place < to.room[buffer]:
+        to.words[to.base[buffer] + place] = word
+    to.filled[buffer] = place + 1
+
+
+@kernel
+def _keep_real(to: Buffers, buffer: int, real: float) -> None:
+    place = to.filled[buffer]
+    if place < to.room[buffer]:
+        to.reals[to.base[buffer] + place] = real
+    to.filled[buffer] = place + 1
+
+
+@kernel
+def _keep_text(to: Buffers, buffer: int, start: int, end: int) -> None:
+    place = to.filled[buffer]
+    if place < to.room[buffer]:
+        to.words[to.base[buffer] + place] = start
+        to.ends[to.base[buffer] + place] = end
+    to.filled[buffer] = place + 1
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _number(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
+    """A long; what stands behind it; the fault. It takes up to ten bytes, the last of which adds one bit."""
+    bits, shift = np.uint64(0), 0
+    while i < stop:
+        byte = np.uint64(data[i])
+        i += 1
+        if shift == 63 and byte > np.uint64(1):
+            return 0, i, NUMBER
+        bits |= (byte & np.uint64(0x7F)) << np.uint64(shift)
+        if byte < np.uint64(0x80):
+            value = np.int64(bits >> np.uint64(1)) ^ -np.int64(bits & np.uint64(1))
+            return value, i, NONE  # type: ignore[return-value]
+        shift += 7
+    return 0, i, CUT
+
+
+@kernel
+def _int(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
+    value, i, fault = _number(data, i, stop)
+    if fault == NONE and not -INT_MOST - 1 <= value <= INT_MOST:
+        fault = NUMBER
+    return value, i, fault
+
+
+@kernel
+def _length(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
+    """Of what follows; it is all there."""
+    size, i, fault = _number(data, i, stop)
+    if fault == NONE and size < 0:
+        fault = LENGTH
+    elif fault == NONE and size > stop - i:
+        fault = CUT
+    return size, i, fault
+
+
+@kernel
+def _block(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
+    """How many items follow; 0: none any more. Below zero it comes with the number of bytes, which nobody needs."""
+    count, i, fault = _number(data, i, stop)
+    if fault == NONE and count < 0:
+        count = -count
+        if count < 0:
+            return 0, i, LENGTH
+        size, i, fault = _number(data, i, stop)
+        if fault == NONE and size < 0:
+            fault = LENGTH
+    return count, i, fault
+
+
+@kernel
+def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, int]:
+    """So many bytes as a number, the lowest first."""
+    if size > stop - i:
+        return 0, i, CUT
+    bits = np.uint64(0)
+    for j in range(size):
+        bits |= np.uint64(data[i + j]) << np.uint64(8 * j)
+    return np.int64(bits), i + size, NONE  # type: ignore[return-value]
+
+
+@kernel
+def _is_text(data: np.ndarray, i: int, stop: int) -> bool:
+    while i != NO and i < stop:
+        i = i + 1 if data[i] < 0x80 else character(data, i, stop)
+    return i == stop

@@ -1,0 +1,177 @@
+"""Tuples -> Avro's bytes, batch-wise: each column as the pieces that its values are, then the pieces row by row."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.kernel import kernel
+from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, parse
+from sluice.model.types import Kind, Schema, Type
+from sluice.wire.decoded import bytes_of
+
+#: of a varint
+MOST_BYTES = 10
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes with one schema."""
+
+    avro: Avro
+    schema: Schema
+    #: for each field the bytes of its default, where no attribute has its name
+    parts: tuple[str | bytes, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, text: str) -> Writer:
+        avro = parse(text)
+        if avro.meant(avro.root).type != "record":
+            return cls(avro, schema, (schema[0][0],))
+        names = {name for name, _ in schema}
+        parts = (one.name if one.name in names else default(avro, one.node, one.default) for one in avro.fields)
+        return cls(avro, schema, tuple(parts))
+
+    def write(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
+        if not self.parts:
+            return pa.array([b""] * tuples.num_rows, pa.binary())
+        pieces = [
+            pa.scalar(part, pa.binary()) if isinstance(part, bytes) else self._column(tuples, part)
+            for part in self.parts
+        ]
+        if not any(isinstance(piece, pa.Array) for piece in pieces):
+            pieces.append(pa.array([b""] * tuples.num_rows, pa.binary()))
+        return _joined(*pieces)
+
+    def _column(self, tuples: pa.RecordBatch, name: str) -> pa.BinaryArray:
+        fields = self.avro.fields
+        node = next((one.node for one in fields if one.name == name), fields[0].node)
+        return _pieces(tuples.column(name), dict(self.schema)[name], node, self.avro)
+
+
+def default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401 - JSON
+    """The bytes of a field's default as JSON has it; of a union it is of the first branch that it may be of."""
+    branch, meant = branch_of_default(avro, node, value)
+    prefix = _varint(branch) if avro.meant(node).type == "union" else b""
+    return prefix + _plain_default(avro, meant, value)
+
+
+def _plain_default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401, C901, PLR0911 - a case for each type
+    match node.type:
+        case "null":
+            return b""
+        case "record":
+            given = {one.name: value.get(one.name, one.default) for one in node.fields}
+            return b"".join(default(avro, one.node, given[one.name]) for one in node.fields)
+        case "array":
+            items = [default(avro, node.inner[0], item) for item in value]
+            return _block(items)
+        case "map":
+            return _block([_sized(key.encode()) + default(avro, node.inner[0], item) for key, item in value.items()])
+        case "enum":
+            return _varint(node.symbols.index(value))
+        case "boolean":
+            return bytes([value])
+        case "float" | "double":
+            return struct.pack("<f" if node.type == "float" else "<d", value)
+        case "string":
+            return _sized(value.encode())
+        case "bytes":
+            return _sized(value.encode("latin-1"))  # as the specification has it: a character for each byte
+        case "fixed":
+            return bytes(value.encode("latin-1"))
+        case _:
+            return _varint(value)
+
+
+def _block(items: list[bytes]) -> bytes:
+    return (_varint(len(items)) + b"".join(items) if items else b"") + _varint(0)
+
+
+def _sized(content: bytes) -> bytes:
+    return _varint(len(content)) + content
+
+
+def _joined(*pieces: pa.Array | pa.Scalar) -> pa.BinaryArray:
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.binary()))
+
+
+def _pieces(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
+    """The bytes of each value."""
+    branch, written = branch_for(avro, node, type_)
+    values = _lists(column, type_, written, avro) if type_.element else _scalars(column, type_, written)
+    if avro.meant(node).type != "union":
+        return values
+    return _joined(pa.scalar(_varint(branch), pa.binary()), values)
+
+
+def _varint(value: int) -> bytes:
+    return bytes(numbers(np.array([value], np.int64))[0].as_py())
+
+
+def _scalars(column: pa.Array, type_: Type, node: Node) -> pa.BinaryArray:
+    match type_.kind:
+        case Kind.BOOLEAN:
+            return _fixed(column.cast(pa.uint8()).to_numpy(), 1)
+        case Kind.FLOAT64:
+            return _fixed(column.to_numpy(), 8)
+        case Kind.STRING:
+            text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            return _joined(numbers(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
+        case Kind.TIMESTAMP:
+            assert node.unit is not None  # noqa: S101 - else no branch took it
+            return numbers(column.cast(pa.int64()).to_numpy() // node.unit)
+        case _:
+            return numbers(column.to_numpy())
+
+
+def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:
+    starts = np.arange(len(values) + 1, dtype=np.int32) * size
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+
+
+def _lists(column: pa.ListArray, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
+    """One block with all items, then the block of none that ends each array."""
+    assert type_.element is not None  # noqa: S101
+    items = _pieces(pc.list_flatten(column), type_.element, node.inner[0], avro)
+    counts = pc.list_value_length(column).to_numpy().astype(np.int64)
+    data, starts = bytes_of(items)
+    ends = starts[np.concatenate([[0], np.cumsum(counts)])]
+    ends = ends - ends[0]
+    buffers = [
+        None,
+        pa.py_buffer(ends.astype(np.int32)),
+        pa.py_buffer(np.ascontiguousarray(data[starts[0] : starts[-1]])),
+    ]
+    together = pa.Array.from_buffers(pa.binary(), len(counts), buffers)
+    last = pa.array([b"", b"\0"], pa.binary()).take(pa.array((counts > 0).astype(np.int8)))
+    return _joined(numbers(counts), together, last)
+
+
+def numbers(values: np.ndarray) -> pa.BinaryArray:
+    """Each as a long."""
+    starts = np.zeros(len(values) + 1, np.int32)
+    data = np.empty(len(values) * MOST_BYTES, np.uint8)
+    _numbers(np.ascontiguousarray(values, np.int64), data, starts)
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data[: starts[-1]])]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+
+
+@kernel
+def _numbers(values: np.ndarray, data: np.ndarray, starts: np.ndarray) -> None:
+    at = 0
+    for row in range(len(values)):
+        bits = np.uint64((values[row] << 1) ^ (values[row] >> 63))
+        while bits >= np.uint64(0x80):
+            data[at] = np.uint8(bits & np.uint64(0x7F)) | np.uint8(0x80)
+            bits >>= np.uint64(7)
+            at += 1
+        data[at] = np.uint8(bits)
+        at += 1
+        starts[row + 1] = at

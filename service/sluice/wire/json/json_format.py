@@ -1,0 +1,94 @@
+"""Values in JSON: one object per record, one attribute per name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.model.types import Schema, Type
+from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.decoded import Decoded, in_order, record_batch
+from sluice.wire.json.json_batch import decode_surely, scannable
+from sluice.wire.json.json_values import NotOfTypeError, reader, shown
+from sluice.wire.json.json_write import encode
+
+__all__ = ["decode", "encode"]
+
+NO_DEFAULTS: Mapping[str, Any] = {}
+
+
+class Unusable(ValueError):  # noqa: N818
+    """A value that is no tuple of the schema; its text is the reason."""
+
+
+def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+    """The tuples in these values; `defaults` has values for attributes that are missing or null.
+
+    Attributes that the schema does not name are ignored; of several with one name the last counts.
+    """
+    if not scannable(schema):
+        return decode_exactly(values, schema, defaults)
+    tuples, sure = decode_surely(values, schema)
+    if sure.all():
+        return Decoded(tuples, np.arange(len(values)), [])
+    doubtful = np.flatnonzero(~sure)
+    exact = decode_exactly(values.take(pa.array(doubtful)), schema, defaults)
+    return in_order(Decoded(tuples, np.flatnonzero(sure), []), exact.at(doubtful))
+
+
+def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
+    """The law: each value by itself, through Python objects."""
+    attributes = [(name, type_, reader(type_)) for name, type_ in schema]
+    good, tuples, bad = [], [], []
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            tuples.append(_tuple(value, attributes, defaults))
+            good.append(row)
+        except Unusable as unusable:
+            bad.append((row, str(unusable)))
+    return Decoded(_columns(tuples, schema), np.array(good, np.int64), bad)
+
+
+def _tuple(
+    value: bytes | None, attributes: list[tuple[str, Type, Callable[[Any], Any]]], defaults: Mapping[str, Any]
+) -> list[Any]:
+    document = _parsed(value)
+    return [
+        defaults[name] if name in defaults and document.get(name) is None else _attribute(document, name, type_, read)
+        for name, type_, read in attributes
+    ]
+
+
+def _parsed(value: bytes | None) -> dict[str, Any]:
+    if not value:
+        raise Unusable(reason(Reason.NO_VALUE, "expected a JSON object, got nothing"))
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise Unusable(reason(Reason.NOT_JSON, str(error))) from None
+    if type(document) is not dict:
+        raise Unusable(reason(Reason.NOT_AN_OBJECT, f"expected a JSON object, got {shown(document)}"))
+    return document
+
+
+def _attribute(document: dict[str, Any], name: str, type_: Type, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    value = document.get(name)
+    if value is None:
+        word = Reason.NULL if name in document else Reason.MISSING
+        raise Unusable(reason(word, f"{name}: expected {type_}, got {'null' if name in document else 'nothing'}"))
+    try:
+        return read(value)
+    except NotOfTypeError:
+        raise Unusable(reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(value)}")) from None
+
+
+def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:
+    fields = arrow_schema(schema)
+    columns = list(zip(*tuples, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    return record_batch(arrays, fields, len(tuples))

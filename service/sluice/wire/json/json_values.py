@@ -1,0 +1,139 @@
+"""The rules of JSON values, one value at a time: what is accepted for each type, and how each type is written.
+
+`docs/formats.md` has them as a table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+import orjson
+
+from sluice.model.types import Kind, Type
+from sluice.time_units import SECOND
+
+INT64 = range(-(2**63), 2**63)
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TIMESTAMP = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)"
+    r"(?:[T ](?P<time>(?:[01]\d|2[0-3]):\d\d(?::\d\d)?)"
+    r"(?:(?<=:\d\d:\d\d)\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:\d\d)?)?",
+    re.ASCII,
+)
+SHOWN = 80
+
+
+class NotOfTypeError(ValueError):
+    """A JSON value that the type does not accept."""
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def reader(type_: Type) -> Callable[[Any], Any]:
+    """What turns a parsed JSON value into a value of this type (a timestamp into nanoseconds).
+
+    It raises NotOfTypeError for a value that the type does not accept.
+    """
+    if type_.element is None:
+        return READERS[type_.kind]
+    element = reader(type_.element)
+
+    def read_list(value: Any) -> list[Any]:  # noqa: ANN401
+        _require(type(value) is list)
+        return [element(item) for item in value]
+
+    return read_list
+
+
+def shown(value: object) -> str:
+    """The value as JSON text, cut where it is long, for a reason."""
+    try:
+        text = orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return "a deeply nested value"
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def nanoseconds(text: str) -> int:
+    """Nanoseconds since 1970 of an ISO 8601 text; without a zone it is UTC. Raises NotOfTypeError."""
+    match = TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise NotOfTypeError
+    try:
+        moment = datetime.fromisoformat(f"{match['date']}T{match['time'] or '00:00'}{match['zone'] or 'Z'}")
+        past = moment - EPOCH
+    except (ValueError, OverflowError) as error:
+        raise NotOfTypeError from error
+    whole = past // timedelta(seconds=1) * SECOND
+    return _within_int64(whole + int((match["fraction"] or "").ljust(9, "0")))
+
+
+def _read_boolean(value: object) -> object:
+    _require(type(value) is bool)
+    return value
+
+
+def _read_int64(value: object) -> object:
+    _require(type(value) is int and value in INT64)
+    return value
+
+
+def _read_float64(value: object) -> float:
+    if type(value) is str and value in NOT_FINITE:
+        return NOT_FINITE[value]
+    if type(value) is not float and type(value) is not int:
+        raise NotOfTypeError
+    return float(value)
+
+
+def _read_string(value: object) -> object:
+    _require(type(value) is str)
+    return value
+
+
+def _read_timestamp(value: object) -> int:
+    """A number counts seconds; one with a fraction is the shortest decimal number that stands for this float64."""
+    if type(value) is str:
+        return nanoseconds(value)
+    if type(value) is int:
+        return _within_int64(value * SECOND)
+    if type(value) is not float:
+        raise NotOfTypeError
+    return _within_int64(int((Decimal(repr(value)) * SECOND).to_integral_value(ROUND_HALF_EVEN)))
+
+
+def _within_int64(value: int) -> int:
+    _require(value in INT64)
+    return value
+
+
+def _require(accepted: bool) -> None:  # noqa: FBT001
+    if not accepted:
+        raise NotOfTypeError
+
+
+READERS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.BOOLEAN: _read_boolean,
+    Kind.INT64: _read_int64,
+    Kind.FLOAT64: _read_float64,
+    Kind.STRING: _read_string,
+    Kind.TIMESTAMP: _read_timestamp,
+}
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def finite_or_word(value: Any) -> Any:  # noqa: ANN401
+    """The value as JSON can hold it: NaN and the infinities, also those in lists, as words."""
+    if isinstance(value, list):
+        return [finite_or_word(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

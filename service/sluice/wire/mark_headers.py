@@ -1,0 +1,60 @@
+"""Marks as headers of Kafka records: `sluice-mark: window`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.watermark_text import from_text
+
+HEADER = "sluice-mark"
+
+#: a kind of a record beside those of an item: a mark that moves the clock and goes no further
+CLOCK = 5
+#: the kind of a record whose mark header has no known word
+UNKNOWN = -1
+
+WORDS = {"window": WINDOW, "final": FINAL, "watermark": WATERMARK, "clock": CLOCK}
+NAMES = {kind: word for word, kind in WORDS.items()}
+
+
+def header(kind: int) -> tuple[str, bytes]:
+    """The header that makes a record a mark of this kind."""
+    return HEADER, NAMES[kind].encode()
+
+
+def kinds(headers: pa.Array) -> np.ndarray:
+    """The kind of each record, from its list of headers (`key`, `value`): TUPLE where none of them is a mark's.
+
+    As everywhere in Kafka, of several headers with one key the last one counts.
+    """
+    found = np.full(len(headers), TUPLE, np.int8)
+    pairs = pc.list_flatten(headers)
+    if len(pairs):
+        records = pc.list_parent_indices(headers).to_numpy()
+        marked = np.flatnonzero(pc.equal(pairs.field("key"), HEADER).to_numpy(zero_copy_only=False))
+        words = pairs.field("value").take(pa.array(marked)).to_pylist()
+        found[records[marked]] = [_kind(word) for word in words]
+    return found
+
+
+def watermarks(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The event times that the values of these watermark marks say, nanoseconds since 1970; and whether each says one.
+
+    A value is seconds since 1970 or a time in ISO 8601, as text without quotes.
+    """
+    found = [_watermark(value) for value in values.to_pylist()]
+    return np.array([time or 0 for time in found], np.int64), np.array([time is not None for time in found], np.bool_)
+
+
+def _watermark(value: bytes | None) -> int | None:
+    try:
+        return from_text((value or b"").decode())
+    except ValueError:
+        return None
+
+
+def _kind(word: bytes | None) -> int:
+    return WORDS.get((word or b"").decode(errors="replace"), UNKNOWN)

@@ -1,0 +1,84 @@
+"""Attributes as plain text, for CSV, keys and headers: as in JSON, but strings and times without quotes."""
+
+from __future__ import annotations
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import arrow_type
+from sluice.model.types import Kind, Type
+from sluice.wire.json import json_format
+from sluice.wire.json.json_values import NOT_FINITE, NotOfTypeError, reader
+from sluice.wire.json.json_write import encode as encode_json
+
+NAME = "v"
+OPEN, CLOSE, QUOTE = (pa.scalar(text) for text in (f'{{"{NAME}":', "}", '"'))
+#: texts that can be put into JSON as they are, by kind
+BARE = {Kind.BOOLEAN: "^(true|false)$", Kind.INT64: "^[-0-9]+$", Kind.FLOAT64: "^[-+.0-9eE]+$"}
+#: and those that are in quotes there
+QUOTED = {Kind.FLOAT64: f"^({'|'.join(NOT_FINITE)})$", Kind.TIMESTAMP: "^[0-9]{4}-[-+0-9:.TZ ]*$"}
+BARE[Kind.TIMESTAMP] = BARE[Kind.FLOAT64]
+
+
+def utf8(values: pa.BinaryArray) -> tuple[pa.StringArray, np.ndarray]:
+    """The values as texts, null where one is no UTF-8; and whether each is."""
+    try:
+        return values.cast(pa.string()), np.ones(len(values), np.bool_)
+    except pa.ArrowInvalid:
+        texts = pa.array([_text(value) for value in values.to_pylist()], pa.string())
+        return texts, texts.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
+    """The values that the texts stand for, and for each text whether it stands for one; only those are in the array."""
+    if type_.kind is Kind.STRING:
+        return texts, np.ones(len(texts), np.bool_)
+    if type_.element is not None:
+        return _exactly(texts, type_)
+    bare, quoted = _matches(texts, BARE.get(type_.kind)), _matches(texts, QUOTED.get(type_.kind))
+    bare &= ~quoted
+    possible = bare | quoted
+    kept = texts.filter(pa.array(possible))
+    quote = pa.array(["", '"']).take(pa.array(quoted[possible].astype(np.int8)))
+    documents = pc.binary_join_element_wise(OPEN, quote, kept, quote, CLOSE, "").cast(pa.binary())
+    decoded = json_format.decode(documents, ((NAME, type_),))
+    good = np.zeros(len(texts), np.bool_)
+    good[np.flatnonzero(possible)[decoded.good]] = True
+    return decoded.tuples.column(0), good
+
+
+def _matches(texts: pa.StringArray, pattern: str | None) -> np.ndarray:
+    if pattern is None:
+        return np.zeros(len(texts), np.bool_)
+    return pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _exactly(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
+    read_one, values, good = reader(type_), [], np.zeros(len(texts), np.bool_)
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(read_one(orjson.loads(text)))
+            good[row] = True
+        except (orjson.JSONDecodeError, NotOfTypeError):
+            continue
+    return pa.array(values, arrow_type(type_)), good
+
+
+def written(column: pa.Array) -> pa.StringArray:
+    """The text of each value; `read` gives it back."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type):
+        return column
+    documents = encode_json(pa.RecordBatch.from_arrays([column], names=[NAME]))
+    texts = pc.binary_slice(documents, len(OPEN.as_py()), -1).cast(pa.string())
+    return texts if pa.types.is_list(column.type) else pc.replace_substring(texts, '"', "")

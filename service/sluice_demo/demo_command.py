@@ -1,0 +1,20 @@
+"""`sluice demo`."""
+
+from __future__ import annotations
+
+import click
+
+from sluice_demo.demo_run import run
+
+
+@click.command()
+@click.option(
+    "--seconds", type=click.IntRange(min=1), default=60, show_default=True, help="How many days to play, one a second."
+)
+@click.option("--all", "everything", is_flag=True, help="Play the whole year, as fast as it goes.")
+def demo(seconds: int, everything: bool) -> None:  # noqa: FBT001 - a flag is what it is
+    """Play the flights that left New York in 2013 through Kafka and Sluice, and watch their delays.
+
+    Starts a Kafka broker and the service of examples/flights.yaml, and ends both when it is done.
+    """
+    run(None if everything else seconds)

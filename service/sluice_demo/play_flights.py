@@ -1,0 +1,48 @@
+"""`sluice play`: the flights into anybody's Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from sluice.kafka.kafka_errors import WriteError
+from sluice.kafka.topics import reach
+from sluice.processes import told_to_end
+from sluice_demo.flight_player import Player
+from sluice_demo.flights import load
+
+#: days in a second
+SPEED = 1.0
+SECONDS = 30
+
+
+def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: int, speed: float | None) -> Player:
+    """Plays until the last of the days, or until SIGTERM or SIGINT. Raises WriteError where a record is refused."""
+    topic_partitions = _topic(reach(kafka), topic, partitions)
+    player = Player(kafka, topic, topic_partitions, islice(load(), days), speed)
+    with told_to_end() as told:
+        player.start()
+        player.go()
+        while player.is_alive() and not told.wait(0.1):
+            pass
+        player.stop()
+    if player.error:
+        message = f"the brokers did not take a record of topic {topic}: {player.error.str()}"
+        raise WriteError(message)
+    return player
+
+
+def _topic(client: AdminClient, name: str, partitions: int) -> int:
+    """How many topic partitions the topic has; without it, it is created."""
+    try:
+        client.create_topics([NewTopic(name, partitions)], request_timeout=SECONDS)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return len(client.list_topics(name, SECONDS).topics[name].partitions)
+        message = f"cannot create topic {name}: {error.args[0].str()}"
+        raise WriteError(message) from error
+    return partitions

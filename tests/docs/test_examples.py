@@ -1,0 +1,51 @@
+"""The examples do what README.md and their own comments say."""
+
+from __future__ import annotations
+
+import re
+
+import sluice
+from sluice.files import project_file
+
+AVERAGE = project_file("examples/moving_average.yaml")
+
+
+def test_the_first_pipeline_of_the_readme_is_the_example():
+    (block,) = re.findall(
+        r"```yaml\n# examples/moving_average.yaml\n(.*?)```", project_file("README.md").read_text(), re.DOTALL
+    )
+    assert AVERAGE.read_text().endswith(block)
+
+
+def test_each_trade_tells_the_weighted_price_of_the_last_three_of_its_symbol():
+    """Of A: 3 at 10, 1 at 12, 4 at 11, 5 at 20; the first has left when the last comes."""
+    records = sluice.replay(AVERAGE, project_file("examples/moving_average.jsonl"))
+    tuples = [record["tuple"] for record in records if "tuple" in record]
+    assert tuples == [
+        {"symbol": "A", "price": 10.0, "trades": 1},
+        {"symbol": "B", "price": 7.0, "trades": 1},
+        {"symbol": "A", "price": 42 / 4, "trades": 2},
+        {"symbol": "A", "price": 86 / 8, "trades": 3},
+        {"symbol": "A", "price": 156 / 10, "trades": 3},
+    ]
+
+
+def test_orders_find_the_payment_that_is_enough_or_are_reported_after_a_minute():
+    """o1 is paid with change, o3 before it was ordered; what came for o2 is too little."""
+    records = sluice.replay(project_file("examples/payments.yaml"), project_file("examples/payments.jsonl"))
+    assert [(r["stream"], *r["tuple"].values()) for r in records if "tuple" in r] == [
+        ("paid", "o1", "Ada", 2.0),
+        ("paid", "o3", "Cleo", 0.0),
+        ("unpaid", "o2", "Ben", 5.0),
+    ]
+
+
+def test_readings_come_out_in_order():
+    records = sluice.replay(project_file("examples/in_order.yaml"), project_file("examples/in_order.jsonl"))
+    values = [(r["tuple"]["sensor"], r["tuple"]["value"]) for r in records if "tuple" in r]
+    assert values == [("a", 20.5), ("a", 21.0), ("a", 21.5), ("a", 22.0), ("b", 7.0)]
+
+
+def test_a_class_tells_how_long_sensors_were_silent():
+    records = sluice.replay(project_file("examples/gaps.yaml"), project_file("examples/gaps.jsonl"))
+    assert [tuple(r["tuple"].values()) for r in records if "tuple" in r] == [("a", 5, 5), ("b", 29, 29), ("b", 2, 29)]

@@ -1,0 +1,48 @@
+"""Every table of docs/join.md is what a replay of it gives, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluice.testing import run_case
+from tests.docs.test_windows_page import MARKS, examples
+
+KEYS = ("partition_by_left", "partition_by_right", "equality_left", "equality_right")
+
+
+def case_of(written: dict[str, Any], heads: list[str]) -> dict[str, Any]:
+    """The operator as a case has it; texts where the head of the table names an attribute."""
+    schemas = {f"schema_{side}": dict.fromkeys(names, "string") for side, *names in map(str.split, heads)}
+    windows = {"left": written.pop("window_left"), "right": written.pop("window_right")}
+    return {"kind": "join", "algorithm": "inner"} | {key: [] for key in KEYS} | written | windows | schemas
+
+
+def event(row: dict[str, str]) -> dict[str, Any]:
+    at, *cells = list(row.items())[:-1]
+    for head, cell in cells:
+        port, *names = head.split()
+        if cell in MARKS:
+            return {"at": float(at[1]), "port": port, "punct": MARKS[cell]}
+        if cell:
+            return {"at": float(at[1]), "port": port, "tuple": dict(zip(names, cell.split(), strict=True))}
+    return {"at": float(at[1])}
+
+
+def shown(record: dict[str, Any]) -> str:
+    if "punct" in record:
+        return next(sign for sign, word in MARKS.items() if word == record["punct"])
+    return " ".join(filter(None, [record.get("stream"), f"({' '.join(record['tuple'].values())})"]))
+
+
+@pytest.mark.parametrize(("written", "table"), examples("join.md"))
+def test_table(written: dict[str, Any], table: list[dict[str, str]]):
+    operator = case_of(dict(written), list(table[0])[1:-1])
+    records = run_case({"operator": operator, "input": [event(row) for row in table]})
+    got = [" ".join(shown(r) for r in records if r["after"] == number) for number in range(len(table))]
+    assert got == [row["comes out"] for row in table]
+
+
+def test_examples_stand_in_the_page():
+    assert len(examples("join.md")) == 4

@@ -1,0 +1,67 @@
+"""The tables of docs/pipeline-file.md and docs/expressions.md are those of the code, and their examples are right."""
+
+import json
+import re
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from pydantic_core import PydanticUndefined
+
+from sluice.config.load import load_text
+from sluice.config.syntax.file_models import (
+    SHAPES,
+    AlignShape,
+    EventTimeShape,
+    FileShape,
+    KeyShape,
+    MarkWhenShape,
+    StreamShape,
+)
+from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, PANES
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILE_PAGE = (DOCS / "pipeline-file.md").read_text(encoding="utf-8")
+EXPRESSIONS_PAGE = (DOCS / "expressions.md").read_text(encoding="utf-8")
+
+
+def key_table(model):
+    rows = [
+        f"| `{field.alias or name}` | {default(field)} | {field.description}{words(field.annotation)} |"
+        for name, field in model.model_fields.items()
+    ]
+    return "\n".join(["| key | default | meaning |", "| --- | --- | --- |", *rows])
+
+
+def words(annotation):
+    """The words that a key may have."""
+    of = [part for part in (annotation, *get_args(annotation)) if get_origin(part) is Literal]
+    return f" One of {', '.join(f'`{word}`' for word in get_args(of[0]))}." if of else ""
+
+
+def default(field):
+    if field.default is PydanticUndefined:
+        return "needed"
+    return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+
+
+def function_table(functions):
+    rows = [f"| `{f.name}` | {'<br>'.join(f'`{s}`' for s in f.signatures)} | {f.meaning} |" for f in functions.values()]
+    return "\n".join(["| name | takes -> gives | value |", "| --- | --- | --- |", *rows]).replace("||", "\\|\\|")
+
+
+@pytest.mark.parametrize(
+    "model", [FileShape, StreamShape, KeyShape, EventTimeShape, MarkWhenShape, AlignShape, *SHAPES.values()]
+)
+def test_keys_of_the_file(model):
+    assert key_table(model) in FILE_PAGE
+
+
+@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES, PANES])
+def test_functions(table):
+    assert function_table(table) in EXPRESSIONS_PAGE
+
+
+@pytest.mark.parametrize("text", re.findall(r"```yaml\n(pipeline:.*?)```", FILE_PAGE, re.DOTALL))
+def test_examples(text):
+    assert load_text(text, "example", environment={"KAFKA_PASSWORD": "x"})

@@ -1,0 +1,178 @@
+"""Each format through the real broker and Spark, with keys and headers; bad records beside good ones."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from sluice.spark.query import prepare
+from sluice.wire.schema_registry import RegistryError
+from tests.registry.servers import apicurio, small
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TRADE = {
+    "type": "record",
+    "name": "Trade",
+    "fields": [
+        {"name": "price", "type": ["null", "double"]},
+        {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "venue", "type": "string"},
+    ],
+}
+TOTAL = {
+    "type": "record",
+    "name": "Total",
+    "fields": [
+        {"name": "total", "type": ["null", "double"]},
+        {"name": "source", "type": "string", "default": "sluice"},
+        {"name": "last", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+AVRO = f"""
+streams:
+  in:
+    schema: {{symbol: string, price: float64, time: timestamp, trace: string}}
+    format: avro
+    avro_schema: {json.dumps(TRADE)}
+    key: {{attributes: [symbol]}}
+    headers: {{trace: trace-id}}
+    defaults: {{trace: none}}
+  out:
+    format: avro
+    avro_schema: {json.dumps(TOTAL)}
+    key: {{format: json, attributes: [symbol]}}
+    headers: {{trace: trace-id}}
+    marks: header
+  dead: {{}}
+operators:
+  - name: sum
+    aggregate: in
+    window: tumbling, count(2), partitioned
+    partition_by: [symbol]
+    output: {{out: {{symbol: symbol, total: Sum(price), last: Last(time), trace: Last(trace)}}}}
+dead_letters: dead
+clock: records
+buckets: 2
+"""
+
+
+def avro(schema, value):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return out.getvalue()
+
+
+def trade(symbol, price, time=0, **headers):
+    value = avro(TRADE, {"price": price, "time": time, "venue": "X"})
+    return {"key": symbol, "value": value, "headers": {name.replace("_", "-"): text for name, text in headers.items()}}
+
+
+def test_avro_with_keys_and_headers(service):
+    service.create("in")
+    service.send(
+        "in",
+        [
+            trade("IBM", 1.5, 1000, trace_id="a"),
+            {"key": "IBM", "value": b"\xff"},
+            trade("IBM", None),
+            {**trade("IBM", 7.0), "key": None},
+            trade("é", 1.0),
+            trade("IBM", 2.25, 2500),
+            trade("é", 2.0, 7, trace_id="b"),
+        ],
+    )
+    pipeline = service.pipeline(AVRO)
+    service.run(pipeline)
+    found = []
+    for message in service.read("out"):
+        value = fastavro.schemaless_reader(io.BytesIO(message.value()), fastavro.parse_schema(TOTAL), None)
+        found.append((json.loads(message.key()), value["total"], value["source"], dict(message.headers())))
+    assert found == [
+        ({"symbol": "IBM"}, 3.75, "sluice", {"trace-id": b"none", "sluice-mark": b"window"}),
+        ({"symbol": "é"}, 3.0, "sluice", {"trace-id": b"b", "sluice-mark": b"window"}),
+    ]
+    dead = [(message.value(), dict(message.headers())["sluice-reason"]) for message in service.read("dead")]
+    assert [reason.partition(b":")[0] for _, reason in dead] == [b"not Avro", b"null attribute", b"missing attribute"]
+    assert dead[0][0] == b"\xff"
+
+
+CSV = """
+streams:
+  in: {schema: {symbol: string, price: float64, size: int64}, format: csv, delimiter: ";", defaults: {size: 1}}
+  large: {format: csv, marks: none}
+  symbols: {format: text, marks: none}
+  dead: {}
+operators:
+  - name: large
+    map: in
+    where: price > 1.0
+    output: {large: {symbol: symbol, worth: price * size}}
+  - name: symbols
+    map: in
+    output: {symbols: {symbol: symbol}}
+dead_letters: dead
+clock: records
+"""
+
+
+def test_csv_and_text(service):
+    service.create("in")
+    rows = [b"a;1.5;2", b"b;0.5;7", b'"c;d,""";2;', b"e;x;1", b"f;3;4"]
+    service.send("in", [{"key": b"k%d" % number, "value": row} for number, row in enumerate(rows)])
+    service.run(service.pipeline(CSV))
+    assert [message.value() for message in service.read("large")] == [b"a,3.0", b'"c;d,""",2.0', b"f,12.0"]
+    assert [message.value() for message in service.read("symbols")] == [b"a", b"b", b'c;d,"', b"f"]
+    assert [message.key() for message in service.read("symbols")] == [b"k0", b"k1", b"k2", b"k4"]
+    assert [message.value() for message in service.read("dead")] == [b"e;x;1"]
+
+
+CONFLUENT = """
+streams:
+  in:
+    schema: {symbol: string, price: float64}
+    format: avro-confluent
+    key: {format: avro-confluent, attributes: [symbol]}
+  out: {format: avro-confluent, marks: none}
+  dead: {}
+operators:
+  - {name: dear, map: in, where: price > 1.0, output: [out]}
+dead_letters: dead
+clock: records
+"""
+
+
+@pytest.fixture(params=["small", pytest.param("real", marks=pytest.mark.registry)])
+def registry(request):
+    with apicurio() if request.param == "real" else small() as one:
+        yield one if isinstance(one, str) else one.url
+
+
+def test_avro_with_a_schema_registry(service, registry):
+    service.create("in")
+    with SchemaRegistryClient({"url": registry}) as client:
+        schema = {"type": "record", "name": "Quote", "fields": [{"name": "price", "type": "float"}]}
+        value, key = AvroSerializer(client, json.dumps(schema)), AvroSerializer(client, '"string"')
+        context = SerializationContext(service.topic("in"), MessageField.VALUE)
+        keyed = SerializationContext(service.topic("in"), MessageField.KEY)
+        sent = [{"key": key(f"s{n}", keyed), "value": value({"price": n / 2}, context)} for n in range(6)]
+        service.send("in", [*sent, {"key": sent[0]["key"], "value": b"\0\0\0\xff\xff\2"}])
+        service.run(service.pipeline(f"{CONFLUENT}registry: {{url: '{registry}'}}"))
+        outs = [AvroDeserializer(client)(message.value(), context) for message in service.read("out")]
+        assert outs == [{"symbol": f"s{n}", "price": n / 2} for n in range(3, 6)]
+        (dead,) = service.read("dead")
+        assert dict(dead.headers())["sluice-reason"] == b"unknown schema: the registry has no schema 65535"
+
+
+def test_a_registry_that_does_not_answer_stops_the_start(service):
+    with small() as gone:
+        url = gone.url
+    service.create("in")
+    with pytest.raises(RegistryError, match="does not answer"):
+        prepare(service.pipeline(f"{CONFLUENT}registry: {{url: '{url}', max.retries: 0}}"))

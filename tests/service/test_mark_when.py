@@ -1,0 +1,115 @@
+"""Marks that tuples tell of, through route and stage: every bucket has them, and nobody can tell how many there are."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sluice.batch.bucket_batch import Batch
+from sluice.batch.envelope import RECORDS, Packed, unpack
+from sluice.batch.merge import merged
+from sluice.batch.outgoing import outgoing
+from sluice.batch.partition_router import routed as spread
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import place
+from sluice.config.load import load_text
+from sluice.engine.graph import Graph
+from sluice.time_units import UNSET
+from tests.unit.batch.test_partition_router import SCHEMA, labels, record, routed
+
+PIPELINE = """
+pipeline: p
+kafka: {bootstrap.servers: nowhere}
+clock: records
+streams:
+  in:
+    topic: in
+    schema: {key: string, number: int64}
+    mark_when: {before: number > 7, after: number == 3}
+    marks_in: MARKS_IN
+  out: {topic: out}
+operators:
+  - name: batch
+    aggregate: in
+    window: tumbling, punct(), partitioned
+    partition_by: [key]
+    output: {out: {key: Last(key), all: Collect(number)}}
+"""
+
+
+def run(text: str, batches: list[list[list[dict[str, Any]]]], buckets: int) -> list[list[Any]]:
+    """Per batch what is written; a batch has the records of each topic partition."""
+    plan = Plan(load_text(text, "p"), "q", "s", "c", buckets, {"in": len(batches[0]), "out": 2})
+    graphs = [Graph(plan.pipeline, plan.topic_partitions) for _ in range(buckets)]
+    states, clocks = [graph.initial() for graph in graphs], [UNSET] * buckets
+    found = []
+    for batch in batches:
+        rows = [row for number, records in enumerate(batch) for row in routed_rows(plan, number, records)]
+        parts = []
+        for bucket, graph in enumerate(graphs):
+            mine = [row for label, row in rows if label == labels(buckets)[bucket]]
+            handled = Batch.of(plan, mine, clocks[bucket])
+            if handled is not None:
+                clocks[bucket] = handled.clock.end
+                made = graph.feed(states[bucket], handled.inputs, handled.clock)
+                packed = outgoing(plan, made, handled, bucket)
+                parts += [unpack(data)[0] for holds, data in packed if holds == RECORDS]
+        found.append(written(merged(parts, buckets)) if parts else [])
+    return found
+
+
+def routed_rows(plan: Plan, topic_partition: int, records: list[dict[str, Any]]) -> list[tuple[int, Packed]]:
+    placed = [one | {"place": place(0, topic_partition), "offset": n} for n, one in enumerate(records)]
+    batches = [pa.RecordBatch.from_pylist(placed, SCHEMA)] if placed else []
+    return [
+        (row["bucket"], (row["holds"], row["packed"]))
+        for batch in spread(plan, 0, batches)
+        for row in batch.to_pylist()
+    ]
+
+
+def written(records: pa.RecordBatch) -> list[Any]:
+    """Lone marks are window marks to who reads them."""
+    rows = [{**row, "kind": 1 if row["kind"] == 3 else row["kind"]} for row in records.to_pylist()]
+    return [(row["kind"], row["partition"], row["key"], row["value"]) for row in rows]
+
+
+@pytest.mark.parametrize("marks_in", ["topic_partition", "aligned"])
+def test_one_bucket_or_several(marks_in: str):
+    text = PIPELINE.replace("MARKS_IN", marks_in)
+    choose = random.Random(7)
+    for _ in range(20):
+        batches, at = [], 0
+        for _ in range(4):
+            batch: list[list[dict[str, Any]]] = [[], [], []]
+            for _ in range(choose.randrange(12)):
+                at += choose.randrange(3)
+                new = record(choose.choice("abcde"), choose.randrange(10), at=at)
+                batch[choose.randrange(3)].append(record(mark="window", at=at) if choose.random() < 0.1 else new)
+            batches.append(batch)
+        whole = run(text, batches, 1)
+        assert run(text, batches, 2) == whole
+        assert run(text, batches, 3) == whole
+
+
+def rows_of(text: str, *records: dict[str, Any]) -> list[tuple[int, int]]:
+    """The number and the kind of each row of a bucket."""
+    ((rows, _),) = routed([one | {"offset": n} for n, one in enumerate(records)], text=text)[0]
+    return list(zip(rows.column("@number").to_pylist(), rows.column("@kind").to_pylist(), strict=True))
+
+
+def test_marks_stand_around_the_tuples_that_tell_of_them():
+    """A record has four numbers, of which itself is the second."""
+    text = PIPELINE.replace("MARKS_IN", "topic_partition")
+    found = rows_of(text, record(number=8), record(number=1), record(number=3))
+    assert found == [(0, 1), (1, 0), (5, 0), (9, 0), (10, 1)]
+
+
+def test_a_tuple_has_one_mark_behind_it_though_two_tell_of_it():
+    text = PIPELINE.replace("MARKS_IN", "topic_partition")
+    riding = record(number=3) | {"headers": record(mark="window")["headers"]}
+    ending = record(number=3) | {"headers": record(mark="final")["headers"]}
+    assert rows_of(text, riding, ending) == [(1, 0), (2, 1), (5, 0), (6, 1), (7, 2)]

@@ -1,0 +1,280 @@
+"""Nobody can tell one bucket from several: the records of random pipelines' outputs are equal, byte by byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.batch.merge import merged
+from sluice.batch.outgoing import records
+from sluice.batch.query_plan import Plan
+from sluice.columns.key_bytes import key_bytes
+from sluice.config.load import load_text
+from sluice.engine.graph import Clock, Graph
+from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.items import LONE, TUPLE, WINDOW, Items
+from sluice.kafka.murmur2 import partition_for
+from sluice.model.expressions import Attribute
+from sluice.model.spec import Pipeline
+from sluice.model.spreading import Keys, spread_by
+from sluice.model.types import INT64
+from sluice.replay.event_file import Batch, Cutter, numbered, topic_partitions
+from sluice.testing import on_stream, pipeline_of
+from tests.spec import event_strategies
+from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
+from tests.spec.strategies import SCHEMA, events, operators
+
+TOPIC_PARTITIONS = 3
+
+
+def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> list[list[Any]]:
+    """Per batch and stream the rows that go to Kafka: time, kind, topic partition, key, value."""
+    placed = list(numbered(given_events))
+    streams = {stream.name: TOPIC_PARTITIONS for stream in pipeline.outputs}
+    partitions = topic_partitions(placed, [s.name for s in pipeline.inputs]) | streams
+    plan = Plan(pipeline, query="q", start="s", checkpoint="", buckets=buckets, topic_partitions=partitions)
+    graphs = [Graph(pipeline, plan.topic_partitions) for _ in range(buckets)]
+    states = [graph.initial() for graph in graphs]
+    keys = spread_by(pipeline) or {}
+    found = []
+    for batch in Cutter(pipeline.inputs).batches(placed, size):
+        clock = Clock(int(batch.at[0]), int(batch.at[-1]))
+        made = [
+            graph.feed(state, {name: share(items, keys[name], number, buckets) for name, items in batch.inputs.items()}
+                       if buckets > 1 else batch.inputs, clock)
+            for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
+        ]  # fmt: skip
+        found += [of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs]
+    return found
+
+
+def share(items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
+    """What a bucket gets: its own tuples and all marks."""
+    kept = items.kind != TUPLE
+    if keys:
+        kept[~kept] = partition_for(key_bytes([evaluate(e, items.tuples) for e in keys]), buckets) == bucket
+    else:
+        kept[~kept] = items.source[~kept] % buckets == bucket
+    return items.only(kept)
+
+
+def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batch) -> list[Any]:
+    places = np.arange(batch.first + len(batch.at))
+    output = plan.pipeline.streams[stream]
+    parts = [records(plan, output, items[stream], places, number) for number, items in enumerate(made)]
+    rows: pa.RecordBatch = merged([part for part in parts if part.num_rows] or parts[:1], plan.buckets)
+    columns = [rows.column(name).to_pylist() for name in ("at", "kind", "partition", "key", "value")]
+    return [(at, WINDOW if kind == LONE else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]
+
+
+def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:
+    whole = records_with(1, pipeline, given_events, size)
+    for buckets in (2, 3) if spread_by(pipeline) is not None else ():
+        assert records_with(buckets, pipeline, given_events, size) == whole, f"{buckets} buckets"
+
+
+# ---- one operator ----------------------------------------------------------------------------------------------------
+
+sizes = st.sampled_from([2, 5, 100])
+
+
+@given(operators(), events(), sizes)
+@settings(max_examples=30, derandomize=True)
+def test_any_window(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    check(one_operator(operator), given_events, size)
+
+
+def one_operator(operator: dict[str, Any]) -> Pipeline:
+    names = ("window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions")
+    parameters = {name: operator[name] for name in names if operator[name]}
+    file = {
+        "pipeline": "p",
+        "streams": {"input": {"topic": "input", "schema": SCHEMA}, "output": {"topic": "output"}},
+        "operators": [{"name": "o", "aggregate": "input", **parameters, "output": {"output": operator["output"]}}],
+        "clock_origin": "1970-01-01T00:00:00Z",
+    }
+    return load_text(orjson.dumps(file).decode(), "p", environment=None)
+
+
+@pytest.mark.parametrize("second", ["timeInterval, intervalDuration(20)", "tumbling, count(3)", "sliding, count(2)"])
+def test_a_window_behind_panes(second: str):
+    """Each watermark brings out several, in the order of their starts."""
+    pipeline = load_text(behind_panes(second), "p", environment=None)
+    rows = [{"k": "abcdefg"[n % 7], "n": n, "ts": (n * 37) % 90} for n in range(60)]
+    given_events: list[dict[str, Any]] = [{"at": float(n), "tuple": row} for n, row in enumerate(rows)]
+    given_events += [{"at": 60.0, "watermark": 70}, {"at": 61.0, "watermark": 100}, {"at": 62.0, "punct": "final"}]
+    check(pipeline, given_events, 25)
+
+
+def behind_panes(second: str) -> str:
+    return f"""
+pipeline: panes
+streams:
+  input: {{topic: input, schema: {{k: string, n: int64, ts: float64}}, event_time: ts}}
+  inner: {{topic: inner, watermarks: true}}
+  large: {{}}
+  output: {{topic: output}}
+operators:
+  - {{name: a, aggregate: input, window: "timeInterval, intervalDuration(10), partitioned", partition_by: [k],
+     output: {{inner: {{k: k, ts: intervalEnd(), n: Sum(n)}}}}}}
+  - {{name: m, map: inner, where: n > 1, output: [large]}}
+  - {{name: b, aggregate: large, window: "{second}, partitioned", partition_by: [k],
+     aggregate_incomplete_windows: {str("sliding" in second).lower()}, output: {{output: {{k: k, all: Collect(n)}}}}}}
+"""
+
+
+@given(joins(), join_events(), sizes)
+@settings(max_examples=50, derandomize=True)
+def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
+
+
+@given(sorts(), events(), sizes)
+@settings(max_examples=30, derandomize=True)
+def test_any_sort(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    check(pipeline_of({"operator": operator, "input": given_events}), given_events, size)
+
+
+@given(operators(), events(), sizes)
+@settings(max_examples=20, derandomize=True)
+def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
+    own = {name: operator[name] for name in ("window", "partition_by", "schema")}
+    case = {"operator": own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}}
+    check(pipeline_of(case | {"input": given_events}), given_events, size)
+
+
+@given(event_strategies.cases, sizes)
+@settings(max_examples=30, derandomize=True)
+def test_any_window_over_event_time(case: dict[str, Any], size: int):
+    check(pipeline_of(case), case["input"], size)
+
+
+@given(event_strategies.sort_cases, sizes)
+@settings(max_examples=30, derandomize=True)
+def test_any_sort_over_event_time(case: dict[str, Any], size: int):
+    assert spread_by(pipeline_of(case)) is None or case["operator"]["partition_by"]
+    check(pipeline_of(case), case["input"], size)
+
+
+# ---- several ---------------------------------------------------------------------------------------------------------
+
+WINDOWS = [
+    "tumbling, count(2)",
+    "tumbling, time(2)",
+    "tumbling, punct()",
+    "sliding, count(2)",
+    "sliding, time(3), time(1)",
+]
+
+
+def chain(first: str, second: str) -> str:
+    return f"""
+pipeline: chain
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  input: {{topic: input, schema: {dict(SCHEMA)}}}
+  inner: {{topic: inner}}
+  large: {{topic: large}}
+  output: {{topic: output}}
+operators:
+  - {{name: a, aggregate: input, window: "{first}, partitioned", partition_by: [k],
+     output: {{inner: {{k: k, n: Count()}}}}}}
+  - {{name: m, map: inner, where: n > 1, output: {{large: {{k: k, n: n}}}}}}
+  - {{name: b, aggregate: large, window: "{second}, partitioned", partition_by: [k],
+     output: {{output: {{k: k, all: Collect(n)}}}}}}
+""".replace("'", "")
+
+
+@pytest.mark.parametrize("second", WINDOWS)
+@pytest.mark.parametrize("first", WINDOWS)
+def test_a_chain_of_windows(first: str, second: str):
+    pipeline = load_text(chain(first, second), "p", environment=None)
+
+    @given(events(), sizes)
+    @settings(max_examples=5, derandomize=True)
+    def of(given_events: list[dict[str, Any]], size: int) -> None:
+        check(pipeline, given_events, size)
+
+    of()
+
+
+def join_of_aggregates(first: str, second: str) -> str:
+    """Two windows whose timers and marks fall together feed a join, which feeds a sort."""
+    return f"""
+pipeline: meeting
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  left: {{topic: left, schema: {dict(LEFT)}}}
+  right: {{topic: right, schema: {dict(RIGHT)}}}
+  lefts: {{}}
+  rights: {{}}
+  pairs: {{topic: pairs}}
+  alone: {{topic: alone}}
+  sorted: {{topic: sorted}}
+operators:
+  - {{name: a, aggregate: left, window: "{first}, partitioned", partition_by: [k],
+     output: {{lefts: {{k: k, n: Count(), i: Last(i)}}}}}}
+  - {{name: b, aggregate: right, window: "{second}, partitioned", partition_by: [k],
+     output: {{rights: {{k: k, n: Count(), i: Last(i)}}}}}}
+  - name: j
+    join: {{left: lefts, right: rights}}
+    window_left: sliding, time(2)
+    window_right: sliding, count(2), partitioned
+    partition_by_right: [k]
+    equality_left: [k]
+    equality_right: [k]
+    algorithm: leftOuter
+    unmatched_left: alone
+    output: {{pairs: {{k: left.k, i: left.i, j: right.i}}}}
+  - {{name: s, sort: pairs, window: "sliding, count(2), partitioned", partition_by: [k],
+     order_by: {{i: asc}}, output: [sorted]}}
+""".replace("'", "")
+
+
+@pytest.mark.parametrize("second", WINDOWS)
+@pytest.mark.parametrize("first", WINDOWS)
+def test_a_join_of_windows(first: str, second: str):
+    pipeline = load_text(join_of_aggregates(first, second), "p", environment=None)
+    assert spread_by(pipeline), "k says where everything belongs"
+
+    @given(join_events(), sizes)
+    @settings(max_examples=5, derandomize=True)
+    def of(given_events: list[dict[str, Any]], size: int) -> None:
+        check(pipeline, list(map(on_stream, given_events)), size)
+
+    of()
+
+
+def test_a_join_is_spread_by_the_equalities_that_hold_everything_apart():
+    """left is a time window, right counts by n; so n alone says who can meet or displace whom."""
+    operator = {
+        "kind": "join", "algorithm": "inner", "left": "sliding, time(5)", "right": "sliding, count(5), partitioned",
+        "partition_by_left": [], "partition_by_right": ["n", "i"], "equality_left": ["k", "n"],
+        "equality_right": ["k", "n"], "output": {"i": "left.i"}, "schema_left": LEFT, "schema_right": RIGHT,
+    }  # fmt: skip
+    n = (Attribute("n", INT64),)
+    assert spread_by(pipeline_of({"operator": operator, "input": []})) == {"left": n, "right": n}
+    in_one = operator | {"right": "sliding, count(5)", "partition_by_right": []}
+    assert spread_by(pipeline_of({"operator": in_one, "input": []})) is None
+
+
+MAP = f"""
+pipeline: map
+streams:
+  input: {{topic: input, schema: {SCHEMA}}}
+  output: {{topic: output}}
+operators:
+  - {{name: m, map: input, where: b, output: {{output: {{k: k, n: n + 1}}}}}}
+""".replace("'", "")
+
+
+@given(events(), sizes)
+@settings(max_examples=15, derandomize=True)
+def test_a_map(given_events: list[dict[str, Any]], size: int):
+    check(load_text(MAP, "p", environment=None), given_events, size)

@@ -1,0 +1,117 @@
+"""Random windows over event time and events for them: times few and close, so that they meet, and mostly forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.spec.join_strategies import orders
+from tests.spec.oracle import EPOCH
+from tests.spec.strategies import CALLS, SCHEMA, Case, groups, keys, sources, tuples
+
+TYPES = {"float64": None, "int64": "Milliseconds", "timestamp": None}
+#: where the times of a case are, in milliseconds: around 0, small, of this century
+STARTS = [-3_000, 0, 4_000, 1_600_000_000_000]
+STEPS = [0, 0, 1, 1, 250, 500, 500, 1_000, 1_000, 2_500, 7_000]
+seconds = st.sampled_from(["0.5", "1", "1.5", "2", "3", "5"])
+ages = st.sampled_from(["0", "0", "0.5", "1", "4", "9"])
+graces = st.sampled_from(["0", "0", "0.001", "0.5", "2", "5"])
+sets = st.sampled_from(["distinct", "distinct", "perTimestampForward", "perTimestampBackward"])
+PANE_CALLS = ["intervalStart()", "intervalEnd()", "paneIndex()", "paneTiming()"]
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> str:
+    parts = [f"intervalDuration({draw(seconds)})"]
+    if draw(st.booleans()):
+        parts.append(f"creationPeriod({draw(seconds)})")
+    if draw(st.booleans()):
+        parts.append(f"intervalOffset({draw(ages)})")
+    return ", ".join(["timeInterval", *parts, f"discardAge({draw(ages)})"])
+
+
+@st.composite
+def sliding_times(draw: st.DrawFn) -> str:
+    return (
+        f"slidingTime, timeDifference({draw(st.sampled_from(['0.001', '0.5', '1', '2', '3']))}), grace({draw(graces)})"
+    )
+
+
+@st.composite
+def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) -> dict[str, Any]:
+    sliding = draw(st.booleans())
+    partition_by = draw(st.one_of(st.just([]), keys))
+    window = draw(sliding_times() if sliding else intervals())
+    calls = draw(st.lists(st.sampled_from(CALLS), max_size=4, unique=True))
+    kind = draw(st.sampled_from(types))
+    told = PANE_CALLS[: 2 if sliding else 4]
+    more: dict[str, Any] = {"event_time_resolution": TYPES[kind]} if TYPES[kind] else {}
+    if sliding:
+        more |= {
+            "emit": draw(st.sampled_from(["final", "updates"])),
+            "window_set": draw(
+                st.sampled_from(["distinct", "distinct", "perTimestampForward", "perTimestampBackward"])
+            ),
+        }
+    return {
+        "kind": "aggregate", "window": window + ", partitioned" * (bool(partition_by) and not sliding),
+        "partition_by": partition_by, "group_by": draw(groups), "event_time": "e",
+        "aggregate_incomplete_windows": False,
+        "output": {f"o{n}": call for n, call in enumerate([*told, "Count()", "Collect(i)", *calls])},
+        "schema": SCHEMA | {"e": kind},
+    } | more  # fmt: skip
+
+
+@st.composite
+def sorts(draw: st.DrawFn) -> dict[str, Any]:
+    """Over timeInterval."""
+    partition_by, kind = draw(st.one_of(st.just([]), keys)), draw(st.sampled_from(sorted(TYPES)))
+    return {
+        "kind": "sort", "window": draw(intervals()) + ", partitioned" * bool(partition_by),
+        "partition_by": partition_by, "event_time": "e", "order_by": draw(orders), "schema": SCHEMA | {"e": kind},
+    } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
+
+
+def shown(milliseconds: int, kind: str) -> Any:
+    """The time as JSON has it."""
+    if kind == "int64":
+        return milliseconds
+    if kind == "float64":
+        return milliseconds / 1000
+    seconds, rest = divmod(milliseconds, 1000)
+    text = (EPOCH + seconds * (EPOCH.resolution * 10**6)).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:03d}Z"
+
+
+@st.composite
+def events(draw: st.DrawFn, names: set[str], kind: str, *, watermarks: bool) -> list[dict[str, Any]]:
+    newest = draw(st.sampled_from(STARTS))
+    found: list[dict[str, Any]] = []
+    one_source = draw(st.booleans())
+    for number in range(draw(st.sampled_from([3, 6, 12, 25, 40]))):
+        newest += draw(st.sampled_from(STEPS))
+        time = newest - draw(st.sampled_from([0, 0, 0, 0, 1, 500, 1_000, 3_000]))
+        choice = draw(st.integers(0, 9))
+        event: dict[str, Any] = {"at": float(number), "topic_partition": 0 if one_source else draw(sources)}
+        if choice < 6 or (choice < 9 and not watermarks):
+            event["tuple"] = {**draw(tuples(names)), "e": shown(time, kind)}
+        elif choice < 9:
+            event["watermark"] = (newest - draw(st.sampled_from([0, 1_000, 4_000]))) / 1000
+        elif choice == 9:
+            event |= draw(st.sampled_from([{}, {}, {"punct": "window"}, {"punct": "window"}, {"punct": "final"}]))
+        found.append(event)
+    return found
+
+
+@st.composite
+def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
+    operator = draw(kinds)
+    names = set(SCHEMA)  # more than is read does no harm
+    operator["schema"] = {name: operator["schema"][name] for name in sorted(names | {"e"})}
+    sliding = operator["window"].startswith("slidingTime")
+    return {"operator": operator, "input": draw(events(names, operator["schema"]["e"], watermarks=not sliding))}
+
+
+cases, sort_cases = _cases(operators()), _cases(sorts())
+cases_of_int64 = _cases(operators(("int64",)))

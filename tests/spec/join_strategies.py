@@ -1,0 +1,118 @@
+"""Random joins and sorts, and events for them (see strategies.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.spec.join_oracle import CONDITIONS
+from tests.spec.strategies import (
+    SCHEMA,
+    VALUES,
+    Case,
+    counts,
+    deltas,
+    events,
+    keys,
+    leaving,
+    marks,
+    policies,
+    sources,
+    steps,
+)
+
+LEFT = {name: SCHEMA[name] for name in "knbifst"}
+RIGHT = LEFT | {"i2": "int64"}
+SMALL = VALUES | {
+    "f": VALUES["f"][:4] + VALUES["f"][-3:], "i": VALUES["i"][:6], "i2": VALUES["i"], "k": VALUES["k"][:3],
+}  # fmt: skip
+
+equalities = st.sampled_from([[], ["k"], ["k"], ["n"], ["f"], ["k", "n"], ["b", "k"], ["t"]])
+tumbling = st.one_of(counts, deltas, st.sampled_from(["time(1.5)", "punct()"]))
+algorithms = st.sampled_from(["inner", "leftOuter", "rightOuter", "outer"])
+
+
+@st.composite
+def side_windows(draw: st.DrawFn, equality: list[str]) -> tuple[str, list[str]]:
+    partition_by = draw(st.sampled_from([[], [], equality, ["k"], ["n"], ["k", "n"]]))
+    return f"sliding, {draw(policies)}{', partitioned' + draw(leaving) if partition_by else ''}", partition_by
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> Case:
+    equality = draw(equalities)
+    left, partition_by_left = draw(side_windows(equality))
+    right, partition_by_right = draw(side_windows(equality))
+    operator = {
+        "kind": "join",
+        "left": left,
+        "right": right,
+        "partition_by_left": partition_by_left,
+        "partition_by_right": partition_by_right,
+        "algorithm": draw(algorithms),
+        "equality_left": equality,
+        "equality_right": equality,
+        "output": {"li": "left.i", "ls": "left.s", "lf": "left.f", "rt": "right.t", "rk": "right.k", "r2": "right.i2"},
+        "schema_left": LEFT,
+        "schema_right": RIGHT,
+    }
+    if match := draw(st.sampled_from(list(CONDITIONS))):
+        operator["match"] = match
+    return operator | draw(lonely(operator["algorithm"]))
+
+
+@st.composite
+def lonely(draw: st.DrawFn, algorithm: str) -> dict[str, Any]:
+    """What becomes of tuples that come out alone: default tuples, or streams of their own."""
+    left, right = algorithm in ("leftOuter", "outer"), algorithm in ("rightOuter", "outer")
+    if draw(st.booleans()):
+        return {"unmatched_left": left, "unmatched_right": right}
+    values = {"i": 7, "s": "none", "f": 0.5, "t": "2013-01-01T05:15:00Z"}
+    given = {"default_right": values} if left and draw(st.booleans()) else {}
+    return given | ({"default_left": values} if right and draw(st.booleans()) else {})
+
+
+@st.composite
+def join_events(draw: st.DrawFn) -> list[dict[str, Any]]:
+    quarters = draw(st.sampled_from([0, 3, -30]))
+    found = []
+    for _ in range(draw(st.sampled_from([3, 8, 15, 30]))):
+        quarters += draw(steps)
+        port = draw(st.sampled_from(["left", "right"]))
+        event: dict[str, Any] = {"at": quarters / 4}
+        if draw(st.integers(0, 7)):
+            schema = LEFT if port == "left" else RIGHT
+            row = st.fixed_dictionaries({name: st.sampled_from(SMALL[name]) for name in schema})
+            event |= {"port": port, "tuple": draw(row), "topic_partition": draw(sources)}
+        elif mark := draw(st.sampled_from(marks)):
+            event |= {"port": port, "punct": mark, "topic_partition": draw(sources)}
+        found.append(event)
+    return found
+
+
+@st.composite
+def join_cases(draw: st.DrawFn) -> Case:
+    return {"operator": draw(joins()), "input": draw(join_events())}
+
+
+directions = st.sampled_from(["asc", "desc"])
+orders = st.lists(st.tuples(st.sampled_from("ifstkn"), directions), min_size=1, max_size=3, unique_by=lambda of: of[0])
+
+
+@st.composite
+def sorts(draw: st.DrawFn) -> Case:
+    partition_by = draw(st.one_of(st.just([]), keys))
+    window = draw(st.one_of(counts.map("sliding, {}".format), tumbling.map("tumbling, {}".format)))
+    return {
+        "kind": "sort",
+        "window": window + (", partitioned" + draw(leaving) if partition_by else ""),
+        "partition_by": partition_by,
+        "order_by": draw(orders),
+        "schema": SCHEMA,
+    }
+
+
+@st.composite
+def sort_cases(draw: st.DrawFn) -> Case:
+    return {"operator": draw(sorts()), "input": draw(events())}

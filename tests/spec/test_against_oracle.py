@@ -1,0 +1,95 @@
+"""The engine gives what the oracle gives, for random operators and events, however the events are cut into batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+
+from sluice.engine.operators import compaction
+from sluice.engine.operators.aggregate import aggregate_program
+from sluice.testing import run_case
+from tests.spec import oracle
+from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.finds import FINDS
+from tests.spec.strategies import VALUES, Case, cases, cuts
+
+
+@pytest.fixture(autouse=True)
+def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no window holds any more is forgotten at once, not only among thousands of keys."""
+    monkeypatch.setattr(compaction, "SMALL", 2)
+
+
+@pytest.fixture(params=["in rings", "in blocks"])
+def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in blocks":
+        monkeypatch.setattr(aggregate_program, "LEAST", 1)
+        monkeypatch.setattr(aggregate_program, "BLOCK", 2)
+
+
+def check(case: Case, *cuts: list[int]) -> None:
+    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    whole = run_case(case)
+    assert differences(whole, oracle.run(case), with_groups_in_any_order(case)) == []
+    for sizes in cuts:
+        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+
+
+@pytest.mark.usefixtures("windows_of_a_few_tuples")
+@given(cases(), cuts)
+@settings(max_examples=100, derandomize=True)
+def test_random_operators_and_events(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@pytest.mark.usefixtures("windows_of_a_few_tuples")
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in FINDS])
+def test_what_was_found_before(case: Case):
+    check(case, [1] * len(case["input"]))
+
+
+# ---- many keys, long windows -----------------------------------------------------------------------------------------
+
+MANY = [
+    "tumbling, count(3), partitioned",
+    "tumbling, punct(), partitioned",
+    "sliding, count(4), count(2), partitioned",
+    "sliding, time(30.0), delta(i, 3), partitioned",
+    "sliding, delta(i, 5), time(60.0), partitioned",
+    "tumbling, count(3), partitioned, tupleCount(40)",
+    "sliding, time(30.0), count(2), partitioned, partitionCount(20)",
+    "sliding, delta(i, 5), count(40), partitioned, partitionAge(7.0)",
+]
+
+
+@pytest.mark.usefixtures("what_is_listed")
+@pytest.mark.parametrize("group_by", [[], ["g"]])
+@pytest.mark.parametrize("keys", [1, 1_000])
+@pytest.mark.parametrize("window", MANY)
+def test_many_events(window: str, keys: int, group_by: list[str]):
+    case = {
+        "operator": {
+            "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": group_by,
+            "aggregate_incomplete_windows": window.startswith("sliding"),
+            "output": {
+                "k": "Last(k)", "n": "Count()", "all": "Collect(i)", "sum": "Sum(f)", "least": "Min(s)",
+                "middle": "ApproxPercentile(f, 0.5)",
+            },
+        },
+        "input": list(many_events(random.Random(7), keys)),
+    }  # fmt: skip
+    check(case, [700] * 5, [1] * 100)
+
+
+def many_events(choose: random.Random, keys: int) -> Iterator[dict[str, object]]:
+    for number in range(4_000):
+        at = number / 4
+        if choose.random() < 0.01:
+            yield {"at": at, "punct": "window"}
+        else:
+            values = {name: choose.choice(VALUES[name]) for name in "gs"}
+            values |= {"k": f"key {choose.randrange(keys)}", "i": choose.randrange(20), "f": choose.uniform(-1e6, 1e6)}
+            yield {"at": at, "tuple": values}

@@ -1,0 +1,52 @@
+"""Surprises and corners of the references (tests/engine/cases), each a small case with its rule, however it is cut.
+
+The cases have the format of the conformance vectors. `surprises.json` has those of the reference's section 11, by its
+numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sluice.engine.operators import compaction
+from sluice.files import project_file
+from sluice.testing import run_case
+from tests.spec.comparing import differences
+from tests.spec.test_rule_ids import ids, rows
+from tests.spec.vectors import Case, all_cases, random_cuts
+
+FOLDER = Path(__file__).parent / "cases"
+CASES: list[Case] = [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]
+RANDOM_CUTS = 2
+every_case = pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in CASES])
+
+
+@every_case
+def test_in_one_batch(case: Case):
+    assert differences(run_case(case), case["output"], case) == []
+
+
+@every_case
+def test_with_random_cuts(case: Case):
+    for seed in range(RANDOM_CUTS):
+        cuts = random_cuts(len(case["input"]), seed)
+        assert differences(run_case(case, cuts), case["output"], case) == [], f"cuts {cuts}"
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in [*CASES, *all_cases()]])
+def test_forgetting_after_every_event_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compaction, "SMALL", 0)
+    assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []
+
+
+def test_names_are_different_and_rules_are_on_the_page():
+    assert len({case["name"] for case in CASES}) == len(CASES)
+    page = {rule for rules, _, _ in rows() for rule in rules}
+    assert sorted({rule for case in CASES for rule in ids(case["rule"])} - page) == []
+
+
+def test_the_page_says_where_they_are():
+    assert "tests/engine/cases" in project_file("docs/rules.md").read_text()

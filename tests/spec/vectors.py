@@ -1,0 +1,44 @@
+"""The conformance vectors (tests/conformance), and which of them the engine offers what they need."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+from sluice.config.syntax.event_time_clause import KINDS, PARTS
+from sluice.engine.aggregates.function_table import FUNCTIONS
+
+Case = dict[str, Any]
+FOLDER = Path(__file__).parent.parent / "conformance"
+
+WORDS = {
+    "tumbling", "sliding", "count", "time", "delta", "punct", "partitioned",
+    "partitionAge", "partitionCount", "tupleCount", *KINDS, *PARTS,
+}  # fmt: skip
+
+
+def all_cases() -> list[Case]:
+    return [case for file in sorted(FOLDER.glob("*.json")) for case in json.loads(file.read_text())]
+
+
+def supported(case: Case) -> bool:
+    """Whether the engine has the case's kind of operator, its policies and its functions."""
+    operator = case["operator"]
+    windows = [operator[key] for key in ("window", "left", "right") if key in operator]
+    if not WORDS.issuperset(re.findall(r"\w+", re.sub(r"\([^)]*\)", "", " ".join(windows)))):
+        return False
+    if operator["kind"] != "aggregate":
+        return True
+    return all(re.findall(r"\w+", call)[0] in FUNCTIONS for call in operator["output"].values())
+
+
+def random_cuts(events: int, seed: int) -> list[int]:
+    """Batch sizes that add up to `events`, some of them 0."""
+    choose = random.Random(seed)
+    sizes: list[int] = []
+    while sum(sizes) < events:
+        sizes.append(min(choose.choice((0, 1, 1, 2, 3, 5, 8)), events - sum(sizes)))
+    return [*sizes, 0]

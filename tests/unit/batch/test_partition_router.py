@@ -1,0 +1,153 @@
+"""Routing without Spark: what each bucket gets of a topic partition's records."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import pyarrow as pa
+import pytest
+
+from sluice.batch.bucket_labels import labels
+from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, unpack
+from sluice.batch.partition_router import routed as spread
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import place
+from sluice.config.load import load_text
+from sluice.kafka.batch_report import Report
+from sluice.kafka.murmur2 import partition_for
+
+PIPELINE = """
+pipeline: p
+kafka: {bootstrap.servers: nowhere}
+streams:
+  in: {topic: in, schema: {key: string, number: int64}}
+  out: {topic: out}
+operators:
+  - name: one
+    aggregate: in
+    window: tumbling, count(2), partitioned
+    partition_by: [key]
+    output: {out: {key: Last(key)}}
+"""
+
+SECOND = 1_000_000_000
+#: seconds that a record may be ahead of its batch, unless the file says otherwise
+HOUR = 3600
+
+
+def record(key="a", number=1, *, at=0, mark=None, value=b"", offset=7):
+    """A record at so many seconds: a tuple, or a mark with a value."""
+    return {
+        "key": None,
+        "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
+        "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
+        "place": place(0, 1), "offset": offset, "timestamp": at * 1_000_000,
+    }  # fmt: skip
+
+
+SCHEMA = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+])  # fmt: skip
+
+
+def routed(*batches, buckets=1, text=PIPELINE):
+    """Per bucket and Arrow batch the rows (as they are packed) and what is said about them; and the rest."""
+    plan = Plan(load_text(text, "p"), "q", "s", "c", buckets, {"in": 2, "out": 1})
+    found = {"rest": []}
+    for batch in spread(plan, 0, [pa.RecordBatch.from_pylist(batch, SCHEMA) for batch in batches]):
+        for row in batch.to_pylist():
+            if row["holds"] == RECORDS:
+                found.setdefault(labels(buckets).index(row["bucket"]), []).append(unpack(row["packed"]))
+            else:
+                found["rest"].append((row["holds"], row["packed"]))
+    return found
+
+
+def stamps(found):
+    return [stamp // SECOND for rows, _ in found for stamp in rows.column("@stamp").to_pylist()]
+
+
+def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
+    found = routed([record(at=1), record(at=5), record(at=3)], [record(at=2), record(at=6)])
+    assert stamps(found[0]) == [1, 5, 5, 5, 6]
+
+
+def test_rows_are_numbered_by_offset_through_all_batches():
+    found = routed([record(offset=7), record(offset=8)], [record(offset=10)])
+    assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [1, 5, 13]
+    assert [(int(about["number"]), int(about["offset"])) for _, about in found[0]] == [(1, 7), (13, 7)]
+
+
+def test_every_bucket_knows_the_times_of_the_topic_partition():
+    found = routed([record("a", at=3), record("a", at=9)], buckets=4)
+    for bucket in range(4):
+        ((_, about),) = found[bucket]
+        assert (int(about["start"]), int(about["end"])) == (3 * SECOND, 9 * SECOND)
+    assert sorted(found[bucket][0][0].num_rows for bucket in range(4)) == [0, 0, 0, 2]
+
+
+def test_a_key_is_always_in_the_same_bucket_and_marks_in_all():
+    found = routed([record("a", at=1), record("b", at=2), record(mark="window", at=3), record("a", at=4)], buckets=3)
+    of_a, of_b = partition_for(pa.array([b"a", b"b"]), 3)
+    for bucket in range(3):
+        expected = [key for key, own in (("a", of_a), ("b", of_b), (None, bucket), ("a", of_a)) if own == bucket]
+        assert found[bucket][0][0].column("key").to_pylist() == expected
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+@pytest.mark.parametrize("mark", [{"mark": "clock"}, {"mark": "watermark", "value": b"5"}])
+def test_a_clock_mark_moves_the_clock_and_goes_no_further(mark, buckets):
+    """Nor does a watermark where there is no event time."""
+    found = routed([record(at=1), record(**mark, at=8)], buckets=buckets)
+    for bucket in range(buckets):
+        ((rows, about),) = found[bucket]
+        assert int(about["end"]) == 8 * SECOND
+        assert rows.column("@kind").to_pylist() in ([0], [])
+
+
+def test_a_clock_mark_alone_moves_the_clock():
+    ((rows, about),) = routed([record(mark="clock", at=8)])[0]
+    assert rows.num_rows == 0
+    assert (int(about["start"]), int(about["end"])) == (8 * SECOND, 8 * SECOND)
+
+
+TIMED = PIPELINE.replace("number: int64}}", "number: int64}, event_time: number}")
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_watermark_comes_to_every_bucket(buckets):
+    found = routed([record(), record(mark="watermark", value=b"5.5")], buckets=buckets, text=TIMED)
+    for bucket in range(buckets):
+        rows = found[bucket][0][0].to_pylist()
+        assert [row["@watermark"] for row in rows if row["@kind"]] == [5_500_000_000]
+
+
+def test_a_watermark_without_a_time_is_a_dead_letter_and_moves_nothing():
+    found = routed([record(at=1), record(mark="watermark", value=b"noon", at=8)], text=TIMED)
+    assert stamps(found[0]) == [1]
+    ((_, letters),) = [row for row in found["rest"] if row[0] == DEAD_LETTERS]
+    expected = "bad watermark: its value is neither seconds since 1970 nor a time in ISO 8601"
+    assert unpack(letters)[0].column("reason").to_pylist() == [expected]
+
+
+def test_a_record_from_beyond_the_future_moves_nothing():
+    found = routed([record(at=1), record(at=HOUR + 1), record(at=2), record(at=HOUR)])
+    assert stamps(found[0]) == [1, 2, HOUR]
+    assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]
+
+
+def test_a_dead_letter_moves_nothing():
+    found = routed([record(at=1), record(number="x", at=50), record(at=2)])
+    assert stamps(found[0]) == [1, 2]
+
+
+def test_where_all_are_dead_letters_no_bucket_is_told_anything():
+    found = routed([record(number="x")])
+    assert found.keys() == {"rest"}
+
+
+def test_records_are_counted():
+    found = routed([record(), record(), record(mark="window"), record(mark="clock"), record(number="x")], buckets=2)
+    assert Report.from_json(dict(found["rest"])[COUNTS]).read == {"in": {"tuple": 2, "window": 1, "clock": 1}}

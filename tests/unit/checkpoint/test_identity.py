@@ -1,0 +1,61 @@
+import json
+
+import pytest
+
+from sluice.checkpoint.checkpoint_identity import FILE, CheckpointError, batches, claim
+
+
+def test_a_new_checkpoint_is_made_and_found_again(tmp_path):
+    made = claim(tmp_path / "new", "p", "f1", None, 3)
+    assert made.buckets == 3
+    assert claim(tmp_path / "new", "p", "f1", None, 8) == made
+    assert claim(tmp_path / "new", "p", "f1", 3, 8) == made
+
+
+def test_each_checkpoint_has_its_own_query(tmp_path):
+    assert claim(tmp_path / "a", "p", "f", None, 1).query != claim(tmp_path / "b", "p", "f", None, 1).query
+
+
+@pytest.mark.parametrize(
+    ("name", "fingerprint", "buckets", "message"),
+    [
+        ("other", "f", None, "belongs to the pipeline p"),
+        ("p", "g", None, "has changed since it was made"),
+        ("p", "f", 5, "has 2 buckets, not 5"),
+    ],
+)
+def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, buckets, message):
+    claim(tmp_path, "p", "f", 2, 1)
+    with pytest.raises(CheckpointError, match=message) as refused:
+        claim(tmp_path, name, fingerprint, buckets, 1)
+    assert "--checkpoint" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": "p"}'])
+def test_an_unreadable_checkpoint_is_refused(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        claim(tmp_path, "p", "f", None, 1)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    claim(tmp_path, "p", "f", None, 1)
+    fields = json.loads((tmp_path / FILE).read_text()) | {"format": 99}
+    (tmp_path / FILE).write_text(json.dumps(fields))
+    with pytest.raises(CheckpointError, match="format 99"):
+        claim(tmp_path, "p", "f", None, 1)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "metadata").write_text("{}")
+    with pytest.raises(CheckpointError, match="not one of Sluice's"):
+        claim(tmp_path, "p", "f", None, 1)
+
+
+def test_batches_of_a_checkpoint(tmp_path):
+    assert batches(tmp_path) == (None, None)
+    for log, names in (("offsets", ["8", "9", "10", ".10.crc"]), ("commits", ["8", "9"])):
+        (tmp_path / log).mkdir()
+        for name in names:
+            (tmp_path / log / name).touch()
+    assert batches(tmp_path) == (9, 10)

@@ -1,0 +1,37 @@
+import pytest
+
+from sluice.model.spec import Count, Delta, Punct, Sliding, Time, Tumbling
+from tests.unit.config.files import aggregate, loaded
+
+WINDOWS = {
+    "tumbling, count(3)": Tumbling(Count(3)),
+    "tumbling, time(5)": Tumbling(Time(5_000_000_000)),
+    "tumbling, time(1.1)": Tumbling(Time(1_100_000_000)),
+    "tumbling, time(1e-9)": Tumbling(Time(1)),
+    "tumbling, delta(size, 4)": Tumbling(Delta("size", 4)),
+    "tumbling, delta(size, 0)": Tumbling(Delta("size", 0)),
+    "tumbling, delta(price, 4)": Tumbling(Delta("price", 4.0)),
+    "tumbling, delta(time, 0.3)": Tumbling(Delta("time", 300_000_000)),
+    "tumbling, punct()": Tumbling(Punct()),
+    "sliding, count(3)": Sliding(Count(3), Count(1)),
+    "sliding, count(3), time(2.5)": Sliding(Count(3), Time(2_500_000_000)),
+    "sliding, time(60), delta(price, 0.5)": Sliding(Time(60_000_000_000), Delta("price", 0.5)),
+    "sliding, delta(size, 9223372036854775807), count(2)": Sliding(Delta("size", 2**63 - 1), Count(2)),
+    "  sliding ,count( 3 ),count(2)": Sliding(Count(3), Count(2)),
+    "count(2)": Tumbling(Count(2)),
+    "count(2), count(1)": Sliding(Count(2), Count(1)),
+    "count(3), count(2), sliding": Sliding(Count(3), Count(2)),
+}
+
+
+@pytest.mark.parametrize(("clause", "window"), WINDOWS.items())
+def test_clause(clause, window):
+    (operator,) = loaded(aggregate(f"'{clause}'")).operators
+    assert operator.window == window
+    assert type(getattr(operator.window.eviction, "size", None)) is type(getattr(window.eviction, "size", None))
+
+
+def test_partitioned():
+    (operator,) = loaded(aggregate("sliding, count(3), partitioned\n    partition_by: [symbol, size % 10]")).operators
+    assert operator.window == Sliding(Count(3), Count(1), partitioned=True)
+    assert len(operator.partition_by) == 2

@@ -1,0 +1,154 @@
+"""Windows over event time give what the oracle gives, however the events are cut into batches."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from sluice.engine.operators import compaction
+from sluice.replay.player import replay
+from sluice.testing import pipeline_of, run_case
+from tests.spec import event_oracle
+from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.event_strategies import cases, sort_cases
+from tests.spec.strategies import Case, cuts
+
+
+@pytest.fixture(autouse=True)
+def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no window holds any more is forgotten at once, not only among thousands of keys."""
+    monkeypatch.setattr(compaction, "SMALL", 2)
+
+
+def check(case: Case, *cuts: list[int]) -> None:
+    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    whole = run_case(case)
+    expected, dropped = event_oracle.run(case)
+    assert differences(whole, expected, with_groups_in_any_order(case)) == []
+    assert dead_letters(case) == dropped
+    for sizes in cuts:
+        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+
+
+def dead_letters(case: Case) -> list[int]:
+    """The numbers of the events whose tuples became dead letters."""
+    records = replay(pipeline_of(case), case["input"], clock_origin=0)
+    return [record["after"] for record in records if "dead_letter" in record]
+
+
+@pytest.mark.usefixtures("what_is_listed")
+@given(cases, cuts)
+@settings(max_examples=60, derandomize=True)
+def test_random_windows_and_events(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@pytest.mark.usefixtures("what_is_listed")
+@given(sort_cases, cuts)
+@settings(max_examples=40, derandomize=True)
+def test_random_sorts(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@pytest.mark.parametrize("group_by", [[], ["g"]])
+@pytest.mark.parametrize(
+    "window",
+    [
+        "slidingTime, timeDifference(8.0), grace(3.0)",
+        "timeInterval, intervalDuration(8.0), creationPeriod(0.1), partitioned",
+    ],
+)
+def test_many_times_of_a_key(window: str, group_by: list[str]):
+    """Some of them late; in between all are over, and a key begins anew."""
+    choose, events = random.Random(11), []
+    for n in range(700):
+        time = 100 * n + 100_000 * (n // 350)
+        late = choose.randrange(3000) if choose.random() < 0.2 else 0
+        values = {"k": f"key {choose.random() < 0.1}", "g": choose.randrange(2), "n": n, "t": max(time - late, 0)}
+        events.append({"at": time / 1000, "tuple": values})
+        if n % 5 == 4 and window.startswith("timeInterval"):
+            events.append({"at": time / 1000, "watermark": max(time - 3000, 0) / 1000})
+    case = {
+        "operator": {
+            "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": group_by,
+            "event_time": "t", "event_time_resolution": "Milliseconds",
+            "schema": {"k": "string", "g": "int64", "n": "int64", "t": "int64"},
+            "output": {"k": "k", "n": "Count()", "sum": "Sum(n)", "last": "Last(n)"},
+        },
+        "input": events,
+    }  # fmt: skip
+    check(case, [100] * 7, [37] * 20)
+
+
+def test_count_by_group_has_the_order_in_which_the_groups_come_out():
+    """In the second window, [0.001, 1.001], b comes first; the groups stay in the order in which they first came."""
+    times = [("a", 0), ("b", 1), ("a", 1), ("a", 1), ("a", 9)]
+    case = {
+        "operator": {
+            "kind": "aggregate", "window": "slidingTime, timeDifference(1)", "group_by": ["g"], "event_time": "t",
+            "event_time_resolution": "Milliseconds",
+            "output": {"g": "g", "n": "Count()", "all": "CountByGroup()"},
+        },
+        "input": [{"at": n, "tuple": {"g": g, "t": 1000 * t}} for n, (g, t) in enumerate(times)],
+    }  # fmt: skip
+    rows = [tuple(record["tuple"].values()) for record in run_case(case) if "tuple" in record]
+    assert rows == [("a", 3, [3, 1]), ("b", 1, [3, 1]), ("a", 2, [2, 1]), ("b", 1, [2, 1])]
+
+
+# ---- a sort over timeInterval ----------------------------------------------------------------------------------------
+
+PANES = {
+    "kind": "sort", "window": "timeInterval, intervalDuration(10), discardAge(20), partitioned", "partition_by": ["k"],
+    "order_by": [("x", "asc")], "event_time": "t", "event_time_resolution": "Milliseconds",
+    "schema": {"k": "string", "x": "int64", "t": "int64"},
+}  # fmt: skip
+
+
+def tuple_(seconds: int, key: str, x: int) -> dict[str, Any]:
+    return {"tuple": {"t": seconds * 1000, "k": key, "x": x}}
+
+
+def sorted_(*events: dict[str, Any]) -> list[tuple[int, str]]:
+    """What comes out: the number of the event, and `key x` or the mark."""
+    case = {"operator": PANES, "input": [{"at": at} | event for at, event in enumerate(events)]}
+    records = run_case(case)
+    assert run_case(case, [1] * len(events)) == records
+    return [(r["after"], f"{r['tuple']['k']} {r['tuple']['x']}" if "tuple" in r else r["punct"]) for r in records]
+
+
+def test_a_pane_that_fires_again_comes_out_whole():
+    """O14: also what came out already."""
+    got = sorted_(tuple_(21, "a", 2), tuple_(25, "a", 1), {"watermark": 30}, tuple_(22, "a", 0), {"watermark": 31})
+    assert got == [
+        (2, "a 1"), (2, "a 2"), (2, "window"), (4, "a 0"), (4, "a 1"), (4, "a 2"), (4, "window"),
+    ]  # fmt: skip
+
+
+def test_the_first_late_tuple_of_a_partition_comes_out():
+    """O15, N47: an aggregate would suppress it."""
+    got = sorted_(tuple_(21, "a", 1), {"watermark": 30}, tuple_(25, "b", 2), {"watermark": 31})
+    assert got == [(1, "a 1"), (1, "window"), (3, "b 2"), (3, "window")]
+
+
+# ---- where event time ends -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [9_300_000_000, -9_300_000_000])
+@pytest.mark.parametrize("resolution", ["Milliseconds", "Microseconds"])
+def test_a_pane_takes_no_time_that_no_watermark_can_reach(resolution: str, seconds: int):
+    """Watermarks are nanoseconds, from 1677 to 2262: it would never come out, or be late behind one that was cut."""
+    ticks = {"Milliseconds": 1000, "Microseconds": 1_000_000}[resolution]
+    operator = PANES | {"event_time_resolution": resolution}
+    tuples = [{"at": at, "tuple": {"t": t * ticks, "k": "a", "x": at}} for at, t in enumerate([seconds, 1, seconds])]
+    case = {"operator": operator, "input": [*tuples, {"at": 3, "watermark": 1e300}]}
+    assert [record["tuple"]["x"] for record in run_case(case) if "tuple" in record] == [1]
+    assert dead_letters(case) == [0, 2]
+
+
+def test_the_greatest_watermark_completes_the_last_pane():
+    """E9, E36."""
+    got = sorted_(tuple_(9_223_000_000, "a", 1), {"watermark": 9_223_000_001}, {"watermark": 1e300})
+    assert got == [(2, "a 1"), (2, "window")]

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from sluice.files import project_file
+from sluice.jvm import jars as module
+from sluice.jvm.jars import JarsError, folder_of_jars, jars
+
+
+def modules(files: Iterable[Path]) -> set[str]:
+    """`kafka_2.13` of `kafka_2.13-4.1.0.jar`."""
+    return {file.name.rsplit("-", 1)[0] for file in files}
+
+
+def test_both_sets_are_there() -> None:
+    assert {"spark-sql-kafka-0-10_2.13", "hadoop-bare-naked-local-fs"} <= modules(jars("spark"))
+    assert "kafka_2.13" in modules(jars("broker"))
+
+
+def test_no_jar_of_the_spark_set_is_in_the_wheel_too() -> None:
+    wheel = Path(pyspark.__file__).parent / "jars"
+    assert not modules(jars("spark")) & modules(wheel.glob("*.jar"))
+
+
+def test_a_folder_without_todays_ivy_file_is_filled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_JARS", str(tmp_path / "jars"))
+    calls = []
+
+    def fetch(_: str, work: Path) -> None:
+        calls.append(work)
+        (work / "jars" / "broker").mkdir(parents=True)
+        (work / "jars" / "broker" / "one.jar").touch()
+
+    monkeypatch.setattr(module, "_run_ivy", fetch)
+    assert jars("broker") == jars("broker") == [tmp_path / "jars" / "broker" / "one.jar"]
+    assert len(calls) == 1
+    (tmp_path / "jars" / "ivy.xml").write_text("of another version")
+    assert jars("broker")
+    assert len(calls) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["jars"]
+
+
+def test_what_ivy_says_is_shown_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = subprocess.CompletedProcess([], 1, "UNRESOLVED DEPENDENCIES", "")
+    monkeypatch.setenv("SLUICE_JARS", str(tmp_path / "jars"))
+    monkeypatch.setattr(module, "find_java", lambda: "java")
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: said)
+    with pytest.raises(JarsError, match="UNRESOLVED DEPENDENCIES"):
+        jars("spark")
+    assert not folder_of_jars().exists()
+
+
+def test_the_ivy_file_is_found() -> None:
+    assert project_file("deploy/ivy.xml").is_file()

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from sluice.kafka import lag_group, ledger
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.kafka_errors import TopicError, UnavailableError
+from sluice.kafka.topics import Topic, check
+from sluice.model.expressions import Attribute
+from sluice.model.spec import Map, Output, Pipeline, Settings, Stream
+from sluice.model.types import INT64
+
+SCHEMA = (("a", INT64),)
+
+
+def pipeline(kafka, read, written, partitions=1, dead=None):
+    streams = {
+        "in": Stream("in", SCHEMA, read),
+        "out": Stream("out", SCHEMA, written, partitions=partitions),
+        "dead": Stream("dead", (), dead),
+    }
+    operator = Map("copy", "in", (Output("out", (("a", Attribute("a", INT64)),)),))
+    return Pipeline("test", streams, (operator,), Settings(kafka), "dead" if dead else None)
+
+
+@pytest.mark.kafka
+def test_missing_outputs_and_the_ledger_are_created(kafka, create_topic, name):
+    create_topic(f"{name}-in", 3, **{"max.message.bytes": "5000"})
+    found = check(pipeline(kafka, f"{name}-in", f"{name}-out", partitions=4, dead=f"{name}-dead"))
+    assert found == {
+        f"{name}-in": Topic(f"{name}-in", 3, 5000),
+        f"{name}-out": Topic(f"{name}-out", 4, 1_048_588),
+        f"{name}-dead": Topic(f"{name}-dead", 1, 1_048_588),
+        ledger.TOPIC: Topic(ledger.TOPIC, 1, 1_048_588),
+    }
+    assert check(pipeline(kafka, f"{name}-in", f"{name}-out", partitions=9, dead=f"{name}-dead")) == found
+
+
+@pytest.mark.kafka
+def test_a_missing_input_is_an_error_and_nothing_is_created(kafka, name):
+    with pytest.raises(TopicError, match=f"no such topic: {name}-in; inputs are not created"):
+        check(pipeline(kafka, f"{name}-in", f"{name}-out"))
+    assert f"{name}-out" not in AdminClient(kafka).list_topics(timeout=10).topics
+
+
+@pytest.mark.kafka
+def test_a_missing_output_that_may_not_be_created_is_an_error(kafka, create_topic, name):
+    create_topic(f"{name}-in")
+    with pytest.raises(TopicError, match=f"no such topic: {name}-out; it may be created if stream 'out' gives"):
+        check(pipeline(kafka, f"{name}-in", f"{name}-out", partitions=None))
+
+
+@pytest.mark.kafka
+def test_a_topic_with_an_illegal_name_is_an_error(kafka, create_topic, name):
+    create_topic(f"{name}-in")
+    with pytest.raises(TopicError, match="topic a b"):
+        check(pipeline(kafka, f"{name}-in", "a b"))
+
+
+def test_no_broker_is_said_in_bounded_time(caplog):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        start = time.monotonic()
+        with (
+            caplog.at_level(logging.CRITICAL),
+            pytest.raises(UnavailableError, match=f"no broker at {address} lets us in"),
+        ):
+            check(pipeline({"bootstrap.servers": address}, "in", "out"), patience=2)
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.kafka
+def test_input_offsets_show_in_a_consumer_group(kafka, topic):
+    with lag_group.InputOffsets(kafka, topic) as offsets:
+        offsets.commit({(topic, 0): 5, (topic, 1): 7})
+    client = AdminClient(kafka)
+    wanted = ConsumerGroupTopicPartitions(lag_group.group_of(topic))
+    (future,) = client.list_consumer_group_offsets([wanted]).values()
+    assert {(place.partition, place.offset) for place in future.result().topic_partitions} == {(0, 5), (1, 7)}
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[dict[str, str]]:
+    """A broker that heeds access rules, of which there are none yet."""
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with EmbeddedBroker(rules) as broker:
+        yield {"bootstrap.servers": broker.bootstrap}
+
+
+def deny(kafka, topic, operation):
+    """Allows everything but this operation on a topic."""
+    client = AdminClient(kafka)
+    rules = [
+        AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", *what)
+        for what in ((AclOperation.ALL, AclPermissionType.ALLOW), (operation, AclPermissionType.DENY))
+    ]
+    for future in client.create_acls(rules).values():
+        future.result()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("denied", "message"),
+    [
+        (("in", AclOperation.READ), r"may not read topic \S+-in: it lacks the permission READ"),
+        (("out", AclOperation.WRITE), r"may not write topic \S+-out: it lacks the permission WRITE"),
+        (("in", AclOperation.DESCRIBE), r"cannot describe topic \S+-in: .*[Aa]uthorization failed"),
+    ],
+)
+def test_a_missing_permission_is_an_error_that_names_it(guarded, create_topic, name, denied, message):
+    for one in ("in", "out"):
+        create_topic(f"{name}-{one}", at=guarded)
+    side, operation = denied
+    deny(guarded, f"{name}-{side}", operation)
+    with pytest.raises(TopicError, match=message):
+        check(pipeline(guarded, f"{name}-in", f"{name}-out"))
+
+
+@pytest.mark.kafka
+def test_limits_that_may_not_be_seen_are_taken_for_kafkas_default(guarded, create_topic, name):
+    for one in ("in", "out"):
+        create_topic(f"{name}-{one}", at=guarded, **{"max.message.bytes": "5000"})
+    deny(guarded, f"{name}-out", AclOperation.DESCRIBE_CONFIGS)
+    found = check(pipeline(guarded, f"{name}-in", f"{name}-out"))
+    assert (found[f"{name}-in"].max_message_bytes, found[f"{name}-out"].max_message_bytes) == (5000, 1_048_588)

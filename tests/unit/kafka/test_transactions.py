@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sluice.kafka import ledger, sessions
+from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.kafka_errors import FencedError, LedgerError, UnavailableError, WriteError
+from sluice.kafka.records import records, unpack
+from sluice.kafka.transactions import TransactionalWriter, WriterSettings, writer
+from tests.unit.kafka.tools import create, visible
+
+pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
+
+
+def settings(kafka, query, query_id="checkpoint-1", **more):
+    return WriterSettings(tuple(kafka.items()), query, query_id, **more)
+
+
+def values(topic, *texts, partition=0):
+    """Records without keys in one topic partition."""
+    count = len(texts)
+    texts = pa.array([text.encode() for text in texts], pa.binary())
+    return records(topic, texts, pa.nulls(count, pa.binary()), np.full(count, partition), np.zeros(count, np.int64))
+
+
+def texts(messages):
+    return [message.value().decode() for message in messages]
+
+
+@pytest.fixture(params=["exactly_once", "at_least_once"])
+def delivery(request):
+    return request.param
+
+
+def test_a_batch_arrives_with_keys_partitions_times_and_headers_in_order(kafka, topic, read, delivery):
+    batch = records(
+        topic,
+        pa.array([b"a", b"b", None, b""], pa.binary()),
+        pa.array([b"k", None, b"k", b""], pa.binary()),
+        np.array([1, 0, 1, 1]),
+        np.array([1000, 2000, 3000, 4102444800000]),
+        [None, None, [("sluice-mark", b"window")], [("x", None), ("x", b"\x00")]],
+    )
+    assert TransactionalWriter(settings(kafka, topic, delivery=delivery)).write(0, [unpack(batch.pack())], Report())
+    rows = [(m.value(), m.key(), m.timestamp()[1], m.headers()) for m in read(topic, 1)]
+    assert rows == [
+        (b"a", b"k", 1000, None),
+        (None, b"k", 3000, [("sluice-mark", b"window")]),
+        (b"", b"", 4102444800000, [("x", None), ("x", b"\x00")]),
+    ]
+    assert [(m.value(), m.key()) for m in read(topic, 0)] == [(b"b", None)]
+
+
+def test_a_batch_that_the_ledger_has_is_skipped(kafka, topic, read, delivery):
+    first = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    assert first.write(0, [values(topic, "a")], Report())
+    assert not first.write(0, [values(topic, "a")], Report())
+    second = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    assert not second.write(0, [values(topic, "a")], Report())
+    assert second.write(1, [values(topic, "b")], Report())
+    assert texts(read(topic)) == ["a", "b"]
+
+
+def test_each_batch_leaves_an_entry_with_its_counts(kafka, topic, read):
+    report = Report(read={"in": {"tuple": 3}}, written={"out": {"tuple": 2}}, dead_letters={"in": {"not JSON": 1}})
+    one = TransactionalWriter(settings(kafka, topic))
+    one.write(0, [values(topic, "a")], report)
+    one.write(0, [values(topic, "a")], report)
+    one.write(1, [], Report())
+    entries = [Entry.from_json(m.value()) for m in read(ledger.TOPIC) if m.key() == topic.encode()]
+    assert [(entry.batch, entry.skipped, entry.report) for entry in entries] == [(0, 0, report), (1, 1, Report())]
+    assert entries[0].took == 0 < entries[1].took
+
+
+def test_a_batch_that_fails_leaves_nothing_and_can_be_written_again(kafka, topic, read):
+    def failing():
+        yield values(topic, "a")
+        raise ZeroDivisionError
+
+    one = TransactionalWriter(settings(kafka, topic))
+    with pytest.raises(ZeroDivisionError):
+        one.write(0, failing(), Report())
+    assert texts(read(topic)) == []
+    assert one.write(0, [values(topic, "a", "b")], Report())
+    assert texts(read(topic)) == ["a", "b"]
+
+
+def test_a_writer_that_is_killed_leaves_nothing_and_its_successor_continues(kafka, topic, read):
+    killed = """
+        import os, signal, sys
+        from tests.unit.kafka.test_transactions import settings, values
+        from sluice.kafka.batch_report import Entry, Report
+        from sluice.kafka.transactions import TransactionalWriter
+
+        def dying():
+            yield values(TOPIC, "doomed")
+            one._session.producer.flush(30)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        one = TransactionalWriter(settings(KAFKA, TOPIC))
+        one.write(0, [values(TOPIC, "a")], Report())
+        one.write(1, dying(), Report())
+    """
+    program = f"KAFKA, TOPIC = {kafka!r}, {topic!r}\n" + textwrap.dedent(killed)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    one = TransactionalWriter(settings(kafka, topic))
+    assert not one.write(0, [values(topic, "a")], Report())
+    assert one.write(1, [values(topic, "b")], Report())
+    assert texts(read(topic)) == ["a", "b"]
+
+
+def test_a_second_instance_shuts_out_the_first(kafka, topic, read):
+    first, second = (TransactionalWriter(settings(kafka, topic)) for _ in range(2))
+    first.write(0, [values(topic, "a")], Report())
+    assert second.write(1, [values(topic, "b")], Report())
+    with pytest.raises(FencedError, match="another instance of this pipeline has started"):
+        first.write(1, [values(topic, "b")], Report())
+    assert texts(read(topic)) == ["a", "b"]
+
+
+def test_processes_of_one_service_may_take_turns(kafka, topic, read, delivery):
+    """Spark hands a batch to any of its idle workers, of which several stages leave several."""
+    writers = [TransactionalWriter(settings(kafka, topic, delivery=delivery)) for _ in range(2)]
+    for batch, turn in enumerate([0, 1, 0, 0, 1, 1, 0]):
+        assert writers[turn].write(batch, [values(topic, str(batch))], Report())
+    assert texts(read(topic)) == [str(batch) for batch in range(7)]
+
+
+def test_a_ledger_of_another_checkpoint_is_refused(kafka, topic, delivery):
+    TransactionalWriter(settings(kafka, topic, delivery=delivery)).write(0, [], Report())
+    with pytest.raises(LedgerError, match="belongs to the checkpoint checkpoint-1, this checkpoint is checkpoint-2"):
+        TransactionalWriter(settings(kafka, topic, "checkpoint-2", delivery=delivery)).write(1, [], Report())
+
+
+def test_a_batch_out_of_line_is_refused(kafka, topic):
+    one = TransactionalWriter(settings(kafka, topic))
+    one.write(0, [], Report())
+    with pytest.raises(LedgerError, match="expects batch 1, Spark hands over 3"):
+        one.write(3, [], Report())
+
+
+def test_a_used_checkpoint_without_a_ledger_is_refused(kafka, topic):
+    with pytest.raises(LedgerError, match="is at batch 7, but Kafka has no ledger of it"):
+        TransactionalWriter(settings(kafka, topic)).write(7, [], Report())
+
+
+def test_the_topic_tells_where_the_group_is_gone(kafka, topic, read):
+    one = TransactionalWriter(settings(kafka, topic))
+    one.write(0, [values(topic, "a")], Report())
+    one.close()
+    forget_group(kafka, topic)
+    two = TransactionalWriter(settings(kafka, topic))
+    assert not two.write(0, [values(topic, "a")], Report())
+    assert two.write(1, [values(topic, "b")], Report())
+    assert texts(read(topic)) == ["a", "b"]
+
+
+def forget_group(kafka, query):
+    """What a broker does with a group that nobody used for long."""
+    client = AdminClient(kafka)
+    (future,) = client.delete_consumer_groups([ledger.group_of(query)]).values()
+    future.result()
+
+
+def test_a_record_above_its_topics_limit_is_handed_back_and_the_batch_is_written(kafka, topic, read, delivery):
+    handed = []
+
+    def too_large(records, row, limit):
+        handed.append((len(records.columns.column("value")[row].as_py()), limit))
+        return values(topic, "dead", partition=1)
+
+    small = settings(kafka, topic, delivery=delivery, limits=((topic, 2000),))
+    batch = [values(topic, "a", "x" * 2000, "b", "y" * 3000, "c")]
+    assert TransactionalWriter(small).write(0, batch, Report(), too_large)
+    assert texts(read(topic)) == ["a", "b", "c"]
+    assert texts(read(topic, 1)) == ["dead", "dead"]
+    assert handed == [(2000, 2000), (3000, 2000)]
+
+
+def test_the_largest_record_below_the_limit_is_written(kafka, create_topic, topic, read):
+    """Keys and headers count; what the writer lets through the broker takes."""
+    tight, limit = f"{topic}-tight", 5000
+    create_topic(tight, **{"max.message.bytes": str(limit)})
+    whole = records(tight, pa.array([os.urandom(4000)] * 3, pa.binary()), pa.array([b"k" * 500] * 3, pa.binary()),
+                    np.zeros(3), np.zeros(3), [[("h", b"v" * 100)] * 3] * 3)  # fmt: skip
+    size = int(whole.sizes()[0])
+    assert 4800 < size < limit
+    rest = pa.array([os.urandom(4000 + limit - size)] * 3, pa.binary())
+    full = records(tight, rest, whole.columns.column("key"), np.zeros(3), np.zeros(3), whole.columns.column("headers"))
+    assert full.sizes().tolist() == [limit] * 3
+    assert TransactionalWriter(settings(kafka, topic, limits=((tight, limit),))).write(0, [full], Report())
+    assert len(read(tight)) == 3
+
+
+def test_a_record_that_the_broker_refuses_fails_the_batch(kafka, create_topic, topic, read, delivery):
+    tight = f"{topic}-tight"
+    create_topic(tight, **{"max.message.bytes": "1000"})
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    with pytest.raises(WriteError, match=r"write the batch .*batch 0"):
+        one.write(0, [values(tight, os.urandom(2000).hex())], Report())
+    assert not one.write(0, [], Report()) or texts(read(tight)) == []
+
+
+def test_a_process_keeps_one_writer_for_equal_settings(kafka, topic):
+    assert writer(settings(kafka, topic)) is writer(settings(kafka, topic))
+    assert writer(settings(kafka, topic)) is not writer(settings(kafka, topic, "checkpoint-2"))
+
+
+def test_secrets_do_not_show():
+    assert "hunter2" not in repr(settings({"sasl.password": "hunter2"}, "q"))
+
+
+def test_a_full_queue_is_waited_for(kafka, topic, read):
+    crowded = settings(kafka | {"queue.buffering.max.messages": "10"}, topic)
+    assert TransactionalWriter(crowded).write(0, [values(topic, *map(str, range(100)))], Report())
+    assert texts(read(topic)) == [str(i) for i in range(100)]
+
+
+def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(monkeypatch):
+    monkeypatch.setattr(sessions, "SECONDS", 3)
+    monkeypatch.setattr(sessions, "ABORT_SECONDS", 1)
+    with EmbeddedBroker() as broker:
+        kafka = {"bootstrap.servers": broker.bootstrap, "socket.timeout.ms": "2000"}
+        for name in ("out", ledger.TOPIC):
+            create(kafka, NewTopic(name, 1))
+        one = TransactionalWriter(settings(kafka, "q"))
+        assert one.write(0, [values("out", "a")], Report())
+        broker.kill()
+        with pytest.raises(
+            UnavailableError, match=r"cannot write the batch \('q', batch 1\): .*; nothing of the batch is"
+        ):
+            one.write(1, [values("out", "b")], Report())
+        broker.restart()
+        monkeypatch.undo()
+        assert one.write(1, [values("out", "b")], Report())
+        assert texts(visible({"bootstrap.servers": broker.bootstrap}, "out")) == ["a", "b"]
+
+
+def test_producers_of_others_do_not_disturb(kafka, topic, read):
+    other = Producer(kafka | {"transactional.id": "other"})
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(topic, b"other", partition=1)
+    other.flush()
+    assert TransactionalWriter(settings(kafka, topic)).write(0, [values(topic, "a")], Report())
+    assert texts(read(topic)) == ["a"]
+    other.abort_transaction()

@@ -1,0 +1,65 @@
+import subprocess
+import sys
+
+import pytest
+
+from sluice.model.fingerprint import fingerprint
+from tests.unit.config.files import aggregate, loaded
+
+BASE = aggregate("sliding, count(5), count(2)", "{n: Count(), x: Sum(size)}")
+
+
+def print_of(text):
+    return fingerprint(loaded(text))
+
+
+SAME = {
+    "kafka": BASE + "kafka: {bootstrap.servers: there}",
+    "where and how it runs": BASE
+    + "checkpoint: /data\ntrigger_interval: 5\nmax_records_per_batch: 9\nstart: latest\ndelivery: at_least_once",
+    "layout": BASE.replace("{n: Count(), x: Sum(size)}", "{'n':  Count( ), 'x': Sum( size )}"),
+    "a default that is written": BASE + "clock: processing",
+    "topic partitions to create": BASE.replace("topic: out", "topic: out, partitions: 5"),
+}
+
+OTHER = {
+    "name": BASE.replace("pipeline: one", "pipeline: two"),
+    "operator": BASE.replace("name: only", "name: other"),
+    "topic": BASE.replace("topic: out", "topic: other"),
+    "type": BASE.replace("price: float64", "price: int64"),
+    "window": BASE.replace("count(5)", "count(6)"),
+    "trigger": BASE.replace("count(2)", "count(3)"),
+    "expression": BASE.replace("Sum(size)", "Sum(size + 1)"),
+    "int and float": BASE.replace("Sum(size)", "Sum(price)"),
+    "order of attributes": BASE.replace("{n: Count(), x: Sum(size)}", "{x: Sum(size), n: Count()}"),
+    "marks": BASE.replace("topic: out", "topic: out, marks: none"),
+    "clock": BASE + "clock: records",
+    "origin": BASE + "clock_origin: 0",
+    "buckets": BASE + "buckets: 8",
+}
+
+
+@pytest.mark.parametrize("text", SAME.values(), ids=SAME)
+def test_same(text):
+    assert print_of(text) == print_of(BASE)
+
+
+@pytest.mark.parametrize("text", OTHER.values(), ids=OTHER)
+def test_other(text):
+    assert print_of(text) != print_of(BASE)
+
+
+def test_it_does_not_depend_on_the_process(tmp_path):
+    (tmp_path / "f").write_text(BASE)
+    program = f"""
+from sluice.model.fingerprint import fingerprint
+from sluice.config.load import load
+print(fingerprint(load({str(tmp_path / "f")!r})))
+"""
+    other = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert other.stdout.strip() == print_of(BASE)
+
+
+def test_it_does_not_change_with_versions():
+    """A checkpoint outlives the service that wrote it: if this fails, all of them are refused."""
+    assert print_of(BASE) == "fd15a760843b5c395f02f1e1bf97fecd"

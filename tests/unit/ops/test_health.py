@@ -1,0 +1,34 @@
+import pytest
+
+from sluice.ops.health import PATIENCE, Life
+
+
+@pytest.fixture
+def clock():
+    return [100.0]
+
+
+@pytest.fixture
+def life(clock):
+    return Life(lambda: clock[0])
+
+
+def test_while_it_starts_it_is_healthy_and_not_ready(life, clock):
+    clock[0] += 10 * PATIENCE
+    assert (life.healthy(), life.ready()) == (None, "starting")
+
+
+def test_it_is_ready_once_the_query_has_asked_kafka(life):
+    life.looked(began=False)
+    assert life.ready() == "starting"
+    life.looked(began=True)
+    life.looked(began=False)
+    assert life.ready() is None
+
+
+def test_a_query_that_nobody_can_look_at_is_not_healthy(life, clock):
+    life.looked(began=True)
+    clock[0] += PATIENCE + 1
+    assert life.healthy() == life.ready() == "Spark has not answered for 61 seconds"
+    life.looked(began=True)
+    assert life.healthy() is None

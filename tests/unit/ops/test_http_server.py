@@ -1,0 +1,63 @@
+import http.client
+import socket
+
+import pytest
+
+from sluice.ops.http_server import OpsServer, PortError
+
+
+@pytest.fixture
+def trouble():
+    return {"healthy": None, "ready": None}
+
+
+@pytest.fixture
+def server(trouble):
+    with OpsServer(0, lambda: b"a 1\n", lambda: trouble["healthy"], lambda: trouble["ready"], "127.0.0.1") as server:
+        yield server
+
+
+def ask(server, path, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_metrics_health_and_readiness_are_served(server):
+    assert ask(server, "/metrics") == (200, b"a 1\n")
+    assert ask(server, "/metrics?x=1") == (200, b"a 1\n")
+    assert ask(server, "/healthz") == (200, b"ok\n")
+    assert ask(server, "/readyz") == (200, b"ok\n")
+
+
+def test_trouble_is_a_503_that_says_what(server, trouble):
+    trouble["ready"] = "starting"
+    assert (ask(server, "/healthz"), ask(server, "/readyz")) == ((200, b"ok\n"), (503, b"starting\n"))
+    trouble["healthy"] = "no batch for 60 s"
+    assert ask(server, "/healthz") == (503, b"no batch for 60 s\n")
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/metrics/x", "/../etc/passwd", "/favicon.ico"])
+def test_everything_else_is_not_found(server, path):
+    assert ask(server, path)[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_nothing_can_be_sent(server, method):
+    assert ask(server, "/metrics", method)[0] == 501
+
+
+def test_head_has_no_body(server):
+    assert ask(server, "/metrics", "HEAD") == (200, b"")
+
+
+def test_a_port_in_use_is_an_error_that_says_what_to_do():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortError, match=rf"cannot serve on port {port} .*--http-port"):
+            OpsServer(port, lambda: b"", lambda: None, lambda: None, "127.0.0.1")

@@ -1,0 +1,51 @@
+import io
+import logging
+import re
+
+import pytest
+
+from sluice.ops.log_lines import configure
+
+
+@pytest.fixture
+def log():
+    """Everything that is logged, after which the loggers are as they were."""
+    logger = logging.getLogger("sluice")
+    before = logger.handlers, logger.propagate, logger.level
+    stream = io.StringIO()
+    configure("INFO", ["hunter2", "hunter2-and-more"], stream)
+    yield stream
+    logger.handlers, logger.propagate, logger.level = before
+
+
+def test_an_event_is_a_line_of_pairs(log):
+    logging.getLogger("sluice.kafka").warning(
+        "created topic %s", "a", extra={"partitions": 2, "why": 'it "was" missing'}
+    )
+    (line,) = log.getvalue().splitlines()
+    assert re.fullmatch(
+        r"at=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=warning logger=sluice\.kafka "
+        r'message="created topic a" partitions=2 why="it \\"was\\" missing"',
+        line,
+    )
+
+
+def test_an_error_stays_on_one_line(log):
+    try:
+        1 / 0  # noqa: B018
+    except ZeroDivisionError:
+        logging.getLogger("sluice").exception("oh")
+    (line,) = log.getvalue().splitlines()
+    assert 'message=oh error="Traceback' in line
+    assert "\\nZeroDivisionError: division by zero" in line
+
+
+def test_secrets_are_masked_wherever_they_are(log):
+    logging.getLogger("sluice").info("login %s", "hunter2", extra={"user": "u:hunter2-and-more"})
+    assert "hunter2" not in log.getvalue()
+    assert 'message="login ****" user=u:****\n' in log.getvalue()
+
+
+def test_what_is_below_the_level_is_not_logged(log):
+    logging.getLogger("sluice.kafka").debug("no")
+    assert log.getvalue() == ""

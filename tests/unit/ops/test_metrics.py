@@ -1,0 +1,131 @@
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sluice.files import project_file
+from sluice.kafka.batch_report import Entry, Report
+from sluice.ops.metrics import TABLE, Metrics
+
+
+def samples(metrics):
+    """name and labels -> value."""
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+@pytest.fixture
+def metrics():
+    return Metrics("flights", "1.2.3")
+
+
+def entry(batch, skipped=0, took=0, **counts):
+    return Entry("flights", "id", batch, 1_700_000_000_500, skipped, Report(**counts), took)
+
+
+def test_records_are_counted_from_the_ledgers_entries(metrics):
+    metrics.batch_written(entry(3, read={"in": {"tuple": 5, "window": 1}}, dead_letters={"in": {"not JSON": 2}}))
+    metrics.batch_written(entry(4, skipped=1, read={"in": {"tuple": 1}}, written={"out": {"tuple": 7}}))
+    found = samples(metrics)
+    assert found["sluice_records_read_total", ("kind", "tuple"), ("stream", "in")] == 6
+    assert found["sluice_records_read_total", ("kind", "window"), ("stream", "in")] == 1
+    assert found["sluice_records_written_total", ("kind", "tuple"), ("stream", "out")] == 7
+    assert found["sluice_dead_letters_total", ("reason", "not JSON"), ("stream", "in")] == 2
+    assert found["sluice_batches_total",] == 2
+    assert found["sluice_batches_skipped_total",] == 1
+    assert found["sluice_last_batch", ("stage", "flights")] == 4
+    assert found["sluice_last_batch_timestamp_seconds", ("stage", "flights")] == 1_700_000_000.5
+
+
+def test_what_operators_did_adds_up_and_what_they_hold_is_the_last_that_was_said(metrics):
+    batch = {"in": 10, "out": 4, "windows": 2, "partitions": 3, "tuples": 100}
+    metrics.batch_written(entry(0, operators={"a": batch}))
+    metrics.batch_written(entry(1, operators={"a": batch | {"partitions": 2, "tuples": 50}}))
+    metrics.batch_written(entry(2))  # nothing came
+    found = samples(metrics)
+    assert found["sluice_operator_tuples_read_total", ("operator", "a")] == 20
+    assert found["sluice_operator_tuples_written_total", ("operator", "a")] == 8
+    assert found["sluice_windows_fired_total", ("operator", "a")] == 4
+    assert found["sluice_window_partitions", ("operator", "a")] == 2
+    assert found["sluice_window_tuples", ("operator", "a")] == 50
+
+
+def test_the_state_and_the_clock(metrics):
+    metrics.batch_written(entry(0, state={"read": 5, "written": 7, "held": 9}, clock=1_500_000_000))
+    metrics.batch_written(entry(1, state={"read": 0, "written": 1, "held": 8}, clock=2_000_000_000))
+    metrics.batch_written(entry(2))
+    found = samples(metrics)
+    assert found["sluice_state_read_bytes_total",] == 5
+    assert found["sluice_state_written_bytes_total",] == 8
+    assert found["sluice_state_bytes", ("stage", "flights")] == 8
+    assert found["sluice_clock_timestamp_seconds", ("stage", "flights")] == 2.0
+
+
+def test_the_watermark_of_each_stream(metrics):
+    metrics.batch_written(entry(0, watermarks={"in": 1_500_000_000, "out": 0}))
+    metrics.batch_written(entry(1, watermarks={"in": 2_500_000_000}))
+    found = samples(metrics)
+    assert found["sluice_watermark_timestamp_seconds", ("stream", "in")] == 2.5
+    assert found["sluice_watermark_timestamp_seconds", ("stream", "out")] == 0
+
+
+def test_a_transaction_is_timed_by_the_entry_after_it(metrics):
+    metrics.batch_written(entry(0))
+    metrics.batch_written(entry(1, took=250))
+    assert samples(metrics)["sluice_transaction_duration_seconds_sum",] == 0.25
+    assert samples(metrics)["sluice_transaction_duration_seconds_count",] == 1
+
+
+def test_batches_are_timed_with_their_phases(metrics):
+    metrics.batch_ended({"triggerExecution": 0.25, "addBatch": 0.2, "walCommit": 0.05})
+    metrics.batch_ended({"triggerExecution": 0.25, "addBatch": 0.2})
+    found = samples(metrics)
+    assert found["sluice_batch_duration_seconds_bucket", ("le", "0.3")] == 2
+    assert found["sluice_batch_duration_seconds_bucket", ("le", "0.2")] == 0
+    assert found["sluice_batch_phase_seconds_total", ("phase", "addBatch")] == 0.4
+    assert ("sluice_batch_phase_seconds_total", ("phase", "triggerExecution")) not in found
+
+
+def test_offsets_and_lag_by_topic_partition(metrics):
+    metrics.offsets({("trades", 0): 100, ("trades", 1): 3}, {("trades", 0): 107, ("trades", 1): 3})
+    found = samples(metrics)
+    assert found["sluice_next_offset", ("topic", "trades"), ("topic_partition", "0")] == 100
+    assert found["sluice_lag_records", ("topic", "trades"), ("topic_partition", "0")] == 7
+    assert found["sluice_lag_records", ("topic", "trades"), ("topic_partition", "1")] == 0
+
+
+def test_what_will_be_counted_is_known_before_it_happens(metrics):
+    metrics.count(Report(read={"in": {"tuple": 0}}, operators={"a": {}}))
+    found = samples(metrics)
+    assert found["sluice_records_read_total", ("kind", "tuple"), ("stream", "in")] == 0
+    assert found["sluice_windows_fired_total", ("operator", "a")] == 0
+    assert ("sluice_window_tuples", ("operator", "a")) not in found
+
+
+def test_the_build_is_named(metrics):
+    assert samples(metrics)["sluice_build_info", ("pipeline", "flights"), ("version", "1.2.3")] == 1
+
+
+def test_two_services_in_one_process_do_not_share_counts(metrics):
+    metrics.batch_written(entry(0))
+    assert samples(Metrics("other", "1"))["sluice_batches_total",] == 0
+
+
+@pytest.mark.parametrize("metric", TABLE, ids=lambda metric: metric.name)
+def test_names_follow_prometheus_conventions(metric):
+    kind = metric.type.__name__
+    assert metric.name.startswith("sluice_")
+    assert metric.name.endswith("_total") == (kind == "Counter")
+    if kind == "Histogram":
+        assert metric.name.endswith("_seconds")
+    assert not re.search(r"_(ms|milliseconds|kb|mb|minutes)(_|$)", metric.name)
+    assert metric.help.endswith(".")
+
+
+def test_the_page_about_them_has_the_same_rows():
+    page = project_file("docs/metrics.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `sluice_")]
+    assert rows == [
+        f"| `{m.name}` | {m.type.__name__.lower()} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |"
+        for m in TABLE
+    ]

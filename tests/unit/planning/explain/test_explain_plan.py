@@ -1,0 +1,106 @@
+"""`sluice explain`: what the service makes of a pipeline."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+from sluice.cli import main
+from sluice.config.load import load_text
+from sluice.planning.explain.explain_plan import Stage, plan
+
+HEAD = """
+pipeline: shop
+streams:
+  orders: {topic: orders, schema: {shop: string, customer: string, amount: float64, time: timestamp}}
+  totals: {topic: totals}
+  best: {topic: best}
+"""
+TOTALS = """
+  - name: totals
+    aggregate: orders
+    window: tumbling, time(60.0), partitioned
+    partition_by: [shop, customer]
+    output: {totals: {shop: Last(shop), customer: Last(customer), amount: Sum(amount)}}
+"""
+BEST = """
+  - name: best
+    aggregate: totals
+    window: sliding, count(10), count(1), partitioned
+    partition_by: [customer]
+    output: {best: {customer: Last(customer), most: Max(amount)}}
+"""
+
+
+def stages(operators: str, head: str = HEAD) -> tuple[Stage, ...]:
+    return plan(load_text(head + "operators:" + operators, "shop.yaml"))
+
+
+def test_operators_that_agree_on_a_key_are_one_stage_spread_by_it():
+    (stage,) = stages(TOTALS + BEST)
+    assert [step.name for step in stage.steps] == ["totals", "best"]
+    assert stage.spread is None
+    assert stage.together == ("orders would be spread in two ways: totals by shop, customer and best by customer",)
+
+
+def test_an_exchange_cuts_the_pipeline_into_stages_of_their_own():
+    first, second = stages(TOTALS + BEST, HEAD.replace("topic: totals", "topic: totals, exchange: true"))
+    assert (first.name, second.name) == ("shop", "shop.best")
+    assert [s.name for s in first.writes] == [s.name for s in second.reads] == ["totals"]
+    assert (first.spread, second.spread) == (("orders by shop, customer",), ("totals by customer",))
+    assert (first.checkpoint, second.checkpoint) == ("checkpoints/shop/shop", "checkpoints/shop/shop.best")
+
+
+@pytest.mark.parametrize(
+    ("window", "fires", "waits"),
+    [
+        ("tumbling, count(3)", "with each 3 tuples", "for up to 2 more tuples"),
+        ("tumbling, time(0.5)", "every 0.5 s of the clock", "up to 0.5 s"),
+        ("tumbling, punct()", "with each window mark", "until a mark comes"),
+        ("sliding, time(60.0), time(5.0)", "every 5 s of the clock", "up to 5 s"),
+        (
+            "sliding, count(9), count(2)",
+            "with every 2th tuple",
+            "for the next firing; nothing comes before the window was full once",
+        ),
+        ("sliding, delta(amount, 2.5), count(1)", "with each tuple", None),
+    ],
+)
+def test_it_says_when_a_window_fires_and_what_a_tuple_waits_for(window: str, fires: str, waits: str | None):
+    operator = f"""
+  - name: one
+    aggregate: orders
+    window: {window}
+    output: {{totals: {{n: Count()}}}}
+"""
+    (stage,) = stages(operator, HEAD.replace("  best: {topic: best}\n", ""))
+    (step,) = stage.steps
+    assert (step.windows, step.fires) == ((window,), fires)
+    assert waits is None or step.waits == waits
+
+
+@pytest.mark.parametrize(
+    ("eviction", "told"),
+    [
+        ("count(10)", r"\d+ bytes for each window partition"),  # which has room for ten from the first on
+        ("count(20)", r"\d+ bytes for each window partition and \d+ for each of its 20 tuples: [\d,]+"),
+        ("time(20)", r"\d+ bytes for each window partition and \d+ for each tuple in it"),
+    ],
+)
+def test_state_is_told_in_bytes_for_each_window_partition(eviction, told):
+    operator = BEST.replace("totals", "orders").replace("count(10)", eviction)
+    (stage,) = stages(operator, HEAD.replace("  totals: {topic: totals}\n", ""))
+    assert re.fullmatch(told, stage.steps[0].state)
+
+
+@pytest.mark.parametrize("example", ["flights", "moving_average", "payments", "turnover", "in_order"])
+def test_the_examples_are_explained_and_drawn(example: str, tmp_path: Path):
+    picture = tmp_path / "plan.svg"
+    result = CliRunner().invoke(main, ["explain", f"examples/{example}.yaml", "--svg", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert "stage 1: " in result.output
+    assert ET.fromstring(picture.read_text()).tag.endswith("svg")  # noqa: S314 - our own

@@ -1,0 +1,105 @@
+"""Reading events: what they become, and what is said about those that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
+from sluice.model.spec import Stream
+from sluice.model.types import FLOAT64, INT64, STRING, Schema
+from sluice.replay.event_file import Cutter, EventError, numbered, read, topic_partitions
+
+SCHEMA: Schema = (("name", STRING), ("x", INT64), ("f", FLOAT64))
+
+
+def cutter() -> Cutter:
+    return Cutter([Stream("trades", SCHEMA)])
+
+
+def test_events_become_items_of_their_stream_with_their_numbers_and_nanoseconds():
+    events: list[dict[str, Any]] = [
+        {"at": 0.1, "tuple": {"name": "a", "x": 1, "f": 2}},
+        {"at": 1},
+        {"at": 1.5, "punct": "window", "topic_partition": 2},
+        {"at": 1.5, "tuple": {"f": 0.5, "x": -1, "name": "", "other": None}},
+        {"at": 2, "punct": "final"},
+    ]
+    first, second = cutter().batches(numbered(events), 4)
+    items = first.inputs["trades"]
+    assert (first.first, first.now, first.at.tolist()) == (0, 15 * 10**8, [10**8, 10**9, 15 * 10**8, 15 * 10**8])
+    assert items.event.tolist() == [0, 2, 3]
+    assert items.at.tolist() == [10**8, 15 * 10**8, 15 * 10**8]
+    assert items.kind.tolist() == [TUPLE, WINDOW, TUPLE]
+    assert items.source.tolist() == [0, 2, 0]
+    assert items.key.tolist() == [-1, -1, -1]
+    assert items.tuples.to_pylist() == [{"name": "a", "x": 1, "f": 2.0}, {"name": "", "x": -1, "f": 0.5}]
+    assert (second.first, second.inputs["trades"].event.tolist(), second.inputs["trades"].kind.tolist()) == (
+        4,
+        [4],
+        [FINAL],
+    )
+
+
+def test_an_empty_batch_leaves_the_clock_where_it_is():
+    some = cutter()
+    assert some.batch([]).now is None
+    some.batch(list(numbered([{"at": 3}])))
+    assert some.batch([]).now == 3 * 10**9
+
+
+def test_times_are_exact_to_the_nanosecond(tmp_path: Path):
+    file = tmp_path / "events.jsonl"
+    file.write_text('{"at": 1357017300.123456789}\n\n{"at": 1357017300.123456790}\n')
+    (batch,) = cutter().batches(read(file), 10)
+    assert batch.at.tolist() == [1357017300123456789, 1357017300123456790]
+
+
+GOOD = '{"at": 5, "tuple": {"name": "a", "x": 1, "f": 1.0}}'
+WRONG = {
+    '{"at": 5': "not JSON: unexpected end of data: line 2 column 1 (char 9)",
+    "[1]": "expected a JSON object, got [1]",
+    '{"tuple": {}}': "`at` must be a number of seconds, got none",
+    '{"at": "5"}': '`at` must be a number of seconds, got "5"',
+    '{"at": true}': "`at` must be a number of seconds, got true",
+    '{"at": 1e300}': "`at` is not a time between the years 1677 and 2262: 1E+300",
+    '{"at": 4.5}': "`at` goes back from 5 to 4.5",
+    '{"at": 5, "tupel": {}}': 'unknown key "tupel", perhaps "tuple"',
+    '{"at": 5, "stream": "trade", "tuple": {}}': 'unknown stream "trade", perhaps "trades"; the inputs are trades',
+    '{"at": 5, "tuple": {}, "punct": "window"}': "at most one of tuple, punct and watermark, got tuple and punct",
+    '{"at": 5, "tuple": [1]}': "`tuple` must be an object, got [1]",
+    '{"at": 5, "tuple": {"name": "a", "f": 1.0}}': 'attribute "x" is missing',
+    '{"at": 5, "tuple": {"nam": "a", "x": 1, "f": 1.0}}': 'attribute "name" is missing, perhaps "nam"',
+    '{"at": 5, "tuple": {"name": null, "x": 1, "f": 1.0}}': 'attribute "name" must be string, got null',
+    '{"at": 5, "tuple": {"name": 1, "x": 1, "f": 1.0}}': 'attribute "name" must be string, got 1',
+    '{"at": 5, "tuple": {"name": "a", "x": 1.0, "f": 1.0}}': 'attribute "x" must be int64, got 1.0',
+    '{"at": 5, "tuple": {"name": "a", "x": true, "f": 1.0}}': 'attribute "x" must be int64, got true',
+    '{"at": 5, "tuple": {"name": "a", "x": 9223372036854775808, "f": 1.0}}':
+        'attribute "x" must be int64, got 9223372036854775808',
+    '{"at": 5, "tuple": {"name": "a", "x": 1, "f": "1"}}': 'attribute "f" must be float64, got "1"',
+    '{"at": 5, "punct": "done"}': '`punct` must be window or final, got "done"',
+    '{"at": 5, "punct": "window", "topic_partition": -1}': "`topic_partition` must be a number from 0 on, got -1",
+    '{"at": 5, "punct": "window", "topic_partition": "1"}': '`topic_partition` must be a number from 0 on, got "1"',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_line_is_named_with_its_place(line: str, tmp_path: Path):
+    file = tmp_path / "events.jsonl"
+    file.write_text(f"{GOOD}\n\n{line}\n{GOOD}\n")
+    with pytest.raises(EventError) as raised:
+        list(cutter().batches(read(file, "events.jsonl"), 10))
+    assert str(raised.value) == f"events.jsonl:3: {WRONG[line]}"
+
+
+def test_with_several_inputs_the_stream_must_be_named():
+    events = [{"at": 0}, {"at": 1, "punct": "window"}]
+    with pytest.raises(EventError, match=r"^event 1: `stream` is missing; the inputs are a, b$"):
+        list(Cutter([Stream("a", SCHEMA), Stream("b", SCHEMA)]).batches(numbered(events), 10))
+
+
+def test_a_stream_has_the_topic_partitions_that_its_events_name():
+    events = [{"at": 0, "stream": "b", "punct": "window", "topic_partition": 2}, {"at": 0, "stream": "a"}]
+    assert topic_partitions(numbered(events), ["a", "b"]) == {"a": 1, "b": 3}

@@ -1,0 +1,67 @@
+from sluice.spark.idle_clock import Pulse
+
+STEP = 10
+
+
+class World:
+    """A log of one topic partition that grows, a query that reads it, and a clock."""
+
+    def __init__(self):
+        self.now, self.end, self.read, self.due = 1000, 0, 0, 0
+        ends, read = lambda: {("t", 0): self.end}, lambda: {("t", 0): self.read}
+        self.pulse = Pulse(STEP, lambda: self.now, ends, read, lambda: self.due)
+
+    def after(self, nanoseconds, last):
+        self.now += nanoseconds
+        return self.pulse.released(last)
+
+
+def test_time_passes_at_once_when_everything_was_read():
+    world = World()
+    assert world.after(0, last=0) == 1000
+
+
+def test_time_stands_still_within_a_step():
+    world = World()
+    assert world.after(0, last=0) == 1000
+    assert world.after(STEP - 1, last=1000) == 1000
+    assert world.after(1, last=1000) == 1000 + STEP
+
+
+def test_time_waits_until_the_records_before_it_were_read():
+    world = World()
+    world.end = 5
+    assert world.after(0, last=0) == 0
+    world.read = 4
+    assert world.after(1, last=0) == 0
+    world.read = 5
+    assert world.after(1, last=0) == 1000
+
+
+def test_records_that_come_later_do_not_hold_a_time_back():
+    world = World()
+    world.end = 5
+    world.after(0, last=0)
+    world.end, world.read = 9, 5
+    assert world.after(1, last=0) == 1000
+    assert world.after(STEP, last=1000) == 1000
+
+
+def test_of_several_times_the_newest_is_released():
+    world = World()
+    world.end = 1
+    for _ in range(5):
+        assert world.after(STEP, last=0) == 0
+    world.read = 1
+    assert world.after(1, last=0) == 1000 + 5 * STEP
+
+
+def test_time_stands_still_while_nothing_is_due():
+    world = World()
+    world.due = 1000 + 3 * STEP
+    assert [world.after(STEP, last=0) for _ in range(4)] == [0, 0, 1000 + 3 * STEP, 1000 + 4 * STEP]
+
+
+def test_an_unknown_topic_partition_was_not_read():
+    pulse = Pulse(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
+    assert pulse.released(0) == 0

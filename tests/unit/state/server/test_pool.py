@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.files import project_file
+from sluice.state.server.pool import QUERIES
+from tests.unit.test_processes import await_true, running
+
+
+class Daemon:
+    def __init__(self) -> None:
+        script = Path(__file__).with_name("daemon.py")
+        self.process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={"PYTHONPATH": str(project_file("service").parent)},
+        )  # fmt: skip
+
+    def tell(self, command: str) -> str:
+        assert self.process.stdin
+        assert self.process.stdout
+        print(command, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+    def ask(self, service: str, bucket: int) -> tuple[int, int]:
+        """The keeper's process, and how often it was asked."""
+        process, asked = self.tell(f"ask {service} {bucket}").split()
+        return int(process), int(asked)
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    one = Daemon()
+    yield one
+    one.process.kill()
+    one.process.communicate()
+
+
+def test_each_bucket_has_a_keeper_that_stays(daemon):
+    first, second = daemon.ask("a", 0), daemon.ask("a", 1)
+    assert first[0] != second[0]
+    assert daemon.ask("a", 0) == (first[0], 2)
+    assert daemon.ask("a", 1) == (second[0], 2)
+
+
+def test_a_keeper_that_was_killed_is_replaced(daemon):
+    process, _ = daemon.ask("a", 0)
+    daemon.tell(f"kill {process}")
+    other, asked = daemon.ask("a", 0)
+    assert other != process
+    assert asked == 1
+
+
+def test_queries_that_nobody_asks_for_are_let_go(daemon):
+    old, _ = daemon.ask("old", 0)
+    used, _ = daemon.ask("used", 0)
+    for number in range(QUERIES - 1):
+        daemon.ask("used", 0)
+        daemon.ask(f"other{number}", 0)
+    await_true(lambda: not running(old))
+    assert running(used)
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+def test_all_of_them_end_with_the_daemon(daemon, how):
+    keeper, _ = daemon.ask("a", 0)
+    nursery = int(daemon.tell("nursery"))
+    getattr(daemon.process, how)()
+    await_true(lambda: not running(keeper) and not running(nursery))

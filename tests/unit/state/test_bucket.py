@@ -1,0 +1,356 @@
+"""The state of a bucket is that of its version, whatever happened to the processes that kept it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sluice.batch.envelope import Packed
+from sluice.columns.tables import StateError
+from sluice.state import bucket as module
+from sluice.state.bucket import Bucket, Fed
+from sluice.time_units import UNSET
+from tests.unit.state.rows import SECOND, plan_of, pulse_of, rows_of
+
+BATCH = 40
+
+
+@dataclass
+class Driver:
+    """As Spark does: knows the version that counts, and the rows of each batch."""
+
+    folder: Path
+    window: str = "count(10)"
+    version: int = 0
+    clock: int = UNSET
+    sent: int = 0
+    batches: list[tuple[int, list[Packed]]] = field(default_factory=list)
+    bucket: Bucket = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """A new process; of the old one nothing is left."""
+        self.bucket = Bucket(plan_of(self.folder, self.window), 0, self.folder / "bucket")
+
+    def rows(self, count: int = BATCH) -> Fed:
+        self.sent += count
+        return self.batch(rows_of(self.sent - count, count))
+
+    def pulse(self) -> Fed:
+        self.sent += 1
+        return self.batch(pulse_of(self.sent - 1))
+
+    def batch(self, rows: list[Packed]) -> Fed:
+        self.batches.append((self.version, rows))
+        return self.again()
+
+    def again(self) -> Fed:
+        """The last batch (once more)."""
+        version, rows = self.batches[-1]
+        fed = self.bucket.feed(version, rows)
+        assert fed is not None
+        self.version, self.clock = version + 1, fed.batch.clock.end
+        return fed
+
+    def settle(self) -> None:
+        """Until nothing goes on beside the work."""
+        self.bucket.settle()
+        self.bucket.background.wait()
+
+    def saved(self) -> bytes:
+        """The state that counts, as bytes."""
+        return self.bucket.graph.save(self.bucket.at(self.version))
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "bucket").iterdir())
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    return Driver(tmp_path)
+
+
+def outputs(fed: Fed) -> list[dict]:
+    return fed.made["out"].tuples.to_pylist()
+
+
+# ---- at hand or made again -------------------------------------------------------------------------------------------
+
+
+def test_a_state_at_hand_reads_nothing(driver):
+    driver.rows()
+    assert driver.rows().read == 0
+
+
+def test_a_state_that_is_made_again_is_the_one_that_was_at_hand(driver):
+    for _ in range(5):
+        driver.rows()
+        driver.pulse()
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
+
+
+def test_what_comes_out_is_the_same(driver, tmp_path):
+    other = Driver(tmp_path / "other")
+    for _ in range(5):
+        other.start()
+        assert outputs(driver.rows()) == outputs(other.rows())
+        other.bucket.settle()
+
+
+def test_a_batch_that_runs_again_gives_the_same_and_leaves_the_same(driver):
+    driver.rows()
+    first = driver.rows()
+    then = driver.saved()
+    assert outputs(driver.again()) == outputs(first)
+    assert driver.saved() == then
+
+
+def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
+    """Another process took it, and died before Spark knew."""
+    driver.rows()
+    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    zombie.feed(1, rows_of(driver.sent, BATCH))
+    driver.rows()
+    driver.rows()
+    assert driver.bucket.newest() == 3
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
+
+
+def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
+    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    for _ in range(3):
+        driver.rows()
+    zombie.feed(*driver.batches[1])
+    zombie.settle()
+    driver.rows()
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
+
+
+def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):
+    monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
+    driver.rows(2000)
+    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    missed = driver.rows(10)
+    driver.bucket = first
+    assert driver.rows(10).read == missed.written
+
+
+def test_a_batch_that_fails_half_way_leaves_no_state_at_hand(driver, monkeypatch):
+    driver.rows()
+    feed = driver.bucket.graph.feed
+
+    def half(state, inputs, clock):
+        feed(state, inputs, clock)
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.bucket.graph, "feed", half)
+        with pytest.raises(RuntimeError):
+            driver.rows()
+    assert driver.again().read > 0
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
+
+
+def test_a_pulse_before_the_first_record_moves_nothing(driver):
+    assert driver.bucket.feed(0, pulse_of(5)) is None
+    assert driver.bucket.feed(1, pulse_of(7)) is None
+    assert driver.bucket.at(2).now == UNSET
+    driver.version = 2
+    driver.start()
+    assert driver.rows().batch.clock.start == 0
+
+
+def test_a_batch_without_rows_is_a_version_too(driver):
+    driver.rows()
+    assert driver.bucket.feed(1, []) is None
+    driver.version = 2
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
+    assert driver.bucket.feed(2, rows_of(driver.sent, 10)).written < 2000
+
+
+def test_what_waits_for_another_topic_partition_is_part_of_the_state(tmp_path):
+    plan = plan_of(tmp_path)
+    settings = replace(plan.pipeline.settings, merge="timestamp")
+    plan = replace(plan, pipeline=replace(plan.pipeline, settings=settings), topic_partitions={"in": 2, "out": 1})
+    log, snapshot = tmp_path / "log", tmp_path / "snapshot"
+    for folder in (log, snapshot):
+        assert Bucket(plan, 0, folder).feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
+    written = Bucket(plan, 0, snapshot)
+    written.plant(1, written.at(1))
+    for folder in (log, snapshot):
+        fed = Bucket(plan, 0, folder).feed(1, rows_of(0, 5, topic_partition=1))
+        assert len(outputs(fed)) == 9, "at second 4 the first topic partition may go on"
+
+
+# ---- what a batch costs ----------------------------------------------------------------------------------------------
+
+
+def test_a_batch_writes_its_rows(driver):
+    large = driver.rows(5000)
+    small = driver.rows(10)
+    assert small.held > 5 * small.written
+    assert small.written < 2000
+    assert large.held == pytest.approx(small.held, rel=0.1)
+
+
+def test_a_bucket_without_rows_writes_next_to_nothing(driver):
+    driver.rows(5000)
+    assert driver.pulse().written < 100
+
+
+def test_a_state_that_is_smaller_than_the_rows_is_written_in_place_of_them(driver):
+    fed = driver.rows(5000)
+    assert fed.written == fed.held < len(driver.batches[0][1][0][1])
+    assert driver.files() == ["1.state"]
+
+
+def test_the_checkpoint_does_not_grow(driver):
+    sizes = []
+    for _ in range(200):
+        driver.rows()
+        driver.settle()
+        sizes.append(sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()))
+    held = driver.rows().held
+    assert max(sizes[100:]) < 4 * held
+    assert len(driver.files()) < 8
+
+
+def test_idle_batches_do_not_let_it_grow_either(driver):
+    driver.rows()
+    for _ in range(2000):
+        driver.pulse()
+        driver.settle()
+    held = driver.rows().held
+    assert sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()) < 4 * held
+    assert len(driver.files()) < 8
+
+
+# ---- snapshots -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """Every snapshot is written beside the work."""
+    monkeypatch.setattr(module, "SMALL", 0)
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(driver):
+    driver.rows(400)
+    for _ in range(30):
+        driver.rows()
+        driver.settle()
+    assert any(name.endswith(".state") for name in driver.files())
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
+
+
+@pytest.mark.usefixtures("beside")
+def test_what_it_wrote_is_told_with_the_next_batch(driver, monkeypatch):
+    monkeypatch.setattr(Bucket, "_due", lambda *_: True)
+    plain, held = driver.rows(100), driver.bucket.held
+    assert plain.written < held
+    driver.settle()
+    driver.bucket.settle()
+    assert driver.rows(100).written > held
+
+
+@pytest.mark.usefixtures("beside")
+def test_one_that_fails_is_tried_again(driver, monkeypatch, capfd):
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.bucket.graph, "write", lambda *_: 1 / 0)
+        patch.setattr(Bucket, "_due", lambda *_: True)
+        driver.rows(100)
+        driver.settle()
+    driver.settle()
+    driver.settle()
+    assert "no snapshot of version 1 was written" in capfd.readouterr().err
+    assert any(name.endswith(".state") for name in driver.files())
+
+
+@pytest.mark.usefixtures("beside")
+def test_one_that_hangs_is_given_up(driver):
+    driver.rows(400)
+    driver.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
+    for _ in range(100):
+        driver.rows()
+        driver.bucket.settle()
+    assert any(name.endswith(".state") for name in driver.files())
+
+
+def test_buckets_write_theirs_in_turns(tmp_path):
+    shares = [Bucket(plan_of(tmp_path, buckets=4), number).share for number in range(4)]
+    assert shares == [0.625, 0.75, 0.875, 1.0]
+
+
+# ---- a checkpoint that was damaged -----------------------------------------------------------------------------------
+
+
+def test_half_a_snapshot_is_refused(driver):
+    driver.rows(5000)
+    file = driver.folder / "bucket" / "1.state"
+    file.write_bytes(file.read_bytes()[:-100])
+    driver.start()
+    with pytest.raises(StateError, match=r"bucket, version 1: the saved state .* is damaged"):
+        driver.rows()
+
+
+def test_a_log_that_ends_too_early_is_refused(driver):
+    driver.rows()
+    (file,) = (driver.folder / "bucket").glob("*.log")
+    file.write_bytes(file.read_bytes()[:-1])
+    driver.start()
+    with pytest.raises(StateError, match="there is no entry for version 1 of the state"):
+        driver.rows()
+
+
+def test_a_version_that_nobody_wrote_is_refused(driver):
+    driver.rows()
+    with pytest.raises(StateError, match="there is no entry for version 2"):
+        driver.bucket.feed(3, rows_of(1000, 1))
+
+
+# ---- all together ----------------------------------------------------------------------------------------------------
+
+EVENTS = st.lists(st.sampled_from(["rows", "pulse", "start", "again", "settle", "zombie"]), max_size=40)
+
+
+@given(EVENTS, st.sampled_from(["count(10)", "time(30.0)", "delta(v, 20)"]))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_that_happens_to_processes_shows(tmp_path_factory, events, window):
+    driver = Driver(tmp_path_factory.mktemp("one"), window)
+    plain = Driver(tmp_path_factory.mktemp("other"), window)
+    zombie = driver.bucket
+    for event in ["rows", *events]:
+        match event:
+            case "rows" | "pulse":
+                expected = getattr(plain, event)()
+                fed = getattr(driver, event)()
+                assert (outputs(fed), fed.batch.clock) == (outputs(expected), expected.batch.clock)
+            case "start":
+                zombie = driver.bucket
+                driver.start()
+            case "zombie":
+                zombie.feed(*driver.batches[-1])
+            case _:
+                getattr(driver, event)()
+    assert driver.saved() == plain.saved()
+    assert plain.clock >= SECOND * (plain.sent - 1)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.batch.envelope import PULSE, RECORDS
+from sluice.columns.tables import StateError
+from sluice.state.bucket_log import Entry, Log
+
+
+def entry(version: int, text: bytes = b"rows") -> Entry:
+    return Entry(version, rows=[(RECORDS, text), (PULSE, b"12345678")])
+
+
+def log_of(folder: Path, *versions: int, text: bytes = b"rows") -> Log:
+    log = Log(folder)
+    for version in versions:
+        log.append(entry(version, text))
+    return log
+
+
+def versions(log: Log, after: int, upto: int) -> list[int]:
+    return [found.version for found in log.entries(after, upto)]
+
+
+def test_entries_come_back_as_they_were(tmp_path):
+    assert list(log_of(tmp_path, 1, 2, 3).entries(after=1, upto=3)) == [entry(2), entry(3)]
+
+
+def test_an_entry_without_rows_takes_a_few_bytes(tmp_path):
+    Log(tmp_path).append(Entry(1, [(PULSE, b"12345678")]))
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size == Entry(1, [(PULSE, b"12345678")]).size < 100
+
+
+def test_nothing_is_made_before_the_first_entry(tmp_path):
+    log = Log(tmp_path / "new")
+    assert log.last() == 0
+    log.turn()
+    log.forget(7)
+    assert not (tmp_path / "new").exists()
+
+
+def test_who_comes_later_goes_on_in_a_file_of_his_own(tmp_path):
+    first = log_of(tmp_path, 1, 2)
+    second = log_of(tmp_path, 3)
+    first.append(entry(4))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert versions(second, 0, 4) == [1, 2, 3, 4]
+
+
+def test_of_two_entries_with_one_version_that_in_the_newer_file_counts(tmp_path):
+    first = log_of(tmp_path, 1, 2, text=b"old")
+    log_of(tmp_path, 2, text=b"new")
+    first.append(entry(3, b"old"))
+    assert [found.rows[0][1] for found in Log(tmp_path).entries(0, 3)] == [b"old", b"new", b"old"]
+
+
+def test_a_missing_entry_is_said(tmp_path):
+    with pytest.raises(StateError, match="there is no entry for version 2 of the state"):
+        list(log_of(tmp_path, 1, 3).entries(0, 3))
+
+
+@pytest.mark.parametrize("lost", [1, 5, 30, 60])
+def test_an_entry_that_was_cut_off_is_none(tmp_path, lost):
+    log_of(tmp_path, 1, 2)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-lost])
+    assert Log(tmp_path).last() == 1
+    assert versions(Log(tmp_path), 0, 1) == [1]
+
+
+def test_behind_an_entry_that_was_cut_off_nothing_is_appended(tmp_path):
+    log_of(tmp_path, 1, 2)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    assert versions(log_of(tmp_path, 2, 3), 0, 3) == [1, 2, 3]
+
+
+def test_a_damaged_entry_is_refused(tmp_path):
+    log_of(tmp_path, 1)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes().replace(b"rows", b"rags"))
+    with pytest.raises(StateError, match="the entry at byte 0 is damaged"):
+        list(Log(tmp_path).entries(0, 1))
+
+
+def test_files_go_when_all_in_them_is_forgotten(tmp_path):
+    log = log_of(tmp_path, 1, 2)
+    log.turn()
+    log.append(entry(3))
+    log.forget(1)
+    assert versions(log, 0, 3) == [1, 2, 3]
+    log.forget(2)
+    assert versions(log, 2, 3) == [3]
+    log.forget(3)
+    assert versions(log, 2, 3) == [3], "its own file may get more"
+    log.append(entry(4))
+    assert versions(Log(tmp_path), 2, 4) == [3, 4]

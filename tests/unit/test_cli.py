@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from sluice import __version__, cli
+from sluice.model.errors import SluiceError
+
+
+def test_help_names_every_command_and_imports_none() -> None:
+    program = "import sys; from sluice.cli import main; main(['--help'], standalone_mode=False)\n"
+    program += "sys.exit(any(name.startswith(('sluice.commands.', 'pyspark', 'pyarrow')) for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert all(f"  {name} " in done.stdout for name in cli.COMMANDS)
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(cli.main, ["--version"]).output == f"sluice, version {__version__}\n"
+
+
+def test_an_unknown_command_is_refused() -> None:
+    assert CliRunner().invoke(cli.main, ["rnu"]).exit_code == 2
+
+
+def test_an_error_for_the_user_has_its_exit_code_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoBrokerError(SluiceError):
+        exit_code = 7
+
+    @click.command
+    def run() -> None:
+        raise NoBrokerError("no broker")
+
+    monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=run))
+    result = CliRunner().invoke(cli.main, ["run"])
+    assert (result.exit_code, result.output) == (7, "sluice: no broker\n")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sluice.processes import Tethered
+
+
+def shell(script: str, folder: Path) -> Tethered:
+    """Returns once the script has written `ready`."""
+    log = folder / "log"
+    process = Tethered(["/bin/sh", "-c", script], folder=folder, log=log)
+    await_true(lambda: "ready" in log.read_text())
+    return process
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def running(number: int) -> bool:
+    """Not a zombie either, where nobody collects orphans."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it may end while its file is read
+        return False
+
+
+def test_it_has_the_exit_code_and_what_was_printed(tmp_path: Path) -> None:
+    process = shell("echo ready; echo oops >&2; exit 7", tmp_path)
+    await_true(lambda: process.exit_code is not None)
+    process.kill()
+    assert process.exit_code == 7
+    assert (tmp_path / "log").read_text() == "ready\noops\n"
+
+
+def test_told_to_end_it_may_clean_up(tmp_path: Path) -> None:
+    process = shell("trap 'echo clean; exit 0' TERM; echo ready; while :; do sleep 0.01; done", tmp_path)
+    process.terminate(20)
+    assert process.exit_code == 0
+    assert (tmp_path / "log").read_text() == "ready\nclean\n"
+
+
+def test_it_is_killed_if_it_does_not_listen(tmp_path: Path) -> None:
+    process = shell("trap '' TERM; echo ready; while :; do sleep 0.01; done", tmp_path)
+    process.terminate(0.1)
+    assert process.exit_code == -9
+
+
+def test_its_children_go_with_it(tmp_path: Path) -> None:
+    process = shell(f"sleep 600 & echo $! > {tmp_path}/child; echo ready; wait", tmp_path)
+    process.kill()
+    number = int((tmp_path / "child").read_text())
+    await_true(lambda: not running(number))
+
+
+def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    program = (
+        "import os, signal, time; from pathlib import Path; from sluice.processes import Tethered\n"
+        f"Tethered(['sleep', '600'], folder=Path({str(folder)!r}), log=Path({str(tmp_path / 'log')!r}))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=False)
+    await_true(lambda: not folder.exists())

@@ -1,0 +1,210 @@
+"""CSV, text and raw bytes; keys, headers and defaults of any format."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.model.spec import Coding, Key, Stream
+from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, parse_type
+from sluice.wire import csv_format
+from sluice.wire.formats import FORMATS, Part, Records
+from tests.unit.wire.json.test_json_batch import bits, tuples
+
+TRADE = (("symbol", STRING), ("price", FLOAT64), ("size", INT64), ("time", TIMESTAMP))
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def decoded(word, schema, *values, defaults=None, **coding):
+    form = FORMATS[word](Part(Coding(word, **coding), schema, defaults or {}))
+    return form.decode(pa.array(values, pa.binary()))
+
+
+def row(word, schema, value, **how):
+    found = decoded(word, schema, value, **how)
+    assert found.bad == []
+    (values,) = found.tuples.to_pylist()
+    return list(values.values())
+
+
+def why(word, schema, value, **how):
+    found = decoded(word, schema, value, **how)
+    assert not found.tuples.num_rows
+    ((number, reason),) = found.bad
+    assert number == 0
+    return reason
+
+
+# ---- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_row():
+    symbol, price, size, time = row("csv", TRADE, b"IBM,1.5,7,2013-01-01T10:00:00Z")
+    assert (symbol, price, size, str(time)) == ("IBM", 1.5, 7, "2013-01-01 10:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (b"a,b", ["a", "b"]),
+        (b",", ["", ""]),
+        (b'"a,b","c""d"', ["a,b", 'c"d']),
+        (b'"a\nb",c\r\n', ["a\nb", "c"]),
+        (b"a b, c", ["a b", " c"]),
+        ("é,😀".encode(), ["é", "😀"]),
+    ],
+)
+def test_fields(text, fields):
+    assert row("csv", (("a", STRING), ("b", STRING)), text) == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "no value: expected a row of CSV, got nothing"),
+        (b"a", "not CSV: expected 4 fields, got 1"),
+        (b"a,1,2,3,4", "not CSV: expected 4 fields, got 5"),
+        (b'a,1,2,3\n"b",1,2,3', "not CSV: expected one row, got 2"),
+        (b'"a,1,2,3', "not CSV: unexpected end of data"),
+        (b'"a"b,1,2,3', "not CSV: ',' expected after '\"'"),
+        (b"a,x,2,3", 'wrong type: price: expected float64, got "x"'),
+        (b"a,1,2.5,3", 'wrong type: size: expected int64, got "2.5"'),
+        (b"a,1,9223372036854775808,3", 'wrong type: size: expected int64, got "9223372036854775808"'),
+        (b"a,1,,3", "null attribute: size: expected int64, got nothing"),
+        (b"a,1e999,2,3", 'wrong type: price: expected float64, got "1e999"'),
+        (b'a,"1},{",2,3', 'wrong type: price: expected float64, got "1},{"'),
+        (b"a,1,2,2013-02-30", 'wrong type: time: expected timestamp, got "2013-02-30"'),
+        (b"symbol,price,size,time", 'wrong type: price: expected float64, got "price"'),
+        (b"\xff,1,2,3", "not text: its bytes are not UTF-8"),
+    ],
+)
+def test_a_row_that_is_none(text, reason):
+    assert why("csv", TRADE, text) == reason
+
+
+def test_an_empty_field_may_have_a_default():
+    schema = (("a", INT64), ("b", STRING))
+    assert row("csv", schema, b",", defaults={"a": -1, "b": "unused"}) == [-1, ""]
+
+
+def test_another_delimiter():
+    assert row("csv", (("a", STRING), ("b", STRING)), b"a,b;c", delimiter=";") == ["a,b", "c"]
+
+
+def test_bad_rows_leave_their_neighbours_as_they_are():
+    found = decoded("csv", (("a", INT64), ("b", STRING)), b"1,x", b"x,1", b'2,"y"', b"", b"3,z", b"\xff", b"4", b"5,w")
+    assert found.good.tolist() == [0, 2, 4, 7]
+    assert [number for number, _ in found.bad] == [1, 3, 5, 6]
+    assert found.tuples.to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, {"a": 3, "b": "z"}, {"a": 5, "b": "w"}]
+
+
+@given(tuples(), st.sampled_from([",", ";", "\t", "|", "1"]))
+@settings(max_examples=150)
+def test_csv_that_is_written_reads_back_as_it_was(given_tuples, delimiter):
+    schema, batch = given_tuples
+    written = csv_format.encode(batch, delimiter)
+    for value in written.to_pylist():
+        (line,) = csv.reader(io.StringIO(value.decode(), newline=""), delimiter=delimiter, strict=True)
+        assert len(line) == len(schema)
+    back = csv_format.decode(written, schema, delimiter, {})
+    assert back.bad == []
+    assert bits(back.tuples) == bits(batch)
+
+
+# ---- text and raw ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        ("string", 'a,"b\n', 'a,"b\n'),
+        ("string", "", ""),
+        ("int64", "-7", -7),
+        ("float64", "1e-7", 1e-7),
+        ("float64", "Infinity", float("inf")),
+        ("boolean", "true", True),
+        ("list<int64>", "[1, 2]", [1, 2]),
+    ],
+)
+def test_a_text(type_, text, value):
+    assert row("text", (("a", parse_type(type_)),), text.encode()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [("int64", b"7 "), ("int64", b""), ("int64", b"7.0"), ("boolean", b"1"), ("float64", b"nan"), ("float64", b"\xff"),
+     ("list<int64>", b"[1"), ("timestamp", b"now"), ("int64", b"7\n")],
+)  # fmt: skip
+def test_a_text_that_is_none(type_, text):
+    assert why("text", (("a", parse_type(type_)),), text).startswith(("wrong type: a", "not text"))
+
+
+def test_raw_bytes_are_base64():
+    assert row("raw", (("a", STRING),), b"\x00\xff") == ["AP8="]
+
+
+# ---- keys, headers, defaults -----------------------------------------------------------------------------------------
+
+TAGGED = Stream(
+    "in", (("key", STRING), ("x", INT64), ("trace", STRING), ("n", INT64)), "in",
+    key=Key(("key",), Coding("text")), headers=(("trace", "trace-id"), ("n", "count")), defaults=(("n", -1), ("x", 0)),
+)  # fmt: skip
+
+
+def read(stream, *records):
+    values, keys, headers = zip(*records, strict=True)
+    return Records.of(stream, {}).decode(
+        pa.array(values, pa.binary()), pa.array(keys, pa.binary()), pa.array(headers, HEADERS)
+    )
+
+
+def test_attributes_come_from_value_key_and_headers():
+    found = read(
+        TAGGED,
+        (b'{"x":1}', b"a", [("trace-id", b"t"), ("count", b"7")]),
+        (b'{"x":null}', b"", [("trace-id", b"old"), ("trace-id", b"new")]),
+    )
+    assert found.bad == []
+    assert list(map(list, (row.values() for row in found.tuples.to_pylist()))) == [["a", 1, "t", 7], ["", 0, "new", -1]]
+
+
+def test_a_record_is_bad_once():
+    found = read(
+        TAGGED,
+        (b"{", None, None),
+        (b"{}", None, [("trace-id", b"t")]),
+        (b"{}", b"\xff", [("trace-id", b"t")]),
+        (b"{}", b"a", None),
+        (b"{}", b"a", [("trace-id", None)]),
+        (b"{}", b"a", [("trace-id", b"t"), ("count", b"x")]),
+        (b"{}", b"a", [("trace-id", b"t")]),
+    )
+    assert found.good.tolist() == [6]
+    assert [why.partition(" got ")[0] for _, why in found.bad][1:] == [
+        "missing attribute: key: expected string,",
+        "not text: its bytes are not UTF-8",
+        "missing attribute: trace: expected string,",
+        "missing attribute: trace: expected string,",
+        "wrong type: n: expected int64,",
+    ]
+    assert [row for row, _ in found.bad] == [0, 1, 2, 3, 4, 5]
+
+
+def test_they_are_written_where_they_came_from():
+    records = Records.of(TAGGED, {})
+    batch = read(TAGGED, (b'{"x":1}', b"a", [("trace-id", b"t"), ("count", b"7")])).tuples
+    assert records.encode_values(batch).to_pylist() == [b'{"x":1}']
+    assert records.encode_keys(batch).to_pylist() == [b"a"]
+    assert {k: v.to_pylist() for k, v in records.encode_headers(batch).items()} == {"trace-id": [b"t"], "count": [b"7"]}
+
+
+def test_a_key_in_json_of_two_attributes():
+    stream = Stream("in", (("a", INT64), ("b", STRING), ("c", INT64)), "in", key=Key(("b", "a"), Coding("json")))
+    found = read(stream, (b'{"c":3}', b'{"a":1,"b":"x"}', None))
+    assert found.tuples.to_pylist() == [{"a": 1, "b": "x", "c": 3}]
+    assert Records.of(stream, {}).encode_keys(found.tuples).to_pylist() == [b'{"b":"x","a":1}']
