@@ -26,8 +26,8 @@ COPY examples /src/examples
 COPY service /src/service
 # Compiled code is valid for the time of its source, which a layer holds in whole seconds.
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --no-compile /src \
-    && find /opt/sluice/lib/python*/site-packages/service -name '*.py' -exec touch --date=@1500000000 '{}' + \
-    && python -m compileall -q /opt/sluice/lib/python*/site-packages/service
+    && find /opt/sluice/lib/python*/site-packages/sluice* -name '*.py' -exec touch --date=@1500000000 '{}' + \
+    && python -m compileall -q /opt/sluice/lib/python*/site-packages/sluice /opt/sluice/lib/python*/site-packages/sluice_demo
 RUN python -m sluice.jvm.jars && python -m sluice.spark.home && python -m sluice.warm_up
 
 FROM base

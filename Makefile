@@ -20,9 +20,9 @@ setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other
 	@:
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
-	@$(BIN)/sluice demo $(ARGS)
+	@$(BIN)/sluice-demo run $(ARGS)
 
-test: lint ## lint, types and all tests but the slow ones; TESTS=tests/engine runs some, ARGS="-k join" hands options on
+test: lint ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
 	@$(BIN)/python -m pytest -m "not slow and not registry" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
 
 lint: setup ## ruff and mypy
@@ -61,7 +61,7 @@ fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 
 
 test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
 	@rm -rf build/bounds # numba does not notice what changed in a function that a kernel calls
-	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/engine tests/wire $(ARGS)
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/spec tests/unit/columns tests/unit/engine tests/unit/wire tests/unit/replay $(ARGS)
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -95,7 +95,7 @@ $(VENV)/.checked:
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sluice: Python 3.11 or newer is needed, and %s is \
 	%d.%d. Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make PYTHON=/path/to/python3" \
 	% (sys.argv[1], *sys.version_info[:2]))' $$python && \
-	$$python -m sluice.jvm.java && \
+	PYTHONPATH=service $$python -m sluice.jvm.java && \
 	$$python -m venv $(VENV)
 	@touch $@
 
@@ -112,7 +112,7 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 	@$(BIN)/python -m sluice.jvm.jars
 	@touch $@
 
-$(VENV)/.ready: $(VENV)/.jars $(wildcard service/engine/*.py service/engine/*/*.py service/wire/*.py)
+$(VENV)/.ready: $(VENV)/.jars $(shell find service/sluice/columns service/sluice/engine service/sluice/wire -name '*.py')
 	@echo "Compiling the kernels ..."
 	@$(BIN)/python -m sluice.warm_up
 	@$(BIN)/python -m compileall -q service

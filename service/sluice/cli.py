@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -22,9 +22,7 @@ class Lazy(NamedTuple):
 
 COMMANDS = {
     "check": Lazy("sluice.commands.check", "check", "Say everything that is wrong with a pipeline file."),
-    "demo": Lazy("sluice_demo.demo_command", "demo", "Play the flights of 2013 through Kafka and Sluice, and watch."),
     "explain": Lazy("sluice.commands.explain", "explain", "Say how the service would run a pipeline file."),
-    "play": Lazy("sluice_demo.play_command", "play", "Play the flights of 2013 into a topic of any Kafka."),
     "replay": Lazy("sluice.commands.replay", "replay", "Run a pipeline over events in a file: no Spark, no Kafka."),
     "windows": Lazy("sluice.commands.windows", "windows", "Show what the windows of a service hold."),
     "run": Lazy("sluice.commands.run", "run", "Run the service that a pipeline file describes."),
@@ -32,22 +30,26 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Knows names and one line of help of its commands, and imports only the one that is called."""
+    """Holds the name, the module and one line of help of each command, and imports only the command that is called."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **kwargs: Any) -> None:  # noqa: ANN401 - click's arguments
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS]
+        return [*self._lazy]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._lazy:
             return None
-        lazy = COMMANDS[cmd_name]
+        lazy = self._lazy[cmd_name]
         with _keeping_all():
             command: click.Command = getattr(import_module(lazy.module), lazy.function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.help) for name, lazy in COMMANDS.items()])
+            formatter.write_dl([(name, lazy.help) for name, lazy in self._lazy.items()])
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click declares it
         try:
@@ -66,7 +68,7 @@ def _keeping_all() -> Iterator[None]:
     gc.enable()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sluice")
 def main() -> None:
     """Kafka in, Kafka out, windows with punctuation in between."""

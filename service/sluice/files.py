@@ -1,4 +1,4 @@
-"""The files beside the code: in the wheel below service/data, in a checkout where they are written."""
+"""The files beside the code: in the wheel below sluice/data, in a checkout where they are written."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ PACKAGE = Path(__file__).parent
 def project_file(name: str) -> Path:
     """The file with this path in the project, for instance `deploy/ivy.xml`."""
     installed = PACKAGE / "data" / name
-    return installed if installed.exists() else PACKAGE.parent / name
+    return installed if installed.exists() else PACKAGE.parent.parent / name

@@ -46,7 +46,7 @@ TYPES = {bool: "boolean", int: "int64", float: "float64", str: "string"}
 
 
 def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record]:
-    """The output of one case in the format of the conformance vectors (tests/conformance/README.md).
+    """The output of one case in the format of the conformance vectors (tests/spec/conformance/README.md).
 
     `cuts` are the sizes of the batches, 0 for an empty one; events beyond them are one more batch; None: one batch.
     Between batches the state is serialised and read back into a new engine. Keys of `case` that only people need may be

@@ -1,4 +1,4 @@
-"""`sluice demo`."""
+"""`sluice-demo run`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sluice play`."""
+"""`sluice-demo play`."""
 
 from __future__ import annotations
 

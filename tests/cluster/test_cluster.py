@@ -125,7 +125,7 @@ def pack(environment: Path, archive: Path) -> None:
     inside = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
     shutil.copytree(sysconfig.get_path("purelib"), inside, dirs_exist_ok=True, symlinks=True,
                     ignore=shutil.ignore_patterns(*NOT_PACKED))  # fmt: skip
-    shutil.copytree(PACKAGE, inside / "service", dirs_exist_ok=True)
+    shutil.copytree(PACKAGE, inside / "sluice", dirs_exist_ok=True)
     with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
         packed.add(environment, ".")
 

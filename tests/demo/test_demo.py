@@ -25,7 +25,7 @@ SECONDS = 5
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     """All that the demo, its broker and its service leave behind would be below `folder`, or run with it as TMPDIR."""
     return subprocess.Popen(
-        [sys.executable, "-m", "sluice", "demo", *options],
+        [sys.executable, "-m", "sluice_demo", "run", *options],
         env={**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

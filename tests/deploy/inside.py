@@ -25,7 +25,8 @@ SECONDS = 300
 def main(temporary: Path, entrypoint: list[str], arguments: list[str]) -> None:
     with EmbeddedBroker() as broker:
         kafka = f"--kafka=bootstrap.servers={broker.bootstrap}"
-        played = subprocess.run([*entrypoint, "play", kafka, "--days=2", "--all"], capture_output=True, check=True)
+        player = [*entrypoint[:-1], "sluice-demo", "play", kafka, "--days=2", "--all"]
+        played = subprocess.run(player, capture_output=True, check=True)
         log = temporary / "service.log"
         with log.open("wb") as output:
             service = subprocess.Popen([*entrypoint, *arguments, kafka, "--http-port=8080"], stderr=output)

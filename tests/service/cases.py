@@ -1,6 +1,6 @@
 """Many single operators in one pipeline, each with topics of its own: one query of Spark plays them all.
 
-Cases have the format of the conformance vectors (tests/conformance/README.md). They share one clock, so what timers
+Cases have the format of the conformance vectors (tests/spec/conformance). They share one clock, so what timers
 make behind the last event of a case is left out.
 """
 

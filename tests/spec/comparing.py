@@ -1,4 +1,4 @@
-"""Whether two lists of output records are equal, by the section "Comparing" of tests/conformance/README.md."""
+"""Whether two lists of output records are equal, by the section "Comparing" of tests/spec/conformance/README.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surprises and corners of the references (tests/engine/cases), each a small case with its rule, however it is cut.
+"""Surprises and corners of the references (tests/spec/cases), each a small case with its rule, however it is cut.
 
 The cases have the format of the conformance vectors. `surprises.json` has those of the reference's section 11, by its
 numbers.
@@ -49,4 +49,4 @@ def test_names_are_different_and_rules_are_on_the_page():
 
 
 def test_the_page_says_where_they_are():
-    assert "tests/engine/cases" in project_file("docs/rules.md").read_text()
+    assert "tests/spec/cases" in project_file("docs/rules.md").read_text()

@@ -1,4 +1,4 @@
-"""The conformance vectors (tests/conformance), and which of them the engine offers what they need."""
+"""The conformance vectors (tests/spec/conformance), and which of them the engine offers what they need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.config.syntax.event_time_clause import KINDS, PARTS
 from sluice.engine.aggregates.function_table import FUNCTIONS
 
 Case = dict[str, Any]
-FOLDER = Path(__file__).parent.parent / "conformance"
+FOLDER = Path(__file__).parent / "conformance"
 
 WORDS = {
     "tumbling", "sliding", "count", "time", "delta", "punct", "partitioned",

@@ -2,7 +2,7 @@
 
 A signature reads `int64, float64 -> float64 : kernel`. An int64 goes where a float64 is asked for. `any` and `scalar`
 (anything but a list) stand for one type; a word that occurs twice means the same type twice. `literal` behind a type
-asks for a constant, the words of CONSTANTS for one of certain values. The kernel, which engine/stream/expression_eval.py knows,
+asks for a constant, the words of CONSTANTS for one of certain values. The kernel, which expression_eval.py knows,
 computes that signature; that of an aggregation function is its own name (engine/aggregates/function_table.py).
 """
 

@@ -1,6 +1,6 @@
 """The properties of librdkafka that may stand under `kafka`, and which of them go together.
 
-What each becomes for a client says service/sluice/kafka/client.py. All that reads or writes must be able to use a property:
+What each becomes for a client says kafka/client.py. All that reads or writes must be able to use a property:
 our own clients are librdkafka, Spark reads with Kafka's Java client.
 """
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONWARNINGS": "error"}
+from sluice.files import project_file
+
+ENVIRONMENT = {"PYTHONPATH": str(project_file("service")), "PYTHONWARNINGS": "error"}
 PIPELINE = """
 pipeline: pairs
 streams:

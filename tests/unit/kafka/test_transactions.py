@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sluice.files import project_file
 from sluice.kafka import ledger, sessions
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.embedded_broker import EmbeddedBroker
@@ -22,7 +22,7 @@ from sluice.kafka.transactions import TransactionalWriter, WriterSettings, write
 from tests.unit.kafka.tools import create, visible
 
 pytestmark = pytest.mark.kafka
-ROOT = Path(__file__).parents[2]
+ROOT = project_file("service").parent
 
 
 def settings(kafka, query, query_id="checkpoint-1", **more):

@@ -1,6 +1,7 @@
 """The shape of the pipeline file: which keys, which kinds of values. What they mean together is checked in build.py.
 
-The JSON Schema for editors comes from these models: `python -m sluice.config.syntax.file_models > schemas/pipeline.schema.json`.
+The JSON Schema for editors comes from these models:
+`python -m sluice.config.syntax.file_models > schemas/pipeline.schema.json`.
 """
 
 from __future__ import annotations

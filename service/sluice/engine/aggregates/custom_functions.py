@@ -1,4 +1,4 @@
-"""Runs the Python classes of `Custom` functions (service/sluice/api/custom.py): row by row, and so slower than the rest.
+"""Runs the Python classes of `Custom` functions (api/custom.py): row by row, and so slower than the rest.
 
 Each group of each firing has a new object, from `init` to `result`: nothing is shared between windows, none
 of it is saved, and what comes out does not depend on how events were cut into batches.

@@ -1,14 +1,14 @@
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
 from sluice.config.syntax.file_models import json_schema
+from sluice.files import project_file
 from tests.unit.config.files import aggregate
 
-FILE = Path(__file__).parents[2] / "schemas" / "pipeline.schema.json"
+FILE = project_file("schemas/pipeline.schema.json")
 
 
 def test_the_schema_in_the_repository_is_that_of_the_code():
@@ -33,7 +33,7 @@ def valid(text):
 def test_right_files_are_valid():
     assert valid(aggregate())
     assert valid(aggregate("sliding, time(1.0), partitioned\n    partition_by: [symbol]", more="clock_origin: 0"))
-    assert valid((Path(__file__).parent / "wrong_files.txt").read_text(encoding="utf-8").split("\n\n")[1])
+    assert valid((project_file("tests/unit/config/wrong_files.txt")).read_text(encoding="utf-8").split("\n\n")[1])
 
 
 @pytest.mark.parametrize(

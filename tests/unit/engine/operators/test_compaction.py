@@ -1,4 +1,4 @@
-"""Texts, lists and keys that no window needs are forgotten; of the others nothing changes (service/sluice/engine/operators/compaction.py)."""
+"""Texts, lists and keys that no window needs are forgotten; of the others nothing changes."""
 
 from __future__ import annotations
 

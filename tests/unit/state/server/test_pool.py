@@ -14,10 +14,10 @@ from tests.unit.test_processes import await_true, running
 
 class Daemon:
     def __init__(self) -> None:
-        script = Path(__file__).with_name("daemon.py")
+        script = Path(__file__).parents[1] / "daemon.py"
         self.process = subprocess.Popen(
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={"PYTHONPATH": str(project_file("service").parent)},
+            env={"PYTHONPATH": f"{project_file('service')}:{project_file('tests').parent}"},
         )  # fmt: skip
 
     def tell(self, command: str) -> str:

@@ -1,4 +1,4 @@
-"""The queue of tuples under time eviction, as its rows lie in a ring (service/sluice/engine/windows/processing_time/time_queue.py)."""
+"""The queue of tuples under time eviction, as its rows lie in a ring."""
 
 from __future__ import annotations
 

@@ -1,0 +1,23 @@
+"""`sluice-demo`, also as `python -m sluice_demo`: the flights of 2013 played through Kafka and Sluice."""
+
+from __future__ import annotations
+
+import click
+
+from sluice import __version__
+from sluice.cli import Lazy, LazyGroup
+
+COMMANDS = {
+    "run": Lazy("sluice_demo.demo_command", "demo", "Play the flights through Kafka and Sluice, and show the results."),
+    "play": Lazy("sluice_demo.play_command", "play", "Play the flights into a topic of any Kafka cluster."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sluice-demo")
+def main() -> None:
+    """Play the 336,776 flights that left New York in 2013."""
+
+
+if __name__ == "__main__":
+    main()
