@@ -114,6 +114,6 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 
 $(VENV)/.ready: $(VENV)/.jars $(shell find service/sluice/columns service/sluice/engine service/sluice/wire -name '*.py')
 	@echo "Compiling the kernels ..."
-	@$(BIN)/python -m sluice.warm_up
+	@$(BIN)/python -m sluice.batch.kernel_warm_up
 	@$(BIN)/python -m compileall -q service
 	@touch $@

@@ -1,10 +1,11 @@
-"""Who may import whom: arrows point one way (docs/architecture.md)."""
+"""The floors of the package: which folder may import which, and how folders are filled (docs/architecture.md)."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,23 +13,59 @@ import pytest
 
 from sluice.files import project_file
 
-SERVICE = project_file("service")
+PACKAGE = project_file("service/sluice")
+#: files of Python in a folder, beside its __init__.py
+MAX_FILES = 16
+#: modules at the top that every floor may import, and modules at the top that no floor may import
+BASE = {"time_units", "files", "processes", "__version__"}
+PROGRAMS = {"cli", "testing", "__main__"}
 
-#: part -> the parts that it may import
-ARROWS = {
-    "pipeline": set(),
-    "engine": {"pipeline"},
-    "wire": {"pipeline", "engine"},
-    "kafka": {"pipeline"},
-    "ops": {"pipeline"},
-    "spark": {"pipeline", "engine", "wire", "kafka", "ops"},
-    "explain": {"pipeline", "engine"},
-    "demo": {"pipeline", "engine", "kafka", "wire"},
-    "commands": {"pipeline", "engine", "kafka", "ops", "spark", "demo", "explain"},
-}
-#: what stands at the top, which everybody may use
-COMMON = {"__version__", "compiled", "files", "processes", "times", "warm"}
-PARTS = [path for path in sorted(SERVICE.rglob("*.py")) if len(path.relative_to(SERVICE).parts) > 1]
+#: floor -> the floors that it may import, beside itself and BASE. The floors of one line and above do not appear in it.
+FLOORS = {
+    "model": set(),
+    "api": {"model"},
+    "jvm": {"model"},
+    "ops": {"model"},
+    "config": {"model", "api"},
+    "columns": {"model"},
+    "engine/stream": {"model", "columns"},
+    "engine/windows": {"model", "columns", "engine/stream"},
+    "engine/contents": {"model", "columns", "engine/windows"},
+    "engine/aggregates": {"model", "api", "columns", "engine/contents"},
+    "engine/operators": {"model", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/aggregates"},
+    "engine/library": {
+        "model", "api", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/aggregates",
+        "engine/operators",
+    },
+    "engine": {
+        "model", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/operators", "engine/library",
+    },
+    "planning": {"model", "engine", "engine/operators"},
+    "replay": {"model", "columns", "engine", "engine/stream", "engine/library"},
+    "wire": {"model", "columns", "engine/stream"},
+    "kafka": {"model", "columns", "jvm"},
+    "checkpoint": {"model", "kafka"},
+    "batch": {"model", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
+    "state": {"model", "columns", "engine", "engine/stream", "kafka", "checkpoint", "batch"},
+    "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state"},
+    "inspect": {"model", "columns", "engine/contents", "wire", "kafka", "checkpoint", "batch", "state"},
+    "commands": {"model", "config", "columns", "replay", "planning", "ops", "spark", "inspect"},
+}  # fmt: skip
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FLOOR_MODULES = [path for path in MODULES if path.parent != PACKAGE]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def floor_of(module: str) -> str:
+    """The longest name of a floor that begins the path of a module or a folder; the module itself at the top."""
+    parts = module.split("/")
+    for length in range(len(parts), 0, -1):
+        if "/".join(parts[:length]) in FLOORS:
+            return "/".join(parts[:length])
+    return parts[0]
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -40,21 +77,47 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", PARTS, ids=lambda path: str(path.relative_to(SERVICE)))
-def test_arrows_point_one_way(path: Path):
-    part = path.relative_to(SERVICE).parts[0]
-    used = {name.split(".")[1] for name in imported(path) if name.startswith("service.")}
-    wrong = used - ARROWS[part] - COMMON - {part}
-    assert not wrong, f"{part} imports {sorted(wrong)}"
+@pytest.mark.parametrize("path", FLOOR_MODULES, ids=name_of)
+def test_a_module_imports_its_own_floor_and_lower_floors_only(path: Path):
+    floor = floor_of(name_of(path))
+    used = {floor_of("/".join(name.split(".")[1:])) for name in imported(path) if name.startswith("sluice.")}
+    wrong = used - FLOORS[floor] - BASE - {floor}
+    assert not wrong, f"{floor} imports {sorted(wrong)}"
 
 
-def test_only_the_spark_part_imports_pyspark():
+def test_the_table_of_floors_has_no_cycle_and_every_folder():
+    below: set[str] = set()
+    for floor, may_import in FLOORS.items():
+        assert may_import <= below, f"{floor} imports a floor that is not below it"
+        below.add(floor)
+    assert {floor_of(name_of(path)) for path in FLOOR_MODULES} == set(FLOORS)
+    assert {path.stem for path in MODULES if path.parent == PACKAGE} == {*BASE, *PROGRAMS, "__init__"} - {"__version__"}
+
+
+def test_only_the_spark_floor_imports_pyspark():
     users = {
-        path.relative_to(SERVICE).parts[0]
-        for path in SERVICE.rglob("*.py")
-        if any(name.split(".")[0] == "pyspark" for name in imported(path))
+        floor_of(name_of(path)) for path in MODULES if any(name.split(".")[0] == "pyspark" for name in imported(path))
     }
     assert users == {"spark"}
+
+
+def test_the_engine_knows_neither_kafka_nor_files_nor_the_time_of_day():
+    wrong = {"confluent_kafka", "pyspark", "time", "socket", "pathlib", "threading", "random", "os"}
+    for path in MODULES:
+        if name_of(path).startswith(("engine/", "columns/")) and path.stem != "kernel_cache":
+            used = {name.split(".")[0] for name in imported(path)} & wrong
+            assert not used, f"{name_of(path)} imports {sorted(used)}"
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=name_of)
+def test_a_folder_has_no_more_files_than_a_reader_can_survey(folder: Path):
+    files = [path for path in folder.glob("*.py") if path.stem != "__init__"]
+    assert len(files) <= MAX_FILES
+
+
+def test_no_file_name_stands_twice():
+    names = Counter(path.name for path in MODULES if path.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_what_spark_plans_and_commits_with_needs_no_engine():
@@ -63,7 +126,3 @@ def test_what_spark_plans_and_commits_with_needs_no_engine():
     check = f"{modules}, sys; print(sorted({{'numba', 'pandas', 'polars'}} & {{*sys.modules}}))"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
-
-
-def test_every_part_is_known():
-    assert {path.relative_to(SERVICE).parts[0] for path in PARTS} == set(ARROWS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import orjson
 import pyarrow as pa
@@ -58,3 +58,11 @@ def topics_row(topic_partitions: Mapping[str, int]) -> Packed:
 
 def topics_of(packed: bytes) -> dict[str, int]:
     return orjson.loads(packed)  # type: ignore[no-any-return]
+
+
+def split_pass_through(topics: Mapping[str, int], arrived: Iterable[Packed]) -> tuple[list[Packed], list[Packed]]:
+    """The rows that bypass the bucket, and the rows that are fed to it, with the number of topic partitions known."""
+    rows = list(arrived)
+    through = [row for row in rows if row[0] in THROUGH]
+    fed = [row for row in rows if row[0] not in THROUGH]
+    return through, [*fed, topics_row(topics)] if fed else []

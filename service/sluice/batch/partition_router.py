@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,6 @@ from sluice.batch.partition_slice import Stretch
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
 from sluice.batch.reject_collector import Setting
-from sluice.checkpoint.offset_log import planned
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
@@ -26,7 +24,6 @@ from sluice.kafka.kafka_errors import GrownError
 from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
 from sluice.model.spreading import spread_by
-from sluice.spark.task import Task
 from sluice.wire.dead_letters import Reason, reason
 from sluice.wire.formats import Records
 from sluice.wire.header_text import with_lists
@@ -37,11 +34,6 @@ SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa
 RIDING = (WINDOW, FINAL)
 #: kind of a record -> its word in the report
 WORDS = {TUPLE: "tuple"} | NAMES
-
-
-def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of one Spark task, which are those of one topic partition in a batch, as packed rows."""
-    return routed(plan, planned(Path(plan.checkpoint), Task.now().batch).time, batches)
 
 
 def routed(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from sluice.batch.bucket_labels import labels
 from sluice.batch.commit import Gathered
-from sluice.batch.envelope import PULSE, Packed, packed_time
+from sluice.batch.envelope import PULSE, Packed, packed_time, split_pass_through
 from sluice.batch.outgoing import outgoing
 from sluice.batch.partition_router import routed
 from sluice.batch.query_plan import Plan
@@ -20,7 +20,6 @@ from sluice.checkpoint.offset_log import Planned
 from sluice.kafka.reading import read
 from sluice.kafka.records import Records
 from sluice.kafka.transactions import within
-from sluice.spark.run_bucket import parted
 from sluice.state.bucket import Bucket
 from sluice.wire.header_text import to_text
 
@@ -52,7 +51,7 @@ class Repetition:
 
     def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
         """What a bucket gives out, as the stage does."""
-        through, rest = parted(plan, arrived)
+        through, rest = split_pass_through(plan.topic_partitions, arrived)
         yield from through
         batch, made = self._buckets[number].tried(rest)
         if batch is not None:

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import sluice.batch.partition_router
+import sluice.spark.route_records
 import sluice.spark.sink  # noqa: F401
+from sluice.batch.kernel_warm_up import main as warm
 from sluice.state.server.pool import open_nursery
 from sluice.state.server.state_server import keep
-from sluice.warm_up import main as warm
 
 # A pool of threads does not survive a fork.
 pa.set_cpu_count(1)

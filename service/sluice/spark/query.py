@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.envelope import ROUTED
-from sluice.batch.partition_router import route
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.kafka import ledger, topics
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.spark.idle_clock import pulse
+from sluice.spark.route_records import route
 from sluice.spark.sink import sink
 from sluice.spark.source import read
 from sluice.time_units import MILLISECOND

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from sluice.batch.commit import commit
 from sluice.batch.envelope import ROUTED, Packed
 from sluice.batch.query_plan import Plan
-from sluice.spark.run_bucket import staged
+from sluice.spark.run_bucket import run_bucket
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Writer(DataSourceStreamArrowWriter):
             for batch in iterator
             for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
         ]
-        return Made(staged(self._plan, arrived))
+        return Made(run_bucket(self._plan, arrived))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         commit(self._plan, batchId, [row for message in messages if isinstance(message, Made) for row in message.rows])

@@ -9,7 +9,6 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import PORT, TOPIC_PARTITION
 from sluice.kafka.client import java_properties
 from sluice.model.spec import Stream
-from sluice.wire.header_text import as_text
 
 #: Where the file does not say otherwise: fewer and larger fetches than by default, and none that waits for records. A
 #: consumer asks for more as soon as it has some; where few come, a batch would wait half a second for that answer,
@@ -40,7 +39,7 @@ def read(spark: SparkSession, plan: Plan) -> DataFrame:
     return records.select(
         "key",
         "value",
-        as_text(sf.col("headers")).alias("headers"),
+        sf.to_json(sf.col("headers")).alias("headers"),  # as text: see header_text.py
         _place(plan.inputs).alias("place"),
         "offset",
         "timestamp",

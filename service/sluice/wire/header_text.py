@@ -11,19 +11,15 @@ from collections.abc import Sequence
 
 import orjson
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as sf
 
 TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def as_text(headers: Column) -> Column:
-    """Null where there are none; bytes are in base64, and a null value is left out."""
-    return sf.to_json(headers)
-
-
 def to_text(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """The same of the headers that a client has read."""
+    """The text that Spark's `to_json` makes of the headers of a record, for headers that a client has read.
+
+    Null where there are none; bytes are in base64, and a null value is left out.
+    """
     if not headers:
         return None
     parts = [

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns import intrusive_list
+from sluice.columns import intrusive_list, pairing_heap
 from sluice.columns.intrusive_list import NOBODY
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
-from sluice.engine.contents import blocks, multisets, pairing_heap
+from sluice.engine.contents import blocks, multisets
 from sluice.engine.contents.blocks import Packing, last_of_block
 from sluice.engine.contents.combine_plan import ADD, BEGIN, FOLD, MELD, NEXT, SPREAD, TELL, Summaries, do, note
 from sluice.engine.contents.firing_results import FREED, PAIRS, ROWS, TUPLES, Results, room

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyspark.serializers import CloudPickleSerializer
+import pickle
 
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
 from sluice.state.message import Message
 from sluice.state.server import pool
 
-#: the plan goes to the keeper as Spark brings it to its workers
-SERIALIZER: Any = CloudPickleSerializer()
 #: the first number of an answer
 DONE, FAILED = range(2)
 #: keepers that may die under one task before it fails
@@ -27,7 +23,7 @@ def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packe
     """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out."""
     question = Message(
         (bucket, version, *(holds for holds, _ in rows)),
-        [SERIALIZER.dumps(plan), *(packed for _, packed in rows)],
+        [pickle.dumps(plan), *(packed for _, packed in rows)],
     )
     for left in reversed(range(TRIES)):
         try:

@@ -7,6 +7,7 @@ so it may be killed at any time.
 
 from __future__ import annotations
 
+import pickle
 import socket
 import traceback
 from contextlib import suppress
@@ -18,7 +19,7 @@ from sluice.kafka.batch_report import Report
 from sluice.state.bucket import Bucket, Fed
 from sluice.state.message import Message
 from sluice.state.server import pool
-from sluice.state.server.request import DONE, FAILED, SERIALIZER
+from sluice.state.server.request import DONE, FAILED
 
 #: seconds that a task may take to say what it wants
 PATIENCE = 60.0
@@ -42,7 +43,7 @@ def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
     number, version, *holds = question.numbers
     plan, *packed = question.bodies
     try:
-        bucket = bucket or Bucket(SERIALIZER.loads(plan), number)
+        bucket = bucket or Bucket(pickle.loads(plan), number)  # noqa: S301 - a task of this service sent it
         fed = bucket.feed(version, list(zip(holds, packed, strict=True)))
         answer = Message((DONE,), []) if fed is None else _told(bucket, number, fed)
     except Exception:  # noqa: BLE001 - whatever it is, the task tells it

@@ -9,12 +9,12 @@ import numpy as np
 
 from sluice.columns.interner import Strings
 from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.pairing_heap import NODE
 from sluice.columns.slot_allocator import Free
 from sluice.columns.tables import Data, Saved, StateError, column, grown, load, save
 from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
 from sluice.engine.contents.group_contents import CELL, ENDS
 from sluice.engine.contents.multisets import TABLE, Table
-from sluice.engine.contents.pairing_heap import NODE
 from sluice.engine.contents.ring import RING
 from sluice.engine.operators.aggregate.aggregate_program import Program, widths
 from sluice.engine.windows import processing_time

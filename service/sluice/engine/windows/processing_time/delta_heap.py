@@ -9,10 +9,10 @@ it exceeds nothing and nothing exceeds it, so it need not be found (S8).
 
 from __future__ import annotations
 
+from sluice.columns import pairing_heap
 from sluice.columns.float_bits import as_real
 from sluice.columns.intrusive_list import NOBODY
 from sluice.columns.kernel import inlined
-from sluice.engine.contents import pairing_heap
 from sluice.engine.windows.processing_time.window_records import NUMBER, Window
 
 

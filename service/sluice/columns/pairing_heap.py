@@ -8,17 +8,27 @@ others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sluice.columns.float_bits import as_real
 from sluice.columns.intrusive_list import NOBODY
 from sluice.columns.kernel import inlined
-from sluice.engine.windows.policies import Policy
 
 #: the stored tuples
 NODE = np.dtype([("next", np.int32), ("below", np.int32)])
+
+
+class Order(Protocol):
+    """The word of a tuple that is compared: its column, and whether it holds the bits of a float64."""
+
+    @property
+    def column(self) -> int: ...
+
+    @property
+    def floating(self) -> bool: ...
+
 
 #: told of each node that another one comes to lie below: `melded(top, below, *more)`
 Melded = Callable[..., None]
@@ -26,7 +36,7 @@ Melded = Callable[..., None]
 
 @inlined
 def add(
-    nodes: np.ndarray, words: np.ndarray, by: Policy, root: int, slot: int, melded: Melded, *more: Any  # noqa: ANN401
+    nodes: np.ndarray, words: np.ndarray, by: Order, root: int, slot: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
     """Gives the new root. `root` is NOBODY in a heap that is empty; `by` says which word is compared, and how."""
     nodes[slot].next = NOBODY
@@ -36,7 +46,7 @@ def add(
 
 @inlined
 def without_root(
-    nodes: np.ndarray, words: np.ndarray, by: Policy, root: int, melded: Melded, *more: Any  # noqa: ANN401
+    nodes: np.ndarray, words: np.ndarray, by: Order, root: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
     """The least leaves. Gives the new root, NOBODY where it was the last."""
     pairs, child = NOBODY, nodes[root].below
@@ -58,14 +68,14 @@ def without_root(
 
 
 @inlined
-def less(by: Policy, one: int, other: int) -> bool:
+def less(by: Order, one: int, other: int) -> bool:
     """Of two words; NaN is less than nothing."""
     return as_real(one) < as_real(other) if by.floating else one < other
 
 
 @inlined
 def _meld(
-    nodes: np.ndarray, words: np.ndarray, by: Policy, one: int, other: int, melded: Melded, *more: Any  # noqa: ANN401
+    nodes: np.ndarray, words: np.ndarray, by: Order, one: int, other: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
     """The root of both: the greater root becomes the first below the smaller one."""
     word = words[one, by.column]

@@ -10,10 +10,11 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from sluice.columns import pairing_heap
 from sluice.columns.interner import Strings
 from sluice.columns.intrusive_list import NOBODY
 from sluice.columns.kernel import inlined
-from sluice.engine.contents import combine_plan, pairing_heap
+from sluice.engine.contents import combine_plan
 from sluice.engine.contents.summaries import LEAST, OLDEST, SUM_INT, YOUNGEST, Summary, layout
 from sluice.engine.windows.policies import DELTA, Policy
 

@@ -1,4 +1,4 @@
-"""Compiles all kernels ahead of the first use: `python -m sluice.warm_up`, once after the installation.
+"""Compiles all kernels ahead of the first use: `python -m sluice.batch.kernel_warm_up`, once after the installation.
 
 `main` starts no threads, so that a process which called it may fork.
 """
