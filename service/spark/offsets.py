@@ -40,12 +40,18 @@ def planned(checkpoint: Path, batch: int) -> Planned:
     return _checked(checkpoint / "offsets" / str(batch), parsed)
 
 
-def digest(checkpoint: Path, batch: int) -> str | None:
-    """Of what a batch reads; None for a batch that is not in the log."""
+def known(checkpoint: Path, batch: int | None) -> Planned | None:
+    """What a batch reads; None for a batch that is not in the log."""
     try:
-        return planned(checkpoint, batch).digest
+        return None if batch is None else planned(checkpoint, batch)
     except FileNotFoundError:
         return None
+
+
+def digest(checkpoint: Path, batch: int) -> str | None:
+    """Of what a batch reads; None for a batch that is not in the log."""
+    found = known(checkpoint, batch)
+    return None if found is None else found.digest
 
 
 def before_all(checkpoint: Path) -> Planned:

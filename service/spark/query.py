@@ -37,8 +37,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     offsets.verify(folder)
     committed, planned = checkpoint.batches(folder)
     if reset_ledger:
-        last = None if committed is None else offsets.planned(folder, committed)
-        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, last)
+        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, offsets.known(folder, committed))
     digest_of = partial(offsets.digest, folder)
     ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned, digest_of=digest_of)
     return Plan.of(pipeline, identity, found, str(uuid.uuid4()))

@@ -98,8 +98,8 @@ def test_a_copy_that_has_parted_is_refused(kafka, topic, committed, planned):
 
 def test_the_topic_tells_too_where_the_group_is_gone(kafka, topic):
     write(kafka, topic, 0, 1)
-    (future,) = AdminClient(kafka).delete_consumer_groups([ledger.group_of(topic)]).values()
-    future.result()
+    client = AdminClient(kafka)
+    client.delete_consumer_groups([ledger.group_of(topic)])[ledger.group_of(topic)].result()
     verify(kafka, topic, MINE, 0, 1)
     with pytest.raises(LedgerError, match="batch 1 read other records"):
         verify(kafka, topic, MINE, 0, 1, parted=1)
