@@ -50,8 +50,8 @@ class Running:
         for name, stream in file["streams"].items():
             stream["topic"] = f"{self.name}.{name}"
         self.file.write_text(yaml.safe_dump(file, sort_keys=False))
-        client = AdminClient(self.kafka)
-        client.create_topics([NewTopic(f"{self.name}.in", 1)])[f"{self.name}.in"].result()
+        self._client = AdminClient(self.kafka)
+        self._client.create_topics([NewTopic(f"{self.name}.in", 1)])[f"{self.name}.in"].result()
         self._sent = 0
 
     def send(self, count: int) -> None:
@@ -69,7 +69,7 @@ class Running:
 
     def complete(self) -> bool:
         """Whether there are as many outputs as there were records."""
-        topics = AdminClient(self.kafka).list_topics(timeout=10).topics
+        topics = self._client.list_topics(timeout=10).topics
         return f"{self.name}.out" in topics and len(self.outputs()) >= self._sent
 
     def expected(self) -> list[dict]:
@@ -109,7 +109,7 @@ class Process:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
-    def wait_until(self, holds: Callable[[], bool], pause: float = 0.1) -> None:
+    def wait_until(self, holds: Callable[[], bool], pause: float = 0.5) -> None:
         deadline = time.monotonic() + PATIENCE
         while not holds():
             assert self._process.exit_code is None, self.log()[-5000:]
@@ -122,7 +122,9 @@ class Process:
         while self._process.exit_code is None:
             assert time.monotonic() < deadline, self.log()[-5000:]
             time.sleep(0.05)
-        return self._process.exit_code
+        code = self._process.exit_code
+        self._process.kill()  # closes what leads to it
+        return code
 
     def end(self) -> None:
         self._process.terminate(PATIENCE)
