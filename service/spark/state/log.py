@@ -120,8 +120,11 @@ class Log:
             yield self._whole(places[version])
 
     def last(self) -> int:
-        """The newest version; 0 while there is none."""
-        return max((place.version for scan in self._scans() for place in scan.places), default=0)
+        """The newest version; 0 while there is none. Of damage, behind which a newer one may stand, the log tells."""
+        scans = self._scans()
+        for damage in (scan.damage for scan in scans if scan.damage is not None):
+            LOGGER.warning("%s; entries behind it are not seen", damage)
+        return max((place.version for scan in scans for place in scan.places), default=0)
 
     def forget(self, upto: int) -> None:
         """Removes the files that hold no entry after this version. What a damaged file holds is not known."""
