@@ -78,7 +78,9 @@ def verify(checkpoint: Path) -> None:
     if committed is not None:
         _needed(checkpoint / "commits" / str(committed), _committed)
     _needed(checkpoint / "metadata", _metadata)
-    _needed(checkpoint / "sources" / "0" / "0", _first_offsets)
+    first = checkpoint / "sources" / "0" / "0"
+    if first.exists() or not newest:  # behind the first batch its beginning is not needed
+        _needed(first, _first_offsets)
 
 
 def _needed(file: Path, parse: Callable[[str], T]) -> T:

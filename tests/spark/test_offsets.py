@@ -106,12 +106,24 @@ def test_every_flipped_bit_is_detected(checkpoint, name):
             verify(checkpoint)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_refused(checkpoint, name):
-    (checkpoint / name).unlink()
-    if name in ("commits/4", "offsets/5"):  # then batch 4 is the last, or none is known to be done
-        (checkpoint / "offsets" / "4").unlink()
-    with pytest.raises(CheckpointError, match="it is missing"):
+@pytest.mark.parametrize(
+    "names", [("metadata",), ("offsets/4",), ("offsets/4", "offsets/5"), ("offsets/4", "commits/4")]
+)
+def test_a_missing_file_is_refused(checkpoint, names):
+    for name in names:
+        (checkpoint / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{checkpoint}/(metadata|offsets/[34]): it is missing"):
+        verify(checkpoint)
+
+
+def test_only_the_first_batch_needs_to_know_where_the_source_began(checkpoint):
+    first = checkpoint / "sources" / "0" / "0"
+    first.unlink()
+    verify(checkpoint)
+    for name in ("offsets/4", "offsets/5", "commits/4"):
+        (checkpoint / name).unlink()
+    written(checkpoint / "offsets" / "0", ENTRY.encode())
+    with pytest.raises(CheckpointError, match=f"{first}: it is missing"):
         verify(checkpoint)
 
 
