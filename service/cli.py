@@ -12,6 +12,7 @@ import click
 
 from service import __version__
 from service.pipeline.errors import SluiceError
+from service.pipeline.secrets import masked
 
 
 class Lazy(NamedTuple):
@@ -53,7 +54,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SluiceError as error:
-            click.echo(f"sluice: {error}", err=True)
+            click.echo(f"sluice: {masked(str(error))}", err=True)
             ctx.exit(error.exit_code)
 
 
