@@ -23,6 +23,7 @@ from service.ops.metrics import Metrics
 from service.pipeline.spec import Pipeline
 from service.pipeline.stages import stages
 from service.processes import told_to_end
+from service.spark.failures import explaining, stopped
 from service.spark.offsets import flat
 from service.spark.plan import Plan
 from service.spark.query import prepare, start
@@ -47,7 +48,7 @@ def serve(
     parts = stages(pipeline)
     for stage in parts:
         metrics.count(zeros(stage))
-    with told_to_end() as told, ExitStack() as stack:
+    with told_to_end() as told, ExitStack() as stack, explaining():
         if http_port is not None:
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
@@ -58,7 +59,7 @@ def serve(
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
         spark = session(pipeline.name, master)
-        stack.callback(spark.stop)
+        stack.callback(stopped, spark.stop)
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
