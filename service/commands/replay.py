@@ -106,6 +106,8 @@ def _copy(source: IO[bytes], copy: IO[bytes], name: str) -> None:
         copy.write(chunk)
         left -= len(chunk)
     if not left:
-        message = f"{name}: expected at most {MOST_PIPED >> 20} MiB of events from a pipe, got more; give them as a file"
+        message = (
+            f"{name}: expected at most {MOST_PIPED >> 20} MiB of events from a pipe, got more; give them as a file"
+        )
         raise SluiceError(message)
     copy.flush()

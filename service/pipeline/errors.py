@@ -95,7 +95,7 @@ def cut(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that every terminal and log takes: control characters and lone surrogates as escapes such as \\x00."""
+    """Text that every terminal and log takes: control characters and lone surrogates stand there as escapes."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -27,7 +27,11 @@ def written(value: object) -> object:
 #: a property or a time that is checked later
 Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
-TypeName = Annotated[str, Field(max_length=200), WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]})]
+TypeName = Annotated[
+    str,
+    Field(max_length=200),
+    WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]}),
+]
 ExpressionText = Annotated[
     str,
     Field(max_length=20_000),

@@ -107,7 +107,9 @@ def contents(path: str) -> str:
     except UnicodeDecodeError:
         raise MissingSecretError(f"${{file:{path}}}", f"a text file {path} in UTF-8") from None
     except OSError as error:
-        raise MissingSecretError(f"${{file:{path}}}", f"a text file {path} that can be read ({error.strerror})") from None
+        raise MissingSecretError(
+            f"${{file:{path}}}", f"a text file {path} that can be read ({error.strerror})"
+        ) from None
 
 
 def is_secret(property_name: str) -> bool:

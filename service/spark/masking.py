@@ -38,6 +38,6 @@ def masked_stderr() -> Iterator[None]:
 
 def _pass_on(reading: int, ours: int) -> None:
     """Until the last process that has the pipe ends."""
-    with open(reading, "rb") as lines, suppress(OSError):  # noqa: PTH123 - a descriptor has no path
+    with open(reading, "rb") as lines, suppress(OSError):
         while line := lines.readline(LONGEST):
             os.write(ours, masked(line.decode(errors="backslashreplace")).encode(errors="backslashreplace"))
