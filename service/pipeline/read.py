@@ -123,10 +123,10 @@ def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST or count > 2 * MOST_VALUES:  # a key and its value are two events
-            raise too_large(file, event.start_mark.line + 1, ())
+            raise too_large(file, event.start_mark.line + 1 if event.start_mark else None, ())
 
 
-def too_large(file: str, line: int, path: Path) -> PipelineError:
+def too_large(file: str, line: int | None, path: Path) -> PipelineError:
     what = f"at most {MOST_VALUES} values, {DEEPEST} levels, and no alias inside of its own anchor"
     return PipelineError([Problem(file, line, spell(path), what, "more")])
 

@@ -55,7 +55,7 @@ class Cause(NamedTuple):
 #: The first that is found counts: a cause stands before what it brings about.
 CAUSES = (
     Cause(
-        r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|$)", DataLossError,
+        r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|\Z)", DataLossError,
         f"records that were not read yet are gone ({{0}}); {GO_ON}",
     ),
     Cause(
@@ -146,7 +146,7 @@ def _unknown(failure: str) -> SluiceError:
     """The innermost cause that the text names; else its first line."""
     lines = [line.strip() for line in failure.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    raised = [line for line in lines if re.match(r"[\w.]+(?:Error|Exception): \S", line)]
+    raised = [line for line in lines if re.match(r"(?!(?:java|org|scala|py4j)\.)[\w.]+(?:Error|Exception): \S", line)]
     cause = next(iter([*raised[-1:], *causes[-1:], *lines[:1]]), "Spark does not say why")
     return QueryError(f"a batch failed: {cause[:300]}; {AGAIN}")
 

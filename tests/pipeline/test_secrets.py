@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -125,20 +123,12 @@ def test_a_secret_that_stands_in_the_file_is_masked_too(tmp_path: Path) -> None:
     assert masked(f"login with {SECRET}") == "login with ****"
 
 
-@pytest.fixture
-def stderr(tmp_path: Path) -> Iterator[Path]:
-    """A file in which standard error of this process, and of those that it starts, ends up."""
-    before, file = os.dup(2), (tmp_path / "stderr").open("wb")
-    os.dup2(file.fileno(), 2)
-    yield tmp_path / "stderr"
-    os.dup2(before, 2)
-
-
-def test_what_processes_write_to_standard_error_is_masked(stderr: Path) -> None:
+def test_what_processes_write_to_standard_error_is_masked(capfd: pytest.CaptureFixture[str]) -> None:
     MASKS.add(SECRET, "${WORD}")
     with masked_stderr():
         process = subprocess.Popen(["/bin/sh", "-c", f"echo login {SECRET} failed >&2; printf and >&2"])
     assert process.wait(60) == 0
-    deadline = time.monotonic() + 60  # the thread that passes lines on needs a moment
-    while stderr.read_text() != "login ${WORD} failed\nand":
-        assert time.monotonic() < deadline, stderr.read_text()
+    shown, deadline = "", time.monotonic() + 60  # the thread that passes lines on needs a moment
+    while shown != "login ${WORD} failed\nand":
+        assert time.monotonic() < deadline, shown
+        shown += capfd.readouterr().err
