@@ -51,7 +51,9 @@ class Codings:
             return None if given is None else json.dumps(given, separators=(",", ":"))
         file = FilePath(self.report.source.file).parent / given
         try:
-            return json.dumps(json.loads(read_file(file)), separators=(",", ":"))
+            schema = json.loads(read_file(file))
+            json.dumps(schema, ensure_ascii=False).encode()  # a lone surrogate cannot be written anywhere
+            return json.dumps(schema, separators=(",", ":"))
         except RecursionError:
             self.report.problem(path, "an Avro schema of less depth", str(file))
         except OSError as error:

@@ -85,6 +85,7 @@ class Caution:
 
 
 def place(file: str, line: int | None, path: str) -> str:
+    file = cut(file, MOST_EXPECTED)
     where = file if line is None else f"{file}:{line}"
     return f"{where}: {cut(path, MOST_PLACE)}: " if path else f"{where}: "
 

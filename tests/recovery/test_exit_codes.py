@@ -72,7 +72,7 @@ class Service:
         """Starts it with a record to read, and returns when its first batch is done."""
         self.send()
         self.start()
-        self.wait_for(lambda: (self.checkpoint / "commits" / "0").exists())
+        self.wait_for((self.checkpoint / "commits" / "0").exists)
         return self
 
     def terminate(self) -> None:

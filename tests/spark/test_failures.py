@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
-from pyspark.errors import PySparkRuntimeError
-from pyspark.errors.exceptions.captured import StreamingQueryException
+from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from service.kafka.errors import DataLossError, ExpiredError, FencedError, LedgerError, TopicError, UnavailableError
 from service.kafka.java import JavaError
@@ -149,7 +148,7 @@ def test_no_java_is_named_where_spark_does_not_start(monkeypatch: pytest.MonkeyP
 
 def test_the_failure_of_a_query_is_explained_wherever_it_is_raised():
     with pytest.raises(CheckpointError), explaining():
-        raise StreamingQueryException("Incomplete log file /c/offsets/3", "")
+        raise PySparkException("Incomplete log file /c/offsets/3")
 
 
 def test_errors_of_our_own_pass():
