@@ -83,9 +83,11 @@ CAUSES = (
         "with an empty folder and --reset-ledger",
     ),
     Cause(
-        r"(Error reading stream metadata from [^\n]*|Incomplete log file[^\n]*|Log file was malformed[^\n]*"
-        r"|MALFORMED_LOG_FILE[^\n]*|UNSUPPORTED_LOG_VERSION[^\n]*|batch \d+ doesn't exist[^\n]*"
-        r"|MISSING_CONTIGUOUS_LOG[^\n]*|[^\n]*Unrecognized token[^\n]*|[^\n]*MappingException[^\n]*)",
+        # Spark's names for it; older ways to say it; and what went wrong while one of the logs was decoded
+        r"((?:INVALID_LOG_VERSION|MALFORMED_LOG_FILE|BATCH_METADATA_NOT_FOUND|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+        r"|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED)[^\n]*"
+        r"|Error reading stream metadata from [^\n]*|Incomplete log file[^\n]*|batch \d+ doesn't exist[^\n]*"
+        r"|^[^\n]*(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*(?:Log\.deserialize|StreamMetadata\$\.read)\())",
         CheckpointError,
         "checkpoint: one of Spark's files in it is damaged ({0}). Restore an older copy of the folder, or start anew "
         "with an empty folder and --reset-ledger",

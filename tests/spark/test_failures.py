@@ -67,6 +67,13 @@ OTHERS = {
     "java.lang.IllegalStateException: Incomplete log file /c/offsets/3": (
         CheckpointError, 4, "is damaged (Incomplete log file /c/offsets/3)",
     ),
+    "org.apache.spark.SparkIllegalStateException: [MALFORMED_LOG_FILE] Log file was malformed: no version": (
+        CheckpointError, 4, "is damaged (MALFORMED_LOG_FILE] Log file was malformed: no version)",
+    ),
+    "com.fasterxml.jackson.core.JsonParseException: Unrecognized token\n\tat a.B.parse(B.java:1)"
+    "\n\tat org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog.deserialize(OffsetSeqLog.scala:60)": (
+        CheckpointError, 4, "is damaged (Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token)",
+    ),
     "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [a]": (
         TopicError, 3, "lacks a permission: Not authorized to access topics: [a]",
     ),
