@@ -9,6 +9,7 @@ SluiceError
  +- LedgerError        checkpoint and ledger do not belong together
  +- FencedError        another instance of the service has taken over
  +- WriteError         a batch could not be written; nothing of it is visible
+     +- ExpiredError    its transaction was open for too long, and the broker has aborted it
 """
 
 from __future__ import annotations
@@ -46,3 +47,7 @@ class FencedError(SluiceError):
 
 class WriteError(SluiceError):
     exit_code = 3
+
+
+class ExpiredError(WriteError):
+    exit_code = 6

@@ -10,17 +10,18 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from service.kafka import ledger
-from service.kafka.errors import FencedError, LedgerError, UnavailableError, WriteError
+from service.kafka.errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
 from service.kafka.planned import Planned
 from service.kafka.records import Records
 from service.kafka.report import Entry, Report
-from service.kafka.sessions import DEFAULT_LIMIT, SECONDS, SESSIONS, Session
+from service.kafka.sessions import DEFAULT_LIMIT, DEFAULTS, SECONDS, SESSIONS, Session
 from service.times import MILLISECOND
 
 #: what to do with a row that is larger than its topic's limit: records to write instead, or nothing
@@ -73,6 +74,8 @@ class TransactionalWriter:
         self._digest = ""
         self._skipped = 0
         self._took = 0
+        #: when the open transaction began, None while there is none
+        self._began: Moment | None = None
 
     def write(
         self,
@@ -102,10 +105,11 @@ class TransactionalWriter:
         began = time.monotonic()
         with self._closing_on_error("write the batch", batch), no_garbage_collection():
             session.begin()
+            self._began = Moment.now()
             self._produce_all(session.producer, records, too_large)
             self._produce_entry(session.producer, batch, report, planned)
             session.finish(ledger.place_after(batch, self._settings.query_id, planned))
-        self._next_batch, self._skipped = batch + 1, 0
+        self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
         self._took = round((time.monotonic() - began) * 1000)
         return True
@@ -113,7 +117,7 @@ class TransactionalWriter:
     def close(self) -> None:
         if self._session:
             self._session.close()
-        self._session = None
+        self._session, self._began = None, None
 
     def _opened(self, batch: int) -> Session:
         if self._session is None:
@@ -161,11 +165,58 @@ class TransactionalWriter:
         try:
             yield
         except KafkaException as error:
+            open_for = self._began.seconds_ago() if self._began else 0.0
             self.close()
-            raise _explained(error.args[0], f"cannot {action} ({self._settings.query!r}, batch {batch})") from error
+            what = f"cannot {action} ({self._settings.query!r}, batch {batch})"
+            if error.args[0].code() in FENCED and self._expired(open_for, batch):
+                raise ExpiredError(f"{what}: {self._expiry(open_for)}") from error
+            raise _explained(error.args[0], what) from error
         except BaseException:
             self.close()
             raise
+
+    def _expired(self, open_for: float, batch: int) -> bool:
+        """Whether the broker refuses the producer because its transaction took too long.
+
+        The broker aborts a transaction that is open for longer than its limit, and raises the producer's epoch as a
+        new instance does. Before the limit, only a new instance can have raised it. After it, the ledger tells: a new
+        instance has written the batch.
+        """
+        if open_for < self._limit:
+            return False
+        with suppress(UnavailableError):
+            stand = ledger.read_stand(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
+            return stand is None or stand.next_batch <= batch
+        return True
+
+    @property
+    def _limit(self) -> float:
+        """Seconds that a transaction may be open."""
+        milliseconds = dict(self._settings.kafka).get("transaction.timeout.ms", DEFAULTS["transaction.timeout.ms"])
+        return int(str(milliseconds)) / 1000
+
+    def _expiry(self, open_for: float) -> str:
+        return (
+            f"its transaction was open for {open_for:.0f} seconds, and the broker has aborted it after "
+            f"{self._limit:g} (transaction.timeout.ms); nothing of the batch is visible. The machine or the broker was "
+            "too slow, or stood still; make batches smaller (max_records_per_batch), or the limit longer"
+        )
+
+
+class Moment(NamedTuple):
+    """A point in time on the clock that never jumps, and on the one that goes on while the machine is suspended."""
+
+    monotonic: float
+    wall: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        return cls(time.monotonic(), time.time())
+
+    def seconds_ago(self) -> float:
+        """The longer of what the two clocks say."""
+        now = Moment.now()
+        return max(now.monotonic - self.monotonic, now.wall - self.wall)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
+from service.files import read_file
 from service.pipeline.avro import (
     Avro,
     AvroError,
@@ -50,7 +51,11 @@ class Codings:
             return None if given is None else json.dumps(given, separators=(",", ":"))
         file = FilePath(self.report.source.file).parent / given
         try:
-            return json.dumps(json.loads(file.read_text(encoding="utf-8")), separators=(",", ":"))
+            schema = json.loads(read_file(file))
+            json.dumps(schema, ensure_ascii=False).encode()  # a lone surrogate cannot be written anywhere
+            return json.dumps(schema, separators=(",", ":"))
+        except RecursionError:
+            self.report.problem(path, "an Avro schema of less depth", str(file))
         except OSError as error:
             self.report.problem(path, f"a file that can be read ({error.strerror})", str(file))
         except ValueError as error:

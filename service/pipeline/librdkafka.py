@@ -9,9 +9,9 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
+from service.files import read_file
 from service.pipeline.errors import nearest, one_of
 
 #: what decides whether outputs are exact, which is the service's business
@@ -104,7 +104,7 @@ def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[
 def pem(properties: Mapping[str, str], kind: str) -> str | None:
     """The PEM text of a property. Raises OSError or UnicodeDecodeError where its file cannot be read."""
     file = properties.get(f"{kind}.location")
-    return Path(file).read_text(encoding="ascii") if file is not None else properties.get(f"{kind}.pem")
+    return read_file(file).decode("ascii") if file is not None else properties.get(f"{kind}.pem")
 
 
 def _name(name: str) -> Iterator[Fault]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.pipeline.build import build
-from service.pipeline.errors import Caution, PipelineError, Problem
+from service.pipeline.errors import MOST_FINDINGS, Caution, PipelineError, Problem, TooManyError
 from service.pipeline.read import Source, read, read_text
 from service.pipeline.report import Report
 from service.pipeline.shape import shape
@@ -62,9 +63,11 @@ def check(
 
 def check_source(source: Source, environment: Mapping[str, str] | None, overrides: Mapping[str, Any] | None) -> Checked:
     source.override(overrides or {})
-    report = Report(source, list(source.problems))
-    shaped = shape(report)
-    pipeline = build(shaped, environment, report) if shaped else None
+    report = Report(source, source.problems[:MOST_FINDINGS])
+    pipeline = None
+    with suppress(TooManyError):
+        shaped = shape(report)
+        pipeline = build(shaped, environment, report) if shaped else None
     problems = sorted(report.problems, key=lambda problem: problem.line or 0)
     cautions = sorted(report.cautions, key=lambda caution: caution.line or 0)
     return Checked(None if problems else pipeline, tuple(problems), tuple(cautions))

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from service.pipeline import librdkafka, registry
 from service.pipeline.file import FileShape
 from service.pipeline.report import Report
-from service.pipeline.secrets import MissingSecretError, substitute
+from service.pipeline.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
 from service.pipeline.spec import Properties, Settings
 from service.times import SECOND
 
@@ -49,8 +49,13 @@ def properties(
         except MissingSecretError as missing:
             report.problem((block, name), missing.args[1], missing.args[0])
             found[name], complete = text, False
+        else:
+            if is_secret(name) and found[name] == text:
+                MASKS.add(text, MASK)
     for fault in FAULTS[block](found, complete=complete):
-        report.problem((block, fault.name), fault.expected, fault.got, fault.hint)
+        got = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
+        hint = fault.hint if got == fault.got else None  # a hint would tell something of a value that is not shown
+        report.problem((block, fault.name), fault.expected, got, hint)
     return Properties(found)
 
 

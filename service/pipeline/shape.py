@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from service.pipeline.errors import Path, nearest, one_of
+from service.pipeline.errors import MOST_FINDINGS, Path, nearest, one_of
 from service.pipeline.file import (
     KINDS,
     SHAPES,
@@ -74,7 +74,7 @@ def shape(report: Report) -> Shaped | None:
         return Shaped(file, list(range(len(file.operators))))
     except ValidationError as error:
         found = error.errors(include_url=False)
-    meant = respelled(report.source.data, found)
+    meant = respelled(report.source.data, found) if len(found) <= MOST_FINDINGS else {}
     for details in found:
         if details["type"] != "missing" or place(details) not in meant.values():
             tell(details, report)

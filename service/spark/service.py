@@ -26,6 +26,8 @@ from service.pipeline.stages import stages
 from service.processes import told_to_end
 from service.spark.checkpoint import folder_of
 from service.spark.lock import locked
+from service.spark.failures import explaining, stopped
+from service.spark.offsets import flat
 from service.spark.plan import Plan
 from service.spark.query import prepare, start
 from service.spark.session import session
@@ -52,7 +54,7 @@ def serve(
     parts = stages(pipeline)
     for stage in parts:
         metrics.count(zeros(stage))
-    with told_to_end() as told, ExitStack() as stack:
+    with told_to_end() as told, ExitStack() as stack, explaining():
         for stage in parts:
             stack.enter_context(locked(folder_of(stage), stage.name))
         if http_port is not None:
@@ -65,7 +67,7 @@ def serve(
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
         spark = session(pipeline.name, master)
-        stack.callback(spark.stop)
+        stack.callback(stopped, spark.stop)
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)

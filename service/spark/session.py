@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from service.kafka.jars import jars
 from service.spark import shipping
 from service.spark.home import spark_home
+from service.spark.masking import masked_stderr
 
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
@@ -91,7 +92,7 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     builder = SparkSession.builder
     for key, value in (settings | shipping.classes(archives, files) | own).items():
         builder = builder.config(key, value)
-    with _deaf_to_termination():
+    with _deaf_to_termination(), masked_stderr():
         return builder.getOrCreate()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +11,8 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from service.kafka import errors
 from service.ops.life import Life
-from service.pipeline.errors import SluiceError
-from service.spark.checkpoint import CheckpointError
+from service.spark.failures import explained
 
 #: seconds that the batches in hand may take when the service is told to end
 GRACE = 10.0
@@ -24,16 +21,8 @@ INTERVAL = 0.25
 #: Spark's words for a query that has found nothing to do
 IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
-GO_ON = "to go on with what is there, start with on_data_loss: continue"
-
 #: one of Spark's progress reports
 Progress = Mapping[str, Any]
-
-
-class QueryError(SluiceError):
-    """A batch failed. Nothing of it is visible, and a new start does it again."""
-
-    exit_code = 6
 
 
 @dataclass(slots=True)
@@ -85,22 +74,3 @@ def _finish_batch(query: StreamingQuery, deadline: float) -> None:
         if now and now["batchId"] > batch:
             return
         time.sleep(0.02)
-
-
-def explained(failure: str) -> SluiceError:
-    """One of our own errors that was raised in another process, found in Spark's account of it; else all of that."""
-    unreadable = re.search(r"service\.spark\.checkpoint\.CheckpointError: (.*)", failure)
-    if unreadable:
-        return CheckpointError(unreadable[1])
-    found = re.search(r"service\.kafka\.errors\.(\w+): (.*)", failure)
-    if found:
-        kind = getattr(errors, found[1], QueryError)
-        return kind(found[2])
-    lost = re.search(r"Some data may have been lost.*?Reason: (.*?)(SQLSTATE|===|$)", failure, re.DOTALL)
-    if lost:
-        what = " ".join(lost[1].split())
-        return errors.DataLossError(f"records that were not read yet are gone ({what}); {GO_ON}")
-    if "UnknownTopicOrPartitionException" in failure:
-        topics = re.search(r"Subscribe\[(.*?)\]", failure)
-        return errors.TopicError(f"a topic that is read is gone; those are {topics[1] if topics else 'unknown'}")
-    return QueryError(f"a batch failed, and nothing of it is visible; Spark says: {failure}")

@@ -5,17 +5,18 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from service.kafka import ledger, sessions
 from service.kafka.broker import EmbeddedBroker
-from service.kafka.errors import FencedError, LedgerError, UnavailableError, WriteError
+from service.kafka.errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
 from service.kafka.planned import Planned
 from service.kafka.records import records, unpack
 from service.kafka.report import Entry, Report
@@ -131,6 +132,60 @@ def test_a_second_instance_shuts_out_the_first(kafka, topic, read):
     with pytest.raises(FencedError, match="another instance of this pipeline has started"):
         first.write(1, [values(topic, "b")], Report())
     assert texts(read(topic)) == ["a", "b"]
+
+
+@pytest.fixture
+def impatient():
+    """The `kafka:` block of a broker that aborts transactions after five seconds, and the topics."""
+    with EmbeddedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}) as broker:
+        kafka = {"bootstrap.servers": broker.bootstrap}
+        for name in ("out", ledger.TOPIC):
+            create(kafka, NewTopic(name, 1))
+        yield kafka | {"transaction.timeout.ms": "5000"}
+
+
+def test_a_transaction_that_the_broker_aborted_is_not_taken_for_another_instance(impatient):
+    one = TransactionalWriter(settings(impatient, "q"))
+    one.write(0, [values("out", "a")], Report())
+
+    def slow():
+        yield values("out", "b")
+        aborted(impatient, one, "out")
+
+    with pytest.raises(ExpiredError, match=r"was open for \d+ seconds, .* aborted it after 5 \(transaction.timeout.ms"):
+        one.write(1, slow(), Report())
+    assert one.write(1, [values("out", "b")], Report())
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+
+
+def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impatient):
+    one, other = TransactionalWriter(settings(impatient, "q")), TransactionalWriter(settings(impatient, "q"))
+    one.write(0, [values("out", "a")], Report())
+
+    def overtaken():
+        yield values("out", "b")
+        aborted(impatient, one, "out")
+        assert other.write(1, [values("out", "b")], Report())
+
+    with pytest.raises(FencedError, match="another instance of this pipeline has started"):
+        one.write(1, overtaken(), Report())
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+
+
+def aborted(kafka, writer, topic):
+    """Waits until the broker has aborted the writer's transaction: then a committed reader gets past its records."""
+    writer._session.producer.flush(30)  # noqa: SLF001
+    client = AdminClient({"bootstrap.servers": kafka["bootstrap.servers"]})
+    deadline = time.monotonic() + 30
+    place = TopicPartition(topic, 0)
+
+    def end(isolation):
+        (found,) = client.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation).values()
+        return found.result().offset
+
+    while end(IsolationLevel.READ_COMMITTED) < end(IsolationLevel.READ_UNCOMMITTED):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_processes_of_one_service_may_take_turns(kafka, topic, read, delivery):
