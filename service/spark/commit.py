@@ -46,12 +46,16 @@ REPORT = 5.0
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch, unless the ledger has it already."""
-    settings = plan.pipeline.settings
-    kafka = tuple(sorted(settings.kafka.items()))
-    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
-    deadline = time.monotonic() + PATIENCE
+    writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
     while not _written(Gathered(plan, rows), writing, batch, deadline):
         time.sleep(PAUSE)
+
+
+def settings_of(plan: Plan) -> WriterSettings:
+    """What the writer of this plan needs."""
+    settings = plan.pipeline.settings
+    kafka = tuple(sorted(settings.kafka.items()))
+    return WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
 
 
 def _written(gathered: Gathered, writing: WriterSettings, batch: int, deadline: float) -> bool:
