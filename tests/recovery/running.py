@@ -21,7 +21,7 @@ from service.kafka.broker import free_ports
 from service.processes import Tethered
 
 #: seconds that anything may take on a machine that does much else
-PATIENCE = 180
+PATIENCE = 400
 
 
 class Running:

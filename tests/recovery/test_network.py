@@ -82,7 +82,7 @@ def test_answers_that_are_lost_for_ten_seconds_do_not_stop_the_service(service, 
     before = len(outputs.read())
     proxy.reset()
     proxy.resume()
-    service.await_true(lambda: len(outputs.read()) > before + 20, 60)
+    service.await_true(lambda: len(outputs.read()) > before + 20)
     assert service.page("/healthz") == (200, "ok\n")
     finish(service, source, outputs)
 
@@ -102,7 +102,7 @@ def test_a_batch_that_hangs_is_unhealthy_and_sigterm_ends_the_service(service, p
     service.await_true(lambda: len(outputs.read()) > 0)
     service.await_true(lambda: service.page("/healthz")[0] == 200)
     proxy.hold_answers()
-    service.await_true(lambda: service.page("/healthz")[0] == 503, 60)
+    service.await_true(lambda: service.page("/healthz")[0] == 503)
     assert "a batch has been running for" in service.page("/readyz")[1]
     started = descendants(service.pid)
     began = time.monotonic()

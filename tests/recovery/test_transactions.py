@@ -12,6 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from service.kafka import ledger, sessions
 from service.kafka.broker import EmbeddedBroker
+from service.kafka.errors import HungError
 from service.kafka.report import Report
 from service.kafka.topics import LEDGER_CONFIG
 from service.kafka.transactions import TransactionalWriter
@@ -86,6 +87,26 @@ def test_a_batch_whose_answers_are_lost_for_ten_seconds_is_written_once(network,
     written.wait(50)
     assert writer.write(2, [values(topic, "2")], Report())
     assert texts(visible({"bootstrap.servers": broker.bootstrap}, topic)) == ["0", "1", "2"]
+
+
+def test_a_call_that_never_returns_has_an_end_and_the_batch_can_be_written_again(network, topic, monkeypatch):
+    """With a re-bootstrap librdkafka waits for a coordinator that it has removed, beyond the call's time-out."""
+    monkeypatch.setattr(sessions, "SECONDS", 15.0)
+    monkeypatch.setattr(sessions, "SLACK", 5.0)
+    proxy, broker = network
+    kafka = {"bootstrap.servers": proxy.address, "metadata.recovery.strategy": "rebootstrap"}
+    writer = TransactionalWriter(settings(kafka, topic))
+    assert writer.write(0, [values(topic, "0")], Report())
+    proxy.hold_answers()
+    written = Written(writer, topic, 1)
+    time.sleep(10)
+    proxy.reset()
+    proxy.resume()
+    with pytest.raises(HungError, match="cannot send offsets: the Kafka client did not return within 20 seconds"):
+        written.wait(60)
+    monkeypatch.undo()
+    assert writer.write(1, [values(topic, "1")], Report())
+    assert texts(visible({"bootstrap.servers": broker.bootstrap}, topic)) == ["0", "1"]
 
 
 def test_a_quick_commit_keeps_its_producer(network, topic):
