@@ -46,7 +46,7 @@ PROPERTIES = {
     "log.retention.check.interval.ms": "600000",
 }
 
-START_SECONDS = 60
+START_SECONDS = 180
 ATTEMPTS = 3
 
 
@@ -135,8 +135,9 @@ class EmbeddedBroker:
         self._launch()
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open, and nothing is answered until `thaw`."""
+        """SIGSTOP: connections stay open, and nothing is answered until `thaw`. Returns when all threads have stopped."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """SIGCONT after `freeze`."""

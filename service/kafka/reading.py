@@ -32,9 +32,16 @@ def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Of
     def ask(client: AdminClient) -> Offsets:
         committed = IsolationLevel.READ_COMMITTED
         answers = client.list_offsets(wanted, isolation_level=committed, request_timeout=REQUEST)
-        return {(p.topic, p.partition): answer.result().offset for p, answer in answers.items()}
+        return {(p.topic, p.partition): _offset(answer.result().offset) for p, answer in answers.items()}
 
     return asking.ask("list the ends of topic partitions", ask)
+
+
+def _offset(found: int) -> int:
+    """librdkafka gives OFFSET_INVALID, and no error, where a broker did not answer within the request's time-out."""
+    if found < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    return found
 
 
 def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int) -> list[Message]:
