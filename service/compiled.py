@@ -25,7 +25,7 @@ from service.files import PACKAGE
 __all__ = ["njit"]
 
 #: the modules with kernels, with what goes into them, and this one, which says how they are compiled
-SOURCES = ("compiled.py", "engine/**/*.py", "wire/**/*.py", "kafka/**/*.py")
+SOURCES = ("compiled.py", "engine/**/*.py", "wire/**/*.py", "kafka/murmur2.py", "times.py")
 
 
 def folder(package: Path = PACKAGE) -> Path:

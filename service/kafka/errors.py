@@ -3,6 +3,7 @@
 SluiceError
  +- PropertyError      the `kafka:` block of the file
  +- UnavailableError   no broker answers, or none lets us in
+ |   +- HungError      a call of the client library did not return within its bound
  +- TopicError         a topic is missing, or we may not use it
  |   +- DataLossError  records are gone that were not read yet
  |   +- GrownError     a topic has more topic partitions than when the query started
@@ -23,6 +24,10 @@ class PropertyError(SluiceError):
 
 class UnavailableError(SluiceError):
     exit_code = 3
+
+
+class HungError(UnavailableError):
+    pass
 
 
 class TopicError(SluiceError):

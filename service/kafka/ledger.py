@@ -9,23 +9,22 @@ expire, by default after seven days without a commit).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from service.kafka.client import client_properties
-from service.kafka.errors import LedgerError, UnavailableError
+from service.kafka.errors import LedgerError
 from service.kafka.planned import Planned
 from service.kafka.report import Entry, Report
+from service.kafka.requests import REQUEST, asked, clients
 from service.times import MILLISECOND
 
 TOPIC = "sluice.ledger"
 PARTITION = 0
+#: seconds that a step of a transaction may take
 SECONDS = 30.0
-#: seconds before a question that a coordinator could not answer is asked again
-RETRY = 0.2
 
 START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
 
@@ -138,8 +137,11 @@ def foreign_message(query: str, query_id: str, stand: Stand) -> str:
 def settle(kafka: Mapping[str, str], query: str) -> None:
     """Ends a transaction that a killed process left open, and shuts out an instance that still runs."""
     own = {"transactional.id": transactional_id_of(query)}
-    with reporting("settle the last transaction"):
-        Producer(client_properties(kafka, "producer") | own).init_transactions(SECONDS)
+
+    def initialise(producer: Producer) -> None:
+        producer.init_transactions(SECONDS)
+
+    asked(kafka, "producer", "settle the last transaction", initialise, own, seconds=SECONDS)
 
 
 def reset(
@@ -150,17 +152,20 @@ def reset(
     `planned`: what batch `committed` read, where the checkpoint still has that.
     """
     own = {"transactional.id": transactional_id_of(query)}
-    producer, group = Producer(client_properties(kafka, "producer") | own), group_member(kafka, query)
-    try:
-        with reporting("reset the ledger"):
+    place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
+
+    def write(producer: Producer) -> None:
+        group = group_member(kafka, query)
+        try:
             producer.init_transactions(SECONDS)
             producer.begin_transaction()
             producer.produce(TOPIC, _reset_entry(query, query_id, committed, planned), query.encode(), PARTITION)
-            place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
-            producer.send_offsets_to_transaction([place], group.consumer_group_metadata())
+            producer.send_offsets_to_transaction([place], group.consumer_group_metadata(), SECONDS)
             producer.commit_transaction(SECONDS)
-    finally:
-        group.close()
+        finally:
+            group.close()
+
+    asked(kafka, "producer", "reset the ledger", write, own, seconds=3 * SECONDS)
 
 
 def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
@@ -173,30 +178,20 @@ def _reset_entry(query: str, query_id: str, committed: int | None, planned: Plan
 
 def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Stand | None:
     """What the ledger says; None for a query that it does not know."""
-    with reporting("read the ledger"):
-        return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
+    return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand | None:
-    consumer = group_member(kafka, query, isolation)
-    try:
-        place = _committed(consumer)
-    finally:
-        consumer.close()
+    place = asked(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
     query_id, _, digest = (place.metadata or "").partition(" ")
     return Stand(place.offset, query_id, digest) if place.offset > 0 else None
 
 
 def _committed(consumer: Consumer) -> TopicPartition:
-    """Asks again, for a while, where the coordinator has just moved or is still reading what it knows."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=SECONDS)[0]
-        if not place.error:
-            return place
-        if not place.error.retriable() or time.monotonic() > deadline:
-            raise KafkaException(place.error)
-        time.sleep(RETRY)
+    place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=REQUEST)[0]
+    if place.error:
+        raise KafkaException(place.error)
+    return place
 
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
@@ -206,30 +201,44 @@ def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
     """What the topic says of the last batch of a query; None for a query that it does not know."""
-    last: Message | None = None
-    for message in _all_entries(kafka):
+    last: list[Message] = []
+
+    def keep(message: Message) -> None:
         if message.key() == query.encode():
-            last = message
-    return Entry.from_json(last.value()) if last is not None and last.value() else None
+            last[:] = [message]
+
+    _read_entries(kafka, keep)
+    return Entry.from_json(last[0].value()) if last and last[0].value() else None
 
 
-def _all_entries(kafka: Mapping[str, str]) -> Iterator[Message]:
+def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -> None:
+    """Calls `handle` with each entry of the topic. After a transient error the rest is read with another client."""
     own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer(client_properties(kafka, "consumer") | own | {"fetch.wait.max.ms": 10})
-    place = TopicPartition(TOPIC, PARTITION)
-    try:
-        # To begin at a number is half a second faster than at OFFSET_BEGINNING.
-        place.offset, _ = consumer.get_watermark_offsets(place, timeout=SECONDS)
-        consumer.assign([place])
-        while (message := _next(consumer)) is not None:
-            yield message
-    finally:
-        consumer.close()
+    position: list[int] = []
+
+    def read(consumer: Consumer) -> bool:
+        """Whether the end was reached."""
+        if not position:
+            # To begin at a number is half a second faster than at OFFSET_BEGINNING.
+            position.append(consumer.get_watermark_offsets(TopicPartition(TOPIC, PARTITION), timeout=REQUEST)[0])
+        consumer.assign([TopicPartition(TOPIC, PARTITION, position[0])])
+        deadline = time.monotonic() + REQUEST
+        while time.monotonic() < deadline:
+            message = _next(consumer)
+            if message is None:
+                return True
+            handle(message)
+            position[0] = message.offset() + 1
+        return False
+
+    with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
+        while not requests.ask("read the ledger", read, seconds=2 * REQUEST):
+            pass
 
 
 def _next(consumer: Consumer) -> Message | None:
     """None at the end of the topic."""
-    message = consumer.poll(SECONDS)
+    message = consumer.poll(REQUEST)
     if message is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
     if message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
@@ -241,8 +250,11 @@ def _next(consumer: Consumer) -> Message | None:
 
 def group_member(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Consumer:
     """A consumer that names the ledger's group and never joins it."""
-    own = {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
-    return Consumer(client_properties(kafka, "consumer") | own)
+    return Consumer(client_properties(kafka, "consumer") | _membership(query, isolation))
+
+
+def _membership(query: str, isolation: str) -> dict[str, object]:
+    return {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
 
 
 def _place(offset: int, metadata: str) -> TopicPartition:
@@ -256,13 +268,3 @@ def place_after(batch: int, query_id: str, planned: Planned | None) -> TopicPart
 
 def _digest(planned: Planned | None) -> str:
     return "" if planned is None else planned.digest
-
-
-@contextmanager
-def reporting(action: str) -> Iterator[None]:
-    """Tells a failure of the client in our words."""
-    try:
-        yield
-    except KafkaException as error:
-        message = f"cannot {action}: {error.args[0].str()}"
-        raise UnavailableError(message) from error

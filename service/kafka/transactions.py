@@ -18,9 +18,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from service.kafka import ledger
 from service.kafka.errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
+from service.kafka.log import LOGGER
 from service.kafka.planned import Planned
 from service.kafka.records import Records
 from service.kafka.report import Entry, Report
+from service.kafka.requests import transient
 from service.kafka.sessions import DEFAULT_LIMIT, DEFAULTS, SECONDS, SESSIONS, Session
 from service.times import MILLISECOND
 
@@ -28,8 +30,6 @@ from service.times import MILLISECOND
 TooLarge = Callable[[Records, int, int], Records | None]
 
 CHUNK = 10_000
-#: the broker is not there, or does not answer
-GONE = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}  # noqa: SLF001
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 
 
@@ -112,6 +112,9 @@ class TransactionalWriter:
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
         self._took = round((time.monotonic() - began) * 1000)
+        if session.spent:
+            LOGGER.warning("batch %s is written; the next one gets a new producer: %s", batch, session.spent)
+            self.close()
         return True
 
     def close(self) -> None:
@@ -274,6 +277,6 @@ def _explained(error: KafkaError, what: str) -> Exception:
     if error.code() in FENCED:
         message = f"{what}: another instance of this pipeline has started and taken over; this one must stop"
         return FencedError(message)
-    if error.retriable() or error.code() in GONE:
+    if transient(error):
         return UnavailableError(f"{what}: {error.str()}; nothing of the batch is visible")
     return WriteError(f"{what}: {error.str()}; nothing of the batch is visible")

@@ -1,4 +1,9 @@
-"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver."""
+"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver.
+
+Where Kafka does not take a batch for a reason that may pass, the batch is written again with a new producer, for
+`requests.PATIENCE` seconds; the ledger says whether an earlier attempt was complete after all. Where a call of the
+client library does not return, the process is ended: Spark then fails the batch, and the service ends with exit code 3.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from service.engine.items import FINAL, LONE, TUPLE, WATERMARK, WINDOW
+from service.kafka.errors import HungError, UnavailableError
+from service.kafka.log import LOGGER
+from service.kafka.planned import Planned
 from service.kafka.records import SCHEMA, Records, records
 from service.kafka.report import Counts, Report
+from service.kafka.requests import PATIENCE
 from service.kafka.sessions import DEFAULT_LIMIT
 from service.kafka.transactions import WriterSettings, writer
+from service.processes import end_soon
 from service.spark.dead import as_they_were, letters
 from service.spark.merge import merged
 from service.spark.offsets import planned
@@ -31,16 +41,40 @@ WORDS = {
 #: kind of a record -> the mark in its headers
 MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
 HEADERS = SCHEMA.field("headers").type
+#: seconds before a batch is written again
+PAUSE = 0.5
+#: seconds that this process may still take to report a call that does not return
+REPORT = 5.0
 
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch, unless the ledger has it already."""
-    gathered = Gathered(plan, rows)
+    writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
+    reads = planned(Path(plan.checkpoint), batch)
+    while not _written(Gathered(plan, rows), writing, batch, reads, deadline):
+        time.sleep(PAUSE)
+
+
+def settings_of(plan: Plan) -> WriterSettings:
+    """What the writer of this plan needs."""
     settings = plan.pipeline.settings
     kafka = tuple(sorted(settings.kafka.items()))
-    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
-    reads = planned(Path(plan.checkpoint), batch)
-    writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
+    return WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
+
+
+def _written(gathered: Gathered, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
+    """Whether the ledger has the batch now; False where another attempt may help."""
+    try:
+        writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
+    except HungError:
+        end_soon(REPORT)
+        raise
+    except UnavailableError as error:
+        if time.monotonic() > deadline:
+            raise
+        LOGGER.warning("writing the batch again: %s", error)
+        return False
+    return True
 
 
 class Gathered:

@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-from confluent_kafka.admin import AdminClient
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from service.engine.items import MAXIMUM
-from service.kafka.client import client_properties
 from service.kafka.follower import Follower
 from service.kafka.reading import Offsets, ends
 from service.kafka.report import Entry
+from service.kafka.requests import clients
 from service.spark.buckets import labels
 from service.spark.checkpoint import last_batch
 from service.spark.offsets import NO_PULSE, PULSE_KEY, offsets_read
@@ -129,7 +128,7 @@ class PulseReader(DataSourceStreamReader):
 
 def _pulse(plan: Plan) -> Pulse:
     settings = plan.pipeline.settings
-    admin = AdminClient(client_properties(settings.kafka, "admin"))
+    asking = clients(settings.kafka, "admin")
     places = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
@@ -138,7 +137,7 @@ def _pulse(plan: Plan) -> Pulse:
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
     # What waits for other topic partitions is no bucket's, and not in its report.
     due = (lambda: NO_PULSE) if plan.merging else Due(plan)
-    return Pulse(step, time.time_ns, lambda: ends(admin, places), lambda: offsets_read(checkpoint), due)
+    return Pulse(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(checkpoint), due)
 
 
 def pulse(plan: Plan) -> type[DataSource]:

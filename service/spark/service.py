@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,15 +24,14 @@ from service.ops.life import Life
 from service.ops.metrics import Metrics
 from service.pipeline.spec import Pipeline
 from service.pipeline.stages import stages
-from service.processes import told_to_end
+from service.processes import LastResort, told_to_end
 from service.spark.checkpoint import folder_of
-from service.spark.lock import locked
 from service.spark.failures import explaining, stopped
-from service.spark.offsets import flat
+from service.spark.lock import locked
 from service.spark.plan import Plan
 from service.spark.query import prepare, start
 from service.spark.session import session
-from service.spark.watch import Progress, Watched, watch
+from service.spark.watch import GRACE, Progress, Watched, watch
 from service.wire.dead_letters import Reason
 from service.wire.marks import WORDS
 
@@ -54,7 +54,13 @@ def serve(
     parts = stages(pipeline)
     for stage in parts:
         metrics.count(zeros(stage))
-    with told_to_end() as told, ExitStack() as stack, explaining():
+    with (
+        LastResort(GRACE) as resort,
+        told_to_end(resort) as told,
+        ExitStack() as stack,
+        resort.ending(),
+        explaining(),
+    ):
         for stage in parts:
             stack.enter_context(locked(folder_of(stage), stage.name))
         if http_port is not None:
@@ -71,8 +77,18 @@ def serve(
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
-        run(spark, plans, lambda queries: watch(list(map(Watched, queries, seen)), told, life))
+        run(spark, plans, partial(_watched, seen, told, life, resort))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
+
+
+def _watched(
+    seen: Sequence[Seen], told: threading.Event, life: Life, resort: LastResort, queries: Sequence[StreamingQuery]
+) -> None:
+    try:
+        watch(list(map(Watched, queries, seen)), told, life, resort)
+    except GrownError:
+        resort.disarm()  # the queries start again
+        raise
 
 
 def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence[StreamingQuery]], None]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from service.kafka import ledger
 from service.spark import offsets
 from service.spark.checkpoint import batches
-from tests.recovery.running import Running
+from tests.recovery.checkpoint_service import Running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

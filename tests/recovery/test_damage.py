@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from service.cli import main
 from service.spark.checkpoint import FILE
-from tests.recovery.running import Running
+from tests.recovery.checkpoint_service import Running
 from tests.spark.state.damage import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

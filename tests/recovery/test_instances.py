@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.recovery.running import Running
+from tests.recovery.checkpoint_service import Running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
