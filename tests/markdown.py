@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -56,7 +57,8 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
-def anchors(text: str) -> set[str]:
+@cache
+def anchors(text: str) -> frozenset[str]:
     """The anchors of a page: its headings and its `<a id="...">`."""
     found: set[str] = set()
     seen: Counter[str] = Counter()
@@ -66,7 +68,7 @@ def anchors(text: str) -> set[str]:
             found.add(f"{name}-{seen[name]}" if seen[name] else name)
             seen[name] += 1
         found.update(explicit_anchors(line))
-    return found
+    return frozenset(found)
 
 
 def explicit_anchors(line: str) -> list[str]:

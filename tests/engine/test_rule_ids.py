@@ -113,14 +113,14 @@ def texts(path: Path) -> set[str]:
 
 @cache
 def cases(path: Path) -> dict[str, str | None]:
-    """The cases of a JSON file or of a file of wrong pipeline files, by name, with the rules that they say they show."""
+    """The cases of a JSON file, or of a list of wrong pipeline files, by name, with the rules that they name."""
     if path.suffix == ".json":
         return {case["name"]: case.get("rule") for case in json.loads(path.read_text(encoding="utf-8"))}
     return dict.fromkeys(re.findall(r"^# (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def missing(test: str, rule: str, root: Path = ROOT) -> str | None:
-    """What is wrong with a test that a row names, `file::name` or `file::name[parameters]`; None if it shows the rule."""
+    """What is wrong with a test of a row, `file::name` or `file::name[parameters]`; None if the test shows the rule."""
     file, _, name = test.partition("::")
     path = root / file
     if not path.is_file():
@@ -190,6 +190,11 @@ def test_each_id_of_a_row_is_a_link_to_its_rule():
             assert linked == expected
             assert " ".join(text for text, _ in linked).removeprefix("KIP ").split() == re.findall(ID, found[1])
     assert [link for link in links(PAGE.read_text(encoding="utf-8")) if fault(PAGE, link.target)] == []
+
+
+def test_each_rule_that_the_divergences_name_is_a_link():
+    text = project_file("docs/divergences.md").read_text(encoding="utf-8")
+    assert ids(LINK.sub("", text)) == set()
 
 
 def test_every_rule_that_the_code_names_is_on_the_page():

@@ -1,4 +1,4 @@
-"""Rules that no case of tests/engine/cases can show: made watermarks, dead letters, NaN in a result, the size of a state."""
+"""Rules that no case of tests/engine/cases can show: made watermarks, dead letters, NaN in a result, state sizes."""
 
 from __future__ import annotations
 
