@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -62,9 +63,15 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         listeners: Mapping[str, str] | None = None,
+        advertised: Mapping[str, str] | None = None,
     ) -> None:
-        """`listeners` are further ones beside PLAINTEXT: name -> security protocol."""
+        """`listeners` are further ones beside PLAINTEXT: name -> security protocol.
+
+        `advertised` is the `host:port` that clients of a listener are told to connect to, where it is not the
+        listener's own: the address of a proxy.
+        """
         self._extra = dict(properties or {})
+        self._advertised = dict(advertised or {})
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
         self._ports = dict.fromkeys(self._protocols, 0)
         self._heap = heap
@@ -107,6 +114,14 @@ class EmbeddedBroker:
             self._process.kill()
             self._process = None
 
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open, and nothing is answered until `thaw`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT after `freeze`."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def restart(self) -> None:
         """Starts it again after `kill`, on the same port and the same data."""
         self._launch()
@@ -143,10 +158,11 @@ class EmbeddedBroker:
         controller, *ports = free_ports(1 + len(self._protocols))
         self._ports = dict(zip(self._protocols, ports, strict=True))
         listeners = ",".join(f"{name}://{self.bootstrap_of(name)}" for name in self._protocols)
+        advertised = {name: self.bootstrap_of(name) for name in self._protocols} | self._advertised
         protocols = ",".join(f"{name}:{protocol}" for name, protocol in self._protocols.items())
         properties = PROPERTIES | {
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": listeners,
+            "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
             "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "log.dirs": str(self._folder / "data"),
