@@ -481,10 +481,9 @@ class Service:
         """Exactly these are there."""
         streams = sorted({stream for stream, _ in wanted})
         found = self.outputs(*streams)
-        assert {place: len(some) for place, some in found.items()} == {
-            place: len(some) for place, some in wanted.items()
-        }
+        assert sizes(found) == sizes(wanted)
         assert found == wanted
+        self.sound = True
 
     def records(self, *streams: str) -> int:
         """How many records committed readers see, marks included."""
@@ -520,6 +519,10 @@ class Reader:
 
     def __repr__(self) -> str:
         return f"{self._seen} of {len(self._wanted)}"
+
+
+def sizes(records: Mapping[Place, Sequence[Record]]) -> dict[Place, int]:
+    return {place: len(some) for place, some in records.items()}
 
 
 def shown(message: Any) -> Record:
