@@ -76,6 +76,7 @@ def shared(services, network) -> Shared:
     def make() -> Service:
         service = services(FILE, kafka=network.direct, through=network.through)
         service.create("in", partitions=1, **{"message.timestamp.type": "LogAppendTime"})
+        service.create(*OUTPUTS)
         return service
 
     return Shared(make)
