@@ -8,6 +8,7 @@ and Spark: one bucket, as its keeper has it, also while a snapshot is being writ
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -33,6 +34,7 @@ from service.kafka.murmur2 import partition_for
 from service.kafka.report import Entry
 from service.pipeline.load import load_text
 from service.pipeline.spec import Pipeline
+from service.spark.checkpoint import FILE
 from service.spark.packed import RECORDS, Packed, pack
 from service.spark.plan import Plan
 from service.spark.state.bucket import Bucket, folder_of
@@ -111,7 +113,8 @@ def _items(keys: Keys, chosen: np.ndarray, first: int) -> Items:
 
 def plant(pipeline: Pipeline, checkpoint: Path, buckets: int, keys: int, tuples: int) -> None:
     """Puts such a state in the place of what each bucket of a stopped service has."""
-    plan = Plan(pipeline, "q", "s", str(checkpoint), buckets, {"records": PARTITIONS, "results": 2})
+    query = json.loads((checkpoint / FILE).read_text())["query"]
+    plan = Plan(pipeline, query, "s", str(checkpoint), buckets, {"records": PARTITIONS, "results": 2})
     for number in range(buckets):
         bucket = Bucket(plan, number)
         version = bucket.newest()

@@ -1,14 +1,15 @@
 """The ledger: up to which batch a query's outputs are in Kafka, kept in Kafka itself.
 
 Each batch's transaction commits two things beside its outputs: offset `batch + 1` of a consumer group, whose metadata
-names the query's checkpoint, and an entry with the batch's counts in a small compacted topic. The group is read first;
-the topic helps when the group is gone (a group's offsets expire, by default after seven days without a commit).
+names the query's checkpoint and has a digest of what the batch read, and an entry with what it read and the batch's
+counts in a small compacted topic. The group is read first; the topic helps when the group is gone (a group's offsets
+expire, by default after seven days without a commit).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from service.kafka.client import client_properties
 from service.kafka.errors import LedgerError, UnavailableError
+from service.kafka.planned import Planned
 from service.kafka.report import Entry, Report
 from service.times import MILLISECOND
 
@@ -29,10 +31,18 @@ START_OVER = "to go on with this checkpoint all the same, start once with --rese
 
 
 class Stand(NamedTuple):
-    """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches."""
+    """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches.
+
+    `digest`: of what the batch before that one read; empty where an earlier version wrote it.
+    """
 
     next_batch: int
     query_id: str
+    digest: str = ""
+
+
+#: the digest of what a batch reads as the checkpoint has it, None for a batch that it does not have
+DigestOf = Callable[[int], str | None]
 
 
 def group_of(query: str) -> str:
@@ -43,18 +53,29 @@ def transactional_id_of(query: str) -> str:
     return f"sluice.{query}"
 
 
-def verify(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: int | None) -> None:
+def verify(
+    kafka: Mapping[str, str],
+    query: str,
+    query_id: str,
+    committed: int | None,
+    planned: int | None,
+    *,
+    digest_of: DigestOf,
+) -> None:
     """Checks at start that the checkpoint and the ledger belong together. Raises LedgerError where they don't.
 
     committed   last batch in the checkpoint's log of commits, None for none
     planned     last batch in the checkpoint's log of offsets, None for none
     """
     # A transaction left open would keep a settled reader waiting.
-    _require_same_checkpoint(read_stand(kafka, query, "read_uncommitted"), query, query_id, committed, planned)
+    stand = read_stand(kafka, query, "read_uncommitted")
+    _require_same_checkpoint(stand, query, query_id, committed, planned)
+    _require_same_batch(stand, query, digest_of)
     settle(kafka, query)
     stand = read_stand(kafka, query)
     if stand is None:
         return
+    _require_same_batch(stand, query, digest_of)
     first, last = 1 + (-1 if committed is None else committed), 1 + (-1 if planned is None else planned)
     if not first <= stand.next_batch <= last:
         message = (
@@ -82,6 +103,24 @@ def _require_same_checkpoint(
         raise LedgerError(foreign_message(query, query_id, stand))
 
 
+def _require_same_batch(stand: Stand | None, query: str, digest_of: DigestOf) -> None:
+    """The last batch that was written must be the one that the checkpoint has under its number."""
+    if stand is None or not stand.digest:
+        return
+    batch = stand.next_batch - 1
+    planned = digest_of(batch)
+    if planned not in (None, stand.digest):
+        raise LedgerError(parted_message(query, batch))
+
+
+def parted_message(query: str, batch: int) -> str:
+    return (
+        f"the ledger of {query!r} says that batch {batch} read other records than the checkpoint has planned for batch "
+        f"{batch}: the batch was written with another copy of this checkpoint. To go on with this copy would lose or "
+        f"double records. Restore the copy that wrote the batch; {START_OVER}"
+    )
+
+
 def lost_message(query: str, batch: int) -> str:
     return (
         f"the checkpoint of {query!r} is at batch {batch}, but Kafka has no ledger of it "
@@ -103,26 +142,33 @@ def settle(kafka: Mapping[str, str], query: str) -> None:
         Producer(client_properties(kafka, "producer") | own).init_transactions(SECONDS)
 
 
-def reset(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None) -> None:
-    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice."""
+def reset(
+    kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: Planned | None = None
+) -> None:
+    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice.
+
+    `planned`: what batch `committed` read, where the checkpoint still has that.
+    """
     own = {"transactional.id": transactional_id_of(query)}
     producer, group = Producer(client_properties(kafka, "producer") | own), group_member(kafka, query)
     try:
         with reporting("reset the ledger"):
             producer.init_transactions(SECONDS)
             producer.begin_transaction()
-            producer.produce(TOPIC, _reset_entry(query, query_id, committed), query.encode(), PARTITION)
-            place = _place(0, "") if committed is None else place_after(committed, query_id)
+            producer.produce(TOPIC, _reset_entry(query, query_id, committed, planned), query.encode(), PARTITION)
+            place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
             producer.send_offsets_to_transaction([place], group.consumer_group_metadata())
             producer.commit_transaction(SECONDS)
     finally:
         group.close()
 
 
-def _reset_entry(query: str, query_id: str, committed: int | None) -> bytes | None:
+def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
     """Nothing, which takes the query out of the topic, where the checkpoint is new."""
     now = time.time_ns() // MILLISECOND
-    return None if committed is None else Entry(query, query_id, committed, now, 0, Report()).to_json()
+    if committed is None:
+        return None
+    return Entry(query, query_id, committed, now, 0, Report(), planned=planned).to_json()
 
 
 def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Stand | None:
@@ -137,7 +183,8 @@ def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand |
         place = _committed(consumer)
     finally:
         consumer.close()
-    return Stand(place.offset, place.metadata) if place.offset > 0 else None
+    query_id, _, digest = (place.metadata or "").partition(" ")
+    return Stand(place.offset, query_id, digest) if place.offset > 0 else None
 
 
 def _committed(consumer: Consumer) -> TopicPartition:
@@ -154,7 +201,7 @@ def _committed(consumer: Consumer) -> TopicPartition:
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
     entry = last_entry(kafka, query)
-    return None if entry is None else Stand(entry.batch + 1, entry.query_id)
+    return None if entry is None else Stand(entry.batch + 1, entry.query_id, _digest(entry.planned))
 
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
@@ -202,9 +249,13 @@ def _place(offset: int, metadata: str) -> TopicPartition:
     return TopicPartition(TOPIC, PARTITION, offset, metadata=metadata)
 
 
-def place_after(batch: int, query_id: str) -> TopicPartition:
+def place_after(batch: int, query_id: str, planned: Planned | None) -> TopicPartition:
     """What the group commits with a batch."""
-    return _place(batch + 1, query_id)
+    return _place(batch + 1, f"{query_id} {_digest(planned)}".rstrip())
+
+
+def _digest(planned: Planned | None) -> str:
+    return "" if planned is None else planned.digest
 
 
 @contextmanager

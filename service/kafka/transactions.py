@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from service.kafka import ledger
 from service.kafka.errors import FencedError, LedgerError, UnavailableError, WriteError
+from service.kafka.planned import Planned
 from service.kafka.records import Records
 from service.kafka.report import Entry, Report
 from service.kafka.sessions import DEFAULT_LIMIT, SECONDS, SESSIONS, Session
@@ -67,19 +68,30 @@ class TransactionalWriter:
         self._settings = settings
         self._limits = dict(settings.limits)
         self._session: Session | None = None
+        #: the batch that the ledger expects, and the digest of what the one before it read, empty if that is not known
         self._next_batch = 0
+        self._digest = ""
         self._skipped = 0
         self._took = 0
 
-    def write(self, batch: int, records: Iterable[Records], report: Report, too_large: TooLarge | None = None) -> bool:
+    def write(
+        self,
+        batch: int,
+        records: Iterable[Records],
+        report: Report,
+        too_large: TooLarge | None = None,
+        planned: Planned | None = None,
+    ) -> bool:
         """Writes the batch, all of it or nothing; False if the ledger has it already.
 
-        `too_large` may change the report before the ledger gets it.
+        `too_large` may change the report before the ledger gets it. `planned` is what the batch read: LedgerError is
+        raised where the ledger has a batch of this number that read something else.
         """
         if batch > self._next_batch:  # another process of this service wrote meanwhile
             self.close()
         session = self._opened(batch)
         if batch < self._next_batch:
+            self._require_last(batch, planned)
             self._skipped += 1
             return False
         if batch > self._next_batch:
@@ -91,9 +103,10 @@ class TransactionalWriter:
         with self._closing_on_error("write the batch", batch), no_garbage_collection():
             session.begin()
             self._produce_all(session.producer, records, too_large)
-            self._produce_entry(session.producer, batch, report)
-            session.finish(ledger.place_after(batch, self._settings.query_id))
+            self._produce_entry(session.producer, batch, report, planned)
+            session.finish(ledger.place_after(batch, self._settings.query_id, planned))
         self._next_batch, self._skipped = batch + 1, 0
+        self._digest = "" if planned is None else planned.digest
         self._took = round((time.monotonic() - began) * 1000)
         return True
 
@@ -107,28 +120,40 @@ class TransactionalWriter:
             with self._closing_on_error("open the ledger", batch):
                 settings = self._settings
                 session = SESSIONS[settings.delivery](dict(settings.kafka), settings.query, self._limits.values())
-                self._next_batch = self._read_ledger(batch)
+                self._next_batch, self._digest = self._read_ledger(batch)
                 self._session = session
         return self._session
 
-    def _read_ledger(self, batch: int) -> int:
+    def _require_last(self, batch: int, planned: Planned | None) -> None:
+        """Only the last batch that was written may run again, and with the input that it had."""
+        if batch < self._next_batch - 1:
+            message = (
+                f"the ledger of {self._settings.query!r} has batch {self._next_batch - 1} already, Spark runs batch "
+                f"{batch}: the checkpoint is an older copy, or another instance of this pipeline goes on with a copy"
+            )
+            raise LedgerError(message)
+        if planned is not None and self._digest not in ("", planned.digest):
+            raise LedgerError(ledger.parted_message(self._settings.query, batch))
+
+    def _read_ledger(self, batch: int) -> tuple[int, str]:
+        """The batch that the ledger expects, and the digest of the one before it."""
         settings = self._settings
         stand = ledger.read_stand(dict(settings.kafka), settings.query)
         if stand is None:
             if batch > 0:
                 raise LedgerError(ledger.lost_message(settings.query, batch))
-            return 0
+            return 0, ""
         if stand.query_id != settings.query_id:
             raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, stand))
-        return stand.next_batch
+        return stand.next_batch, stand.digest
 
     def _produce_all(self, producer: Producer, batch: Iterable[Records], too_large: TooLarge | None) -> None:
         for records in within(self._limits, batch, too_large):
             produce(producer, records)
 
-    def _produce_entry(self, producer: Producer, batch: int, report: Report) -> None:
+    def _produce_entry(self, producer: Producer, batch: int, report: Report, planned: Planned | None) -> None:
         settings, now = self._settings, time.time_ns() // MILLISECOND
-        entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, self._took)
+        entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, self._took, planned)
         _produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
 
     @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from service.kafka.sessions import DEFAULT_LIMIT
 from service.kafka.transactions import WriterSettings, writer
 from service.spark.dead import as_they_were, letters
 from service.spark.merge import merged
+from service.spark.offsets import planned
 from service.spark.packed import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Packed, unpack
 from service.spark.plan import Plan
 from service.times import MILLISECOND
@@ -37,7 +39,8 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     settings = plan.pipeline.settings
     kafka = tuple(sorted(settings.kafka.items()))
     writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
-    writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large)
+    reads = planned(Path(plan.checkpoint), batch)
+    writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
 
 
 class Gathered:

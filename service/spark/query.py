@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from service.engine.routing import spread_by
 from service.kafka import ledger, topics
 from service.pipeline.spec import Pipeline
-from service.spark import checkpoint
+from service.spark import checkpoint, offsets
 from service.spark.packed import ROUTED
 from service.spark.plan import Plan
 from service.spark.pulse import pulse
@@ -34,10 +34,12 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     identity = checkpoint.claim(
         folder, pipeline.name, checkpoint.fingerprint_of(pipeline), buckets, os.cpu_count() or 1
     )
+    offsets.verify(folder)
     committed, planned = checkpoint.batches(folder)
     if reset_ledger:
-        ledger.reset(settings.kafka, pipeline.name, identity.query, committed)
-    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned)
+        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, offsets.known(folder, committed))
+    digest_of = partial(offsets.digest, folder)
+    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned, digest_of=digest_of)
     return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
 
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pyarrow as pa
 from confluent_kafka import Message
 
+from service.kafka.planned import Planned
 from service.kafka.reading import read
 from service.kafka.records import Records
 from service.kafka.transactions import within
 from service.spark.buckets import labels
 from service.spark.commit import Gathered
 from service.spark.headers import to_text
-from service.spark.offsets import Planned
 from service.spark.outgoing import outgoing
 from service.spark.packed import PULSE, Packed, packed_time
 from service.spark.places import place

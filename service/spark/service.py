@@ -15,6 +15,7 @@ from service.kafka import ledger
 from service.kafka.errors import GrownError
 from service.kafka.follower import Follower
 from service.kafka.groups import InputOffsets
+from service.kafka.planned import flat
 from service.kafka.reading import Offsets
 from service.kafka.report import Entry, Report
 from service.ops.http import OpsServer
@@ -23,7 +24,8 @@ from service.ops.metrics import Metrics
 from service.pipeline.spec import Pipeline
 from service.pipeline.stages import stages
 from service.processes import told_to_end
-from service.spark.offsets import flat
+from service.spark.checkpoint import folder_of
+from service.spark.lock import locked
 from service.spark.plan import Plan
 from service.spark.query import prepare, start
 from service.spark.session import session
@@ -42,12 +44,17 @@ def serve(
     reset_ledger: bool = False,
     until_final: bool = False,
 ) -> None:
-    """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail."""
+    """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail.
+
+    One process at a time may do so with a checkpoint (lock.py).
+    """
     metrics, life = Metrics(pipeline.name, __version__), Life()
     parts = stages(pipeline)
     for stage in parts:
         metrics.count(zeros(stage))
     with told_to_end() as told, ExitStack() as stack:
+        for stage in parts:
+            stack.enter_context(locked(folder_of(stage), stage.name))
         if http_port is not None:
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from service.kafka import errors
 from service.ops.life import Life
 from service.pipeline.errors import SluiceError
+from service.spark.checkpoint import CheckpointError
 
 #: seconds that the batches in hand may take when the service is told to end
 GRACE = 10.0
@@ -88,6 +89,9 @@ def _finish_batch(query: StreamingQuery, deadline: float) -> None:
 
 def explained(failure: str) -> SluiceError:
     """One of our own errors that was raised in another process, found in Spark's account of it; else all of that."""
+    unreadable = re.search(r"service\.spark\.checkpoint\.CheckpointError: (.*)", failure)
+    if unreadable:
+        return CheckpointError(unreadable[1])
     found = re.search(r"service\.kafka\.errors\.(\w+): (.*)", failure)
     if found:
         kind = getattr(errors, found[1], QueryError)

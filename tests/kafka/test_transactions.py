@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from service.kafka import ledger, sessions
 from service.kafka.broker import EmbeddedBroker
 from service.kafka.errors import FencedError, LedgerError, UnavailableError, WriteError
+from service.kafka.planned import Planned
 from service.kafka.records import records, unpack
 from service.kafka.report import Entry, Report
 from service.kafka.transactions import TransactionalWriter, WriterSettings, writer
@@ -151,6 +152,34 @@ def test_a_batch_out_of_line_is_refused(kafka, topic):
     one.write(0, [], Report())
     with pytest.raises(LedgerError, match="expects batch 1, Spark hands over 3"):
         one.write(3, [], Report())
+
+
+@pytest.mark.parametrize("same_writer", [True, False])
+def test_a_batch_that_the_ledger_has_with_other_records_is_refused(kafka, topic, read, delivery, same_writer):
+    """Two copies of a checkpoint that have planned a batch of one number each."""
+    mine, theirs = (Planned(1, {("in", 0): end}, 0) for end in (60, 90))
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    one.write(0, [values(topic, "a")], Report(), planned=theirs)
+    other = one if same_writer else TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    with pytest.raises(LedgerError, match="batch 0 read other records than the checkpoint has planned for batch 0"):
+        other.write(0, [values(topic, "b")], Report(), planned=mine)
+    assert not other.write(0, [values(topic, "a")], Report(), planned=theirs)
+    assert texts(read(topic)) == ["a"]
+
+
+def test_a_batch_before_the_last_one_is_refused(kafka, topic, delivery):
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    for batch in range(3):
+        one.write(batch, [], Report())
+    with pytest.raises(LedgerError, match="has batch 2 already, Spark runs batch 1"):
+        one.write(1, [], Report())
+
+
+def test_an_entry_has_what_the_batch_read(kafka, topic, read):
+    planned = Planned(17, {("in", 0): 60, ("in", 1): 0}, 5)
+    TransactionalWriter(settings(kafka, topic)).write(0, [], Report(), planned=planned)
+    (entry,) = [Entry.from_json(m.value()) for m in read(ledger.TOPIC) if m.key() == topic.encode()]
+    assert entry.planned == planned
 
 
 def test_a_used_checkpoint_without_a_ledger_is_refused(kafka, topic):

@@ -1,6 +1,7 @@
 import pytest
 
 from service.kafka.errors import FencedError, LedgerError
+from service.spark.checkpoint import CheckpointError
 from service.spark.service import offsets_of
 from service.spark.session import overrides
 from service.spark.watch import QueryError, explained
@@ -16,6 +17,13 @@ def test_our_own_error_is_found_in_what_spark_says(error):
     found = explained(SPARK_SAYS.format(error=error.__name__))
     assert type(found) is error
     assert str(found) == "what happened: and why"
+
+
+def test_a_checkpoint_that_cannot_be_read_ends_with_its_own_exit_code():
+    says = SPARK_SAYS.replace("service.kafka.errors.{error}", "service.spark.checkpoint.CheckpointError")
+    found = explained(says)
+    assert type(found) is CheckpointError
+    assert found.exit_code == 4
 
 
 def test_any_other_failure_is_told_as_it_is():

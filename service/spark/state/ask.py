@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.serializers import CloudPickleSerializer
 
+from service.spark.checkpoint import CheckpointError
 from service.spark.packed import Packed
 from service.spark.plan import Plan
 from service.spark.state import nursery
@@ -14,7 +15,7 @@ from service.spark.state.message import Message
 #: the plan goes to the keeper as Spark brings it to its workers
 SERIALIZER: Any = CloudPickleSerializer()
 #: the first number of an answer
-DONE, FAILED = range(2)
+DONE, FAILED, UNREADABLE = range(3)
 #: keepers that may die under one task before it fails
 TRIES = 3
 
@@ -24,7 +25,10 @@ class KeeperError(Exception):
 
 
 def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
-    """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out."""
+    """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out.
+
+    Raises CheckpointError where the state of that version is missing or damaged.
+    """
     question = Message(
         (bucket, version, *(holds for holds, _ in rows)),
         [SERIALIZER.dumps(plan), *(packed for _, packed in rows)],
@@ -39,6 +43,8 @@ def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packe
     kind, *holds = answer.numbers
     if kind == FAILED:
         raise KeeperError(answer.bodies[0].decode())
+    if kind == UNREADABLE:
+        raise CheckpointError(answer.bodies[0].decode())
     return list(zip(holds, answer.bodies, strict=True))
 
 

@@ -11,12 +11,14 @@ import socket
 import traceback
 from contextlib import suppress
 
+from service.engine.store import StateError
 from service.kafka.report import Report
+from service.ops.logs import configure
 from service.spark.measures import report_of
 from service.spark.outgoing import outgoing
 from service.spark.packed import COUNTS
 from service.spark.state import nursery
-from service.spark.state.ask import DONE, FAILED, SERIALIZER
+from service.spark.state.ask import DONE, FAILED, SERIALIZER, UNREADABLE
 from service.spark.state.bucket import Bucket, Fed
 from service.spark.state.message import Message
 
@@ -26,6 +28,7 @@ PATIENCE = 60.0
 
 def keep(control: socket.socket) -> None:
     """Answers one connection after the other, as they come through `control`, until that is closed."""
+    configure()  # what is wrong with the files of the state is logged
     bucket: Bucket | None = None
     while (connection := nursery.handed(control)) is not None:
         with connection, suppress(EOFError, OSError):  # if the task is gone, it is gone
@@ -45,6 +48,8 @@ def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
         bucket = bucket or Bucket(SERIALIZER.loads(plan), number)
         fed = bucket.feed(version, list(zip(holds, packed, strict=True)))
         answer = Message((DONE,), []) if fed is None else _told(bucket, number, fed)
+    except StateError as error:
+        answer = Message((UNREADABLE,), [str(error).encode()])
     except Exception:  # noqa: BLE001 - whatever it is, the task tells it
         answer = Message((FAILED,), [traceback.format_exc().encode()])
     answer.write(connection.sendall)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 NUMBER = 8
+#: numbers and bodies of a message, at most: a head that has more is none, and is not made room for
+MAX_COUNT = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,11 @@ class Message:
         words = (len(self.numbers), len(self.bodies), *self.numbers, *map(len, self.bodies))
         return struct.pack(f"<{len(words)}q", *words)
 
+    @property
+    def size(self) -> int:
+        """Bytes that `write` writes."""
+        return NUMBER * (2 + len(self.numbers) + len(self.bodies)) + sum(map(len, self.bodies))
+
     def write(self, write: Callable[[bytes], object]) -> None:
         write(self.head)
         for body in self.bodies:
@@ -30,17 +37,20 @@ class Message:
     @classmethod
     def read(cls, file: BinaryIO) -> Message:
         """Raises EOFError where the file ends before the message does."""
-        numbers, lengths = read_head(file)
+        numbers, lengths = _read_head(file)
         return cls(numbers, [_exactly(file, length) for length in lengths])
 
 
-def read_head(file: BinaryIO) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _read_head(file: BinaryIO) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The numbers, and the lengths of the bodies that follow."""
     counts = struct.unpack("<2q", _exactly(file, 2 * NUMBER))
-    if min(counts) < 0:
+    if min(counts) < 0 or sum(counts) > MAX_COUNT:
         raise EOFError
     words = struct.unpack(f"<{sum(counts)}q", _exactly(file, sum(counts) * NUMBER))
-    return words[: counts[0]], words[counts[0] :]
+    numbers, lengths = words[: counts[0]], words[counts[0] :]
+    if min(lengths, default=0) < 0:
+        raise EOFError
+    return numbers, lengths
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
