@@ -214,6 +214,10 @@ class Service:
             self._partitions[stream] = partitions
             create(self.kafka, NewTopic(self.topic(stream), partitions, config=config))
 
+    def adopt(self, other: Service) -> None:
+        """Takes the topics of another instance of the same pipeline, and what was sent to them, from now on too."""
+        self.events, self._partitions = other.events, other._partitions
+
     # ---- starting and ending ----------------------------------------------------------------------------------------
 
     def start(self, *arguments: str) -> None:

@@ -35,14 +35,17 @@ ROWS: dict[Table, dict[str, str]] = {
         "e04": "killed while the commit is on its way",
         "e05": "killed after Kafka's commit, before Spark's",
         "e06": "killed after both",
-        "e07": "a task fails, is repeated, or a zombie of it goes on",
-        "e08": "the process that keeps a bucket's state dies",
-        "e09": "the process beside the driver is replaced, "
+        "e07": "the driver or Spark's JVM is killed alone",
+        "e08": "a task fails, is repeated, or a zombie of it goes on",
+        "e09": "the process that keeps a bucket's state dies",
+        "e10": "the process beside the driver is replaced, "
         "or a batch goes to another one (several stages leave several idle)",
-        "e10": "the broker is gone for a while",
-        "e11": "a record is larger than its topic takes",
-        "e12": "a second instance of the pipeline starts",
-        "e13": "the driver or Spark's JVM is killed alone",
+        "e11": "the broker is gone for a while, or connections are lost",
+        "e12": "an answer to the commit is lost",
+        "e13": "a call of the client library does not return",
+        "e14": "a record is larger than its topic takes",
+        "e15": "a second instance starts with the same checkpoint folder",
+        "e16": "a second instance starts with a copy of the checkpoint",
     },
     REFUSALS: {
         "s1": "new | empty",
@@ -51,7 +54,11 @@ ROWS: dict[Table, dict[str, str]] = {
         "s4": "used | of another checkpoint",
         "s5": "used | empty, group and topic",
         "s6": "used, older or newer than the ledger | its own",
-        "s7": "used, at the ledger's batch or one before it | its own",
+        "s7": "used, at the ledger's batch or one before it, "
+        "but with another digest of the ledger's last batch | its own",
+        "s8": "used, at the ledger's batch or one before it, with the same digest | its own",
+        "s9": "a file is damaged or missing: `sluice.json`, `metadata`, the last two of `offsets/`, "
+        "the last of `commits/`, `sources/0/0` |",
     },
     STATE: {
         "k01": "the keeper is killed, at rest or at work",
@@ -61,10 +68,11 @@ ROWS: dict[Table, dict[str, str]] = {
         "k05": "the machine's daemon of workers dies",
         "k06": "killed while it appends to the log",
         "k07": "killed while a snapshot is written",
-        "k08": "an entry or a snapshot is damaged",
-        "k09": "an entry is missing",
-        "k10": "the machine loses power",
-        "k11": "the disk is full, or can only be read",
+        "k08": "a snapshot is damaged",
+        "k09": "an entry of the log is damaged",
+        "k10": "an entry is missing",
+        "k11": "the machine loses power",
+        "k12": "the disk is full, or can only be read",
     },
 }
 
@@ -75,8 +83,8 @@ def documented(table: Table) -> Iterator[str]:
     section = text.partition(f"## {table.section}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     for line in lines[2:]:
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        yield " | ".join(cells[: table.cells])
+        cells = [cell.strip() for cell in line.removeprefix("|").split("|")]
+        yield " | ".join(cells[: table.cells]).strip()
 
 
 def covering(folder: Path) -> Iterator[tuple[str, str]]:

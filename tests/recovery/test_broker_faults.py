@@ -152,7 +152,7 @@ def last_seconds(duration: float) -> None:
 # ---- the broker ------------------------------------------------------------------------------------------------------
 
 
-def test_e10_the_broker_dies_and_comes_back_while_windows_fire(service, network):
+def test_e11_the_broker_dies_and_comes_back_while_windows_fire(service, network):
     with feeding(service) as sent:
         network.broker.kill()
         last_seconds(SHORT)
@@ -163,7 +163,7 @@ def test_e10_the_broker_dies_and_comes_back_while_windows_fire(service, network)
 
 
 @pytest.mark.slow
-def test_e10_the_broker_dies_and_comes_back_while_a_batch_is_in_hand(service, network):
+def test_e11_the_broker_dies_and_comes_back_while_a_batch_is_in_hand(service, network):
     with feeding(service) as sent:
         service.at("produced")
         service.await_moment("produced")
@@ -176,7 +176,7 @@ def test_e10_the_broker_dies_and_comes_back_while_a_batch_is_in_hand(service, ne
 
 
 @pytest.mark.slow
-def test_e10_the_broker_is_frozen_while_windows_fire(service, network):
+def test_e11_the_broker_is_frozen_while_windows_fire(service, network):
     with feeding(service) as sent:
         with frozen(network.broker.pid):
             last_seconds(SHORT)
@@ -186,7 +186,7 @@ def test_e10_the_broker_is_frozen_while_windows_fire(service, network):
 
 
 @pytest.mark.slow
-def test_e10_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
+def test_e11_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
     with feeding(service) as sent:
         service.at("committing")
         service.await_moment("committing")
@@ -198,7 +198,7 @@ def test_e10_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
 
 
 @pytest.mark.slow
-def test_e10_the_broker_is_gone_for_longer_than_the_service_waits(service, network):
+def test_e11_the_broker_is_gone_for_longer_than_the_service_waits(service, network):
     with feeding(service):
         service.at("produced")
         service.await_moment("produced")
@@ -215,7 +215,7 @@ def test_e10_the_broker_is_gone_for_longer_than_the_service_waits(service, netwo
 # ---- the network -----------------------------------------------------------------------------------------------------
 
 
-def test_e10_connections_are_cut_again_and_again(service, network):
+def test_e11_connections_are_cut_again_and_again(service, network):
     with feeding(service) as sent:
         for number in range(8):
             (network.proxy.cut if number % 2 else network.proxy.reset)()
@@ -225,7 +225,7 @@ def test_e10_connections_are_cut_again_and_again(service, network):
 
 
 @pytest.mark.slow
-def test_e10_connections_are_refused_for_a_while(service, network):
+def test_e11_connections_are_refused_for_a_while(service, network):
     with feeding(service) as sent:
         network.proxy.refuse()
         network.proxy.reset()
@@ -237,7 +237,7 @@ def test_e10_connections_are_refused_for_a_while(service, network):
 
 
 @pytest.mark.slow
-def test_e10_the_network_is_slow(service, network):
+def test_e11_the_network_is_slow(service, network):
     network.proxy.delay(requests=0.1, answers=0.1)
     with feeding(service) as sent:
         sent(100)
@@ -247,7 +247,7 @@ def test_e10_the_network_is_slow(service, network):
 
 
 @pytest.mark.slow
-def test_e10_no_byte_passes_for_a_while(service, network):
+def test_e11_no_byte_passes_for_a_while(service, network):
     """Connections stay open: nobody is told that anything is wrong."""
     with feeding(service) as sent:
         network.proxy.hold_requests()
@@ -260,7 +260,7 @@ def test_e10_no_byte_passes_for_a_while(service, network):
 
 
 @pytest.mark.slow
-def test_e04_the_answer_to_a_commit_is_lost(service, network):
+def test_e12_the_answer_to_a_commit_is_lost(service, network):
     """The broker has committed the batch, and the connection breaks before the service knows."""
     with feeding(service) as sent:
         commit_sent(service, network.proxy.hold_answers)
@@ -271,7 +271,7 @@ def test_e04_the_answer_to_a_commit_is_lost(service, network):
 
 
 @pytest.mark.slow
-def test_e04_the_request_for_a_commit_is_lost(service, network):
+def test_e12_the_request_for_a_commit_is_lost(service, network):
     with feeding(service) as sent:
         service.at("committing")
         service.await_moment("committing")
@@ -282,6 +282,17 @@ def test_e04_the_request_for_a_commit_is_lost(service, network):
         network.proxy.resume()
         sent(50)
     await_outputs(service, codes=[UNAVAILABLE])
+
+
+@pytest.mark.slow
+def test_e13_a_call_of_the_client_library_does_not_return(service):
+    with feeding(service):
+        service.at("commit-call")
+        service.await_moment("commit-call")
+        assert service.await_end() == UNAVAILABLE, service.log()
+    service.forget_moments()
+    service.start()
+    await_outputs(service)
 
 
 @pytest.mark.slow

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from itertools import count
+from pathlib import Path
 
 import pytest
 from confluent_kafka import IsolationLevel
 
 from tests.recovery.conftest import Shared
-from tests.recovery.harness import Service, frozen
+from tests.recovery.harness import Service, by_role, frozen
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -36,8 +38,8 @@ operators:
     output: {runs: {k: k, all: Collect(v)}}
 """
 OUTPUTS = ("sums", "runs")
-#: of a batch that failed, of which nothing is visible
-FAILED = 6
+#: exit codes: checkpoint and ledger do not fit, another instance runs or has taken over, a batch failed
+REFUSED, TAKEN, FAILED = 4, 5, 6
 numbers = count()
 
 
@@ -147,7 +149,7 @@ def test_e06_killed_after_both(service):
 
 
 @pytest.mark.slow
-def test_e07_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services):
+def test_e08_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services):
     """Its worker dies while the state process works for it; that work then ends for nobody."""
     service = services(FILE, arguments=["--master", "local[2,4]"])
     service.create("in")
@@ -162,28 +164,28 @@ def test_e07_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services
 
 
 @pytest.mark.slow
-def test_e07_a_worker_dies_where_spark_repeats_no_task(service):
+def test_e08_a_worker_dies_where_spark_repeats_no_task(service):
     paused(service, "feeding")
     service.signal("worker")
     service.go_on("feeding")
     service.await_outputs(codes=[FAILED])
 
 
-def test_e08_a_state_process_dies_at_work(service):
+def test_e09_a_state_process_dies_at_work(service):
     paused(service, "feeding")
     service.signal("state")
     service.await_outputs()
 
 
 @pytest.mark.slow
-def test_e08_state_processes_die_at_rest(service):
+def test_e09_state_processes_die_at_rest(service):
     service.signal("state")
     service.send("in", tuples(300))
     service.await_outputs()
 
 
 @pytest.mark.slow
-def test_e08_the_pool_of_state_processes_dies(service):
+def test_e09_the_pool_of_state_processes_dies(service):
     """In a batch, and at rest."""
     paused(service, "feeding")
     service.signal("pool")
@@ -196,7 +198,7 @@ def test_e08_the_pool_of_state_processes_dies(service):
 
 
 @pytest.mark.slow
-def test_e09_the_process_that_commits_dies_at_rest(service):
+def test_e10_the_process_that_commits_dies_at_rest(service):
     service.signal("committer")
     service.send("in", tuples(300))
     service.await_outputs(codes=[FAILED])
@@ -204,14 +206,14 @@ def test_e09_the_process_that_commits_dies_at_rest(service):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["produced", "written"])
-def test_e09_the_process_that_commits_dies_at_work(service, moment):
+def test_e10_the_process_that_commits_dies_at_work(service, moment):
     paused(service, moment)
     service.signal("committer")
     service.await_outputs(codes=[FAILED])
 
 
 @pytest.mark.slow
-def test_e13_the_driver_dies_alone(service):
+def test_e07_the_driver_dies_alone(service):
     """No process of the service outlives it, so that the next start is alone."""
     paused(service, "produced")
     (driver,) = service.pids("driver")
@@ -222,7 +224,7 @@ def test_e13_the_driver_dies_alone(service):
 
 
 @pytest.mark.slow
-def test_e13_the_jvm_dies_alone(service):
+def test_e07_the_jvm_dies_alone(service):
     """The service ends by itself with a documented exit code."""
     paused(service, "feeding")
     service.signal("jvm")
@@ -234,13 +236,36 @@ def test_e13_the_jvm_dies_alone(service):
 # ---- a second instance -----------------------------------------------------------------------------------------------
 
 
-def test_e12_a_second_instance_ends_the_first(service, services):
+def test_e15_a_second_instance_on_the_same_folder_is_refused(service, services):
+    """The first one goes on."""
     second = services(FILE, name=service.name, checkpoint=service.checkpoint)
     second.start()
-    second.events = service.events
-    second.wait_until(lambda: second.pids("jvm"), "the second instance starts Spark")
+    assert second.await_end() == TAKEN
+    service.send("in", tuples(1000))
+    service.await_outputs()
+
+
+@pytest.mark.slow
+def test_e16_a_second_instance_on_a_copy_ends_the_first(services, tmp_path):
+    """What both read comes out once. The first one's folder then is the older copy."""
+    first = services(FILE)
+    first.create("in")
+    first.start()
+    first.send("in", tuples(300))
+    first.await_rest()
+    copy = Path(shutil.copytree(first.checkpoint, tmp_path / "copy"))
+    second = services(FILE, name=first.name, checkpoint=copy)
+    second.adopt(first)
+    second.start()
+    second.wait_until(lambda: by_role(second.session)["daemon"], "the second instance starts Spark")
     second.send("in", tuples(1000))
-    assert service.await_end() == 5
+    assert first.await_end() == TAKEN
     second.await_outputs(codes=[FAILED])
+    second.await_rest()
+    first.start()
+    assert first.await_end() == REFUSED
+    second.send("in", tuples(300))
+    assert second.await_end() == TAKEN, "it was shut out while it was told that the other one does not fit"
+    second.start()
+    second.await_outputs()
     second.end()
-    restarted(service)

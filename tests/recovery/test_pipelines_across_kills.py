@@ -39,7 +39,7 @@ def killed(service: Service, records: list[tuple[str, Record]]) -> None:
 
 
 @pytest.mark.slow
-def test_e09_stages_with_an_exchange_topic_between_them(services):
+def test_e10_stages_with_an_exchange_topic_between_them(services):
     """Totals of shops, and behind them what each customer was told: two queries, two ledgers, one service."""
     service = services("""
 max_records_per_batch: 100
@@ -146,7 +146,7 @@ def disordered(n: int) -> Record:
 
 
 @pytest.mark.slow
-def test_e11_a_record_that_its_topic_does_not_take(services):
+def test_e14_a_record_that_its_topic_does_not_take(services):
     """It is a dead letter once, and the other records of its batch come out, also where that batch runs again."""
     service = services("""
 max_records_per_batch: 100

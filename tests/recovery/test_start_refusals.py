@@ -58,7 +58,7 @@ class History:
         if checkpoint:
             shutil.copytree(checkpoint, folder)
         service = self._make(FILE, name=self.service.name, checkpoint=folder)
-        service.events = self.service.events
+        service.adopt(self.service)
         return service
 
     def foreign(self) -> Service:
@@ -168,7 +168,7 @@ def test_s6_an_older_copy_of_the_ledger_is_refused(history):
     assert_goes_on(history.service)
 
 
-def test_s7_a_checkpoint_at_the_ledgers_batch_starts(history):
+def test_s8_a_checkpoint_at_the_ledgers_batch_starts(history):
     history.service.start()
     position = history.service.await_rest()
     history.service.end()
@@ -178,7 +178,7 @@ def test_s7_a_checkpoint_at_the_ledgers_batch_starts(history):
 
 
 @pytest.mark.slow
-def test_s7_a_checkpoint_one_batch_before_the_ledger_starts(history):
+def test_s8_a_checkpoint_one_batch_before_the_ledger_starts(history):
     """A copy of the moment when the ledger had a batch that the checkpoint's commits did not have."""
     history.service.start()
     history.service.at("written")
@@ -189,6 +189,47 @@ def test_s7_a_checkpoint_one_batch_before_the_ledger_starts(history):
     copy = history.restored(history.service.checkpoint)
     shutil.rmtree(history.service.checkpoint)
     shutil.copytree(copy.checkpoint, history.service.checkpoint)
+    history.service.start()
+    assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s7_the_other_one_of_two_copies_is_refused(history):
+    """Each planned a batch with the same number, and one of them wrote it."""
+    first = history.service
+    first.start()
+    first.await_rest()
+    first.end()
+    second = history.restored(first.checkpoint)
+    second.at("feeding")
+    second.start()
+    second.send("in", tuples(200))
+    second.await_moment("feeding")
+    planned = second.kill()
+    first.at("written")
+    first.start()
+    first.await_moment("written")
+    written = first.kill()
+    assert written.next_batch == planned.planned + 1, "both planned this batch"
+    assert_refused(second, "copies")
+    first.start()
+    assert_goes_on(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_s9_a_file_that_is_damaged_or_missing_is_named(history, how):
+    history.service.start()
+    history.service.await_rest()
+    history.service.end()
+    for pattern in (IDENTITY, "metadata", "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0"):
+        broken = history.restored(history.service.checkpoint)
+        file = max(broken.checkpoint.glob(pattern), key=lambda path: int(path.name) if path.name.isdigit() else 0)
+        if how == "missing":
+            file.unlink()
+        else:
+            file.write_bytes(b"\0" * file.stat().st_size)
+        assert_refused(broken, file.name)
     history.service.start()
     assert_goes_on(history.service)
 

@@ -320,22 +320,39 @@ def test_k07_everything_is_killed_while_a_snapshot_is_written(beside):
     beside.feed()
 
 
-@pytest.mark.parametrize("pattern", ["*.log", "*.state"])
-def test_k08_an_entry_or_a_snapshot_is_damaged(bucket, pattern):
-    """One bit, anywhere: what comes out is right, or the failure names the bucket's folder. It is never wrong."""
-    file = grown(bucket, pattern)
-    sound = file.read_bytes()
-    for at in range(3, len(sound), len(sound) // 20):
-        file.write_bytes(sound[:at] + bytes([sound[at] ^ 4]) + sound[at + 1 :])
-        assert_right_or_refused(bucket, f"byte {at}")
-    assert_goes_on_with(bucket, {file: sound})
+def test_k08_a_snapshot_is_damaged(bucket):
+    """One bit, anywhere, of one copy or of both: what comes out is right, or the failure names the bucket's folder."""
+    grown(bucket)
+    files = {file: file.read_bytes() for pattern in ("*.state", "*.copy") for file in bucket.files(pattern)}
+    for damaged in ([*files][-1:], [*files]):
+        assert_right_or_refused_with_flipped_bits(bucket, damaged)
+    assert_goes_on_with(bucket, files)
 
 
-@pytest.mark.parametrize("pattern", ["*.log", "*.state"])
-def test_k09_an_entry_is_missing(bucket, pattern):
+def test_k09_an_entry_of_the_log_is_damaged(bucket):
+    grown(bucket)
+    files = {file: file.read_bytes() for file in bucket.files("*.log")}
+    assert_right_or_refused_with_flipped_bits(bucket, [*files])
+    assert_goes_on_with(bucket, files)
+
+
+def assert_right_or_refused_with_flipped_bits(bucket: Bucket, files: list[Path]) -> None:
+    """A bit at 20 places, at the same one in each of these files."""
+    sound = {file: file.read_bytes() for file in files}
+    for part in range(20):
+        for file, content in sound.items():
+            at = 3 + part * (len(content) - 3) // 20
+            file.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        assert_right_or_refused(bucket, f"a bit of part {part} of 20")
+        for file, content in sound.items():
+            file.write_bytes(content)
+
+
+@pytest.mark.parametrize("patterns", [["*.log"], ["*.state", "*.copy"]], ids=["log", "snapshots"])
+def test_k10_an_entry_is_missing(bucket, patterns):
     """It never goes on with a state that lacks a batch."""
-    grown(bucket, pattern)
-    lost = {file: file.read_bytes() for file in bucket.files(pattern)}
+    grown(bucket)
+    lost = {file: file.read_bytes() for pattern in patterns for file in bucket.files(pattern)}
     for file in lost:
         file.unlink()
     assert str(bucket.folder) in bucket.answer()["failed"]
@@ -343,23 +360,26 @@ def test_k09_an_entry_is_missing(bucket, pattern):
 
 
 @pytest.mark.parametrize("fill", [b"", b"\0" * 4096], ids=["cut off", "zeros"])
-def test_k10_the_machine_loses_power(bucket, fill):
+def test_k11_the_machine_loses_power(bucket, fill):
     """The end of the log is lost, or zeros stand in its place."""
-    file = grown(bucket, "*.log")
+    grown(bucket)
+    file = bucket.files("*.log")[-1]
     sound = file.read_bytes()
     for lost in (1, 9, 100, len(sound) // 2, len(sound)):
         file.write_bytes(sound[: len(sound) - lost] + fill)
         assert_right_or_refused(bucket, f"{lost} bytes lost")
-    assert_goes_on_with(bucket, {file: sound})
+        file.write_bytes(sound)
+    assert_goes_on_with(bucket, {})
 
 
-def grown(bucket: Bucket, pattern: str) -> Path:
-    """A snapshot and a log behind it are all that is left; the newest of these files."""
+def grown(bucket: Bucket) -> None:
+    """A snapshot and a log behind it are all that is left."""
     bucket.feed(BATCH * 10)
     for _ in range(3):
         bucket.feed()
     bucket.kill()
-    return bucket.files(pattern)[-1]
+    assert bucket.files("*.log")
+    assert bucket.files("*.state")
 
 
 def assert_right_or_refused(bucket: Bucket, how: str) -> None:
@@ -375,7 +395,7 @@ def assert_right_or_refused(bucket: Bucket, how: str) -> None:
 
 
 def assert_goes_on_with(bucket: Bucket, files: dict[Path, bytes]) -> None:
-    """Once these files are restored."""
+    """Once these files are as they were."""
     for file, content in files.items():
         file.write_bytes(content)
     bucket.feed()

@@ -109,23 +109,35 @@ def half_an_entry(function):
 def half_a_snapshot(function):
     """A snapshot's bytes are in its `.part` file, which does not have its final name."""
 
-    def run(snapshots, version, write):
+    def run(snapshots, version, write, **named):
         def pausing(file):
             write(file)
             come_to("snapshot-half")
 
-        return function(snapshots, version, pausing)
+        return function(snapshots, version, pausing, **named)
 
     return run
 
 
-#: module -> class (or "" for the module), function, how it is wrapped
+def hanging(producer):
+    """The client library is asked for a commit, and does not return."""
+
+    class Producer(producer):
+        def commit_transaction(self, *arguments):
+            come_to("commit-call")
+            return super().commit_transaction(*arguments)
+
+    return Producer
+
+
+#: module -> class (or "" for the module), what is wrapped, and how
 MOMENTS = {
     "service.engine.graph": [("Graph", "feed", after("fed"))],
     "service.kafka.sessions": [
         ("ExactlyOnce", "finish", produced),
         ("ExactlyOnce", "_committed", before("committing")),
         ("ExactlyOnce", "_committed", after("committed")),
+        ("", "Producer", hanging),
     ],
     "service.kafka.transactions": [("TransactionalWriter", "write", after("written"))],
     "service.spark.state.ask": [("", "ask", after("answered"))],
