@@ -63,6 +63,7 @@ class Position(NamedTuple):
 
 class Process(NamedTuple):
     pid: int
+    name: str
     parent: int
     group: int
     session: int
@@ -95,16 +96,18 @@ def processes(session: int) -> list[Process]:
 
 def _process(pid: int) -> Process | None:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        head, tail = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return None
-    state, parent, group, session = stat[:4]
-    return Process(pid, int(parent), int(group), int(session), state, tuple(arguments))
+    state, parent, group, session = tail.split()[:4]
+    return Process(pid, head.partition("(")[2], int(parent), int(group), int(session), state, tuple(arguments))
 
 
 #: what the processes of a service do
 ROLES = ("driver", "jvm", "daemon", "worker", "pool", "state", "committer", "clock")
+#: the name of a process between the daemon and the pool, where there is one
+SUPERVISED = "sluice-pool"
 WORKERS, COMMITS, CLOCK = "service.spark.daemon", "python_streaming_sink_runner", "python_streaming_source_runner"
 
 
@@ -128,15 +131,14 @@ def by_role(session: int) -> dict[str, list[int]]:
     sinks = [one for one in everything if any(part.endswith(COMMITS) for part in one.arguments)]
     found["committer"] = [one.pid for one in sinks if one.parent in {two.pid for two in sinks}]
     pythons = [one for one in everything if WORKERS in one.arguments]
-    parents = {one.parent for one in pythons}
     daemons = {one.pid for one in pythons if one.parent not in {two.pid for two in pythons}}
-    # The pool is forked before the daemon makes a process group for its workers.
-    pools = {
-        one.pid for one in pythons
-        if one.parent in daemons and (one.group != one.parent or one.pid in parents)
-    }  # fmt: skip
-    found["daemon"], found["pool"] = sorted(daemons), sorted(pools)
-    found["worker"] = [one.pid for one in pythons if one.parent in daemons and one.pid not in pools]
+    found["daemon"] = sorted(daemons)
+    # The daemon makes a process group for its workers, after it has forked the pool.
+    found["worker"] = [one.pid for one in pythons if one.parent in daemons and one.group == one.parent]
+    first = [one for one in pythons if one.parent in daemons and one.group != one.parent]
+    supervisors = {one.pid for one in first if one.name == SUPERVISED}
+    pools = {one.pid for one in first} - supervisors | {one.pid for one in pythons if one.parent in supervisors}
+    found["pool"] = sorted(pools)
     found["state"] = [one.pid for one in pythons if one.parent in pools]
     return found
 

@@ -14,8 +14,8 @@ from tests.recovery.harness import CLOCK, ORIGIN, TOPIC_PARTITIONS, Record, Serv
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-#: a batch failed, of which nothing is visible
-FAILED = 6
+#: exit codes: the JVM was killed, or a batch failed, of which nothing is visible
+ENDED = (3, 6)
 #: what is killed, one after the other, each while a batch is on its way; "machine" is every process at once
 KILLED = ("machine", "state", "committer", "worker", "machine", "daemon", "pool", "jvm")
 PART = 150
@@ -28,7 +28,7 @@ def killed(service: Service, records: list[tuple[str, Record]]) -> None:
         moment = "produced" if what in {"machine", "committer"} else "feeding"
         service.at(moment)
         service.send_all(records[number * PART : (number + 1) * PART])
-        service.await_moment(moment, codes=[FAILED])
+        service.await_moment(moment, codes=ENDED)
         if what == "machine":
             service.kill()
             service.start()
@@ -64,7 +64,7 @@ operators:
     service.create("in", partitions=1)
     tuples = [{"k": f"shop {n % 5}", "customer": f"customer {n * 7 % 11}", "v": n} for n in range(PART * len(KILLED))]
     killed(service, [("in", record) for record in tuples])
-    service.await_outputs(codes=[FAILED])
+    service.await_outputs(codes=ENDED)
     service.end()
 
 
@@ -98,7 +98,7 @@ operators:
         for n in range(PART * len(KILLED))
     ]
     killed(service, [*tuples, ("left", CLOCK), ("right", CLOCK)])
-    service.await_outputs(codes=[FAILED])
+    service.await_outputs(codes=ENDED)
     service.end()
 
 
@@ -129,7 +129,7 @@ dead_letters: dead
     service.create("in", partitions=1)
     records = [disordered(n) for n in range(PART * len(KILLED))]
     killed(service, [("in", record) for record in records])
-    service.await_outputs(codes=[FAILED])
+    service.await_outputs(codes=ENDED)
     found = Counter((word_of(reason), value) for value, reason in dead_letters(service))
     assert found == Counter(expected_letters(service))
     assert {reason for reason, _ in found} == {"late", "no value", "not JSON"}

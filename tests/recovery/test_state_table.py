@@ -18,7 +18,7 @@ import pytest
 from service.engine.replay import replay
 from service.files import project_file
 from service.pipeline.load import load_text
-from tests.recovery.harness import PATIENCE, processes, wait_until
+from tests.recovery.harness import PATIENCE, SUPERVISED, processes, wait_until
 from tests.spark.state.rows import FILE
 
 BATCH = 40
@@ -59,9 +59,11 @@ class Pool:
 
     def children(self, depth: int) -> set[int]:
         """1: the pool, 2: state processes, 3: processes that write snapshots."""
-        found = {self.pid}
+        everything = processes(self.pid)
+        supervisor = {one.pid for one in everything if one.parent == self.pid and one.name == SUPERVISED}
+        found = supervisor or {self.pid}
         for _ in range(depth):
-            found = {one.pid for one in processes(self.pid) if one.parent in found}
+            found = {one.pid for one in everything if one.parent in found}
         return found
 
 
