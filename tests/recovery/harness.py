@@ -41,7 +41,7 @@ from tests.kafka.tools import create, end, visible
 
 #: seconds that anything may take; a start alone takes ten on a quiet machine
 PATIENCE = float(os.environ.get("SLUICE_TEST_PATIENCE", "240"))
-INTERVAL = 0.02
+INTERVAL = 0.05
 #: topic partitions of every topic, so that a key's outputs are in the topic partition that its inputs are in
 TOPIC_PARTITIONS = 2
 #: record timestamps begin here, in milliseconds, and are one millisecond apart
@@ -66,7 +66,6 @@ class Process(NamedTuple):
     name: str
     parent: int
     group: int
-    session: int
     state: str
     arguments: tuple[str, ...]
 
@@ -90,18 +89,21 @@ def wait_until(
 
 def processes(session: int) -> list[Process]:
     """Those of a session that have not ended; children of a process that died stay in its session."""
-    found = (_process(int(folder.name)) for folder in Path("/proc").glob("[0-9]*"))
-    return [one for one in found if one and one.session == session and one.state not in "ZX"]
+    found = (_process(int(folder.name), session) for folder in Path("/proc").glob("[0-9]*"))
+    return [one for one in found if one and one.state not in "ZX"]
 
 
-def _process(pid: int) -> Process | None:
+def _process(pid: int, session: int) -> Process | None:
+    """None where it ended, or belongs to another session."""
     try:
         head, tail = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)
+        state, parent, group, own = tail.split()[:4]
+        if int(own) != session:
+            return None
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return None
-    state, parent, group, session = tail.split()[:4]
-    return Process(pid, head.partition("(")[2], int(parent), int(group), int(session), state, tuple(arguments))
+    return Process(pid, head.partition("(")[2], int(parent), int(group), state, tuple(arguments))
 
 
 #: what the processes of a service do

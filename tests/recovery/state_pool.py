@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from service.spark.checkpoint import CheckpointError
 from service.spark.packed import RECORDS, unpack
 from service.spark.state import bucket
 from service.spark.state.ask import KeeperError, ask
@@ -29,7 +30,7 @@ PLAN = plan_of(Path(sys.argv[1]), buckets=100)
 def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:
     try:
         answer = ask(PLAN, number, version, rows_of(first, count))
-    except KeeperError as error:
+    except (KeeperError, CheckpointError) as error:
         return {"failed": str(error)}
     except (EOFError, ConnectionError) as error:
         return {"died": repr(error)}

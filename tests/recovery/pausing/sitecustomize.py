@@ -72,10 +72,10 @@ def after(moment):
 def fed_rows(function):
     """A state process has the rows of a batch and has not fed them to the engine."""
 
-    def run(bucket, version, rows):
+    def run(bucket, version, rows, *others, **named):
         if rows:
             come_to("feeding")
-        return function(bucket, version, rows)
+        return function(bucket, version, rows, *others, **named)
 
     return run
 
