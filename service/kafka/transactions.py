@@ -26,6 +26,10 @@ from service.times import MILLISECOND
 TooLarge = Callable[[Records, int, int], Records | None]
 
 CHUNK = 10_000
+#: bytes that are handed to the client at once
+CHUNK_BYTES = 16 << 20
+#: of the transaction of a large batch: the longest time that brokers allow by default
+LONG = {"transaction.timeout.ms": "900000"}
 #: the broker is not there, or does not answer
 GONE = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}  # noqa: SLF001
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
@@ -40,6 +44,7 @@ class WriterSettings:
     query_id  of the checkpoint
     limits    `max.message.bytes` of topics
     start     of the service: a new one shuts out the writers of those before
+    large     whether the batch has so many bytes that its transaction may last long
     """
 
     kafka: tuple[tuple[str, str], ...] = field(repr=False)
@@ -48,6 +53,7 @@ class WriterSettings:
     delivery: str = "exactly_once"
     limits: tuple[tuple[str, int], ...] = ()
     start: str = ""
+    large: bool = False
 
 
 _writers: dict[WriterSettings, TransactionalWriter] = {}
@@ -106,7 +112,8 @@ class TransactionalWriter:
         if self._session is None:
             with self._closing_on_error("open the ledger", batch):
                 settings = self._settings
-                session = SESSIONS[settings.delivery](dict(settings.kafka), settings.query, self._limits.values())
+                kafka = (LONG if settings.large else {}) | dict(settings.kafka)
+                session = SESSIONS[settings.delivery](kafka, settings.query, self._limits.values())
                 self._next_batch = self._read_ledger(batch)
                 self._session = session
         return self._session
@@ -167,8 +174,9 @@ def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLa
 
 def produce(producer: Producer, records: Records) -> None:
     """Hands the records to the client, which sends while this runs. Waits where its queue is full."""
-    for at in range(0, len(records), CHUNK):
-        _produce_rows(producer, records.topic, records.rows(at, min(at + CHUNK, len(records))))
+    chunk = max(1, min(CHUNK, len(records) * CHUNK_BYTES // max(records.columns.nbytes, 1)))
+    for at in range(0, len(records), chunk):
+        _produce_rows(producer, records.topic, records.rows(at, min(at + chunk, len(records))))
         producer.poll(0)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from service.kafka.jars import jars
 from service.spark import shipping
 from service.spark.home import spark_home
+from service.spark.packed import PIECE
 
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
@@ -44,6 +45,8 @@ SETTINGS = {
     # Values, not errors of a cast, decide what a record is.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Bytes of the records that a task hands to Python at once, and with that of the packed rows that it gets back.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(PIECE),
     # Rows of megabytes gain nothing from these, and wait for them.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",

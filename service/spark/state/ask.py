@@ -38,7 +38,7 @@ def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packe
                 raise
     kind, *holds = answer.numbers
     if kind == FAILED:
-        raise KeeperError(answer.bodies[0].decode())
+        raise KeeperError(bytes(answer.bodies[0]).decode())
     return list(zip(holds, answer.bodies, strict=True))
 
 

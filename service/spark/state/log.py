@@ -129,7 +129,7 @@ def _entry(path: Path, start: int) -> Entry:
     with path.open("rb") as file:
         file.seek(start)
         _, sums = START.unpack(file.read(START.size))
-        message = Message.read(file)
+        message = Message.mapped(file)
     if _sum(message) != sums:
         msg = f"{path}: the entry at byte {start} is damaged"
         raise StateError(msg)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import BinaryIO
+
+from service.spark.packed import Body
 
 NUMBER = 8
 
@@ -15,14 +19,14 @@ class Message:
     """Its bytes: how many numbers and bodies, the numbers, the lengths of the bodies, the bodies; all numbers int64."""
 
     numbers: tuple[int, ...]
-    bodies: Sequence[bytes]
+    bodies: Sequence[Body]
 
     @property
     def head(self) -> bytes:
         words = (len(self.numbers), len(self.bodies), *self.numbers, *map(len, self.bodies))
         return struct.pack(f"<{len(words)}q", *words)
 
-    def write(self, write: Callable[[bytes], object]) -> None:
+    def write(self, write: Callable[[Body], object]) -> None:
         write(self.head)
         for body in self.bodies:
             write(body)
@@ -32,6 +36,16 @@ class Message:
         """Raises EOFError where the file ends before the message does."""
         numbers, lengths = read_head(file)
         return cls(numbers, [_exactly(file, length) for length in lengths])
+
+    @classmethod
+    def mapped(cls, file: BinaryIO) -> Message:
+        """The message at the place of an open file; its bodies are read from the file when they are used."""
+        numbers, lengths = read_head(file)
+        ends = list(accumulate(lengths, initial=file.tell()))
+        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        if ends[-1] > len(mapped):
+            raise EOFError
+        return cls(numbers, [mapped[start:end] for start, end in pairwise(ends)])
 
 
 def read_head(file: BinaryIO) -> tuple[tuple[int, ...], tuple[int, ...]]:
