@@ -47,6 +47,8 @@ class Spool:
     def handed(self, row: Packed) -> Packed:
         """The row itself, or a reference to it. A reference can be read after this spool was closed or flushed."""
         holds, body = row
+        if holds & SPOOLED:
+            return row
         if len(body) <= self._left:
             self._left -= len(body)
             return row

@@ -17,6 +17,8 @@ from service.processes import Tethered
 
 #: seconds that anything may take
 PATIENCE = 300
+#: the name of the processes that fork the keepers of buckets
+POOL = "sluice-pool"
 
 
 class Running:
@@ -60,9 +62,32 @@ class Running:
         """The command line of each process that the service has started, and of those that these have started."""
         return {pid: command for pid, command in _commands() if self.process.pid in _ancestors(pid)}
 
+    def daemons(self) -> list[int]:
+        """The processes that fork Spark's Python workers."""
+        return [pid for pid, command in self._python() if _parent_is(pid, "java")]
+
+    def workers(self) -> list[int]:
+        """Spark's Python workers."""
+        daemons = self.daemons()
+        return [pid for pid, command in self._python() if int(_stat(pid)[1] or 0) in daemons and POOL not in command]
+
     def pools(self) -> list[int]:
-        """The processes that fork the keepers of buckets, and their supervisors."""
-        return [pid for pid, command in self.descendants().items() if "sluice-pool" in command]
+        """The process that forks the keepers of buckets, and its supervisor before it."""
+        return sorted(pid for pid, command in self._python() if command.startswith(POOL))
+
+    def keepers(self) -> list[int]:
+        """The processes that keep the state of buckets."""
+        return [pid for pid, command in self._python() if command.startswith("sluice-bucket")]
+
+    def _python(self) -> list[tuple[int, str]]:
+        return [(pid, command) for pid, command in self.descendants().items() if "service.spark.daemon" in command]
+
+
+def _parent_is(pid: int, name: str) -> bool:
+    try:
+        return Path(f"/proc/{_stat(pid)[1]}/comm").read_text().strip() == name
+    except OSError:
+        return False
 
 
 def running(pid: int) -> bool:

@@ -82,7 +82,7 @@ def test_a_batch_of_gigabytes_needs_a_heap_of_one(broker, tmp_path):
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        service.wait_for((service.checkpoint / "commits" / "0").exists, 600)
+        service.wait_for((service.checkpoint / "commits" / "0").exists, 3000)
         took = time.monotonic() - began
         service.end()
     finally:
