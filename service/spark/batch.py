@@ -17,9 +17,6 @@ from service.spark.plan import Plan
 from service.spark.stretch import Stretch
 from service.times import UNSET
 
-#: bytes of rows that a bucket handles at once: decoded, made and encoded they take several times as much memory
-PART = 64 << 20
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -54,25 +51,25 @@ class Batch:
             return
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
         firsts = {stretch.first: stretch.offset for stretch in stretches}
-        for some, end in _cut(stretches, clock, max(ends)):
+        for some, end in _cut(stretches, clock, max(ends), plan.bounds.part):
             yield cls(*_handled(plan, some, clock), firsts, Clock(start, end))
             clock = start = end
 
 
-def _cut(stretches: list[Stretch], clock: int, end: int) -> Iterator[tuple[list[Stretch], int]]:
-    """The rows in parts of about PART bytes, which follow each other in handling order, and where the clock stands
+def _cut(stretches: list[Stretch], clock: int, end: int, size: int) -> Iterator[tuple[list[Stretch], int]]:
+    """The rows in parts of about `size` bytes, which follow each other in handling order, and where the clock stands
     after each part. A stretch is in handling order itself, so its rows of a part are a slice of it.
     """
     sizes = [stretch.rows.nbytes for stretch in stretches]
-    if sum(sizes) <= PART:
+    if sum(sizes) <= size:
         yield stretches, end
         return
     counts = [stretch.rows.num_rows for stretch in stretches]
     at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
     order = np.argsort(at, kind="stable")
     owner = np.repeat(np.arange(len(stretches)), counts)[order]
-    share = np.array([size / max(count, 1) for size, count in zip(sizes, counts, strict=True)])
-    part = np.cumsum(share[owner]) // PART
+    share = np.array([of / max(count, 1) for of, count in zip(sizes, counts, strict=True)])
+    part = np.cumsum(share[owner]) // size
     stops = [*(np.flatnonzero(np.diff(part)) + 1).tolist(), len(order)]
     taken = np.zeros(len(stretches), np.int64)
     start = 0

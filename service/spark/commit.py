@@ -61,7 +61,7 @@ class Gathered:
         for name, sources in sorted(self._sources().items()):
             for part in merged_parts(sources, self._plan.buckets):
                 yield self._of_stream(name, part)
-        for found in letters(self._holding(DEAD_LETTERS)):
+        for found in letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
             yield from self._dead_letters(self._as_they_were(found))
 
     def too_large(self, refused: Records, row: int, limit: int) -> Records | None:

@@ -18,7 +18,7 @@ from service.kafka.errors import UnavailableError
 from service.kafka.log import LOGGER
 from service.kafka.reading import read
 from service.pipeline.spec import Stream
-from service.spark.packed import PIECE, Body, pack, unpack
+from service.spark.packed import Body, pack, unpack
 from service.spark.places import topic_partition_of
 from service.wire.dead_letters import DeadLetter
 
@@ -54,8 +54,8 @@ class Setting:
         return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})
 
 
-def letters(packed: Iterable[Body]) -> Iterator[list[DeadLetter]]:
-    """The dead letters of these packed rows in the order of their places, in lists of about PIECE bytes each."""
+def letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
+    """The dead letters of these packed rows in the order of their places, in lists of about `size` bytes each."""
     sources = [unpack(one) for one in packed]
     if not sources:
         return
@@ -64,7 +64,7 @@ def letters(packed: Iterable[Body]) -> Iterator[list[DeadLetter]]:
     owner = np.repeat(np.arange(len(sources)), counts)
     row = np.concatenate([np.arange(count) for count in counts])
     share = np.array([batch.nbytes / max(batch.num_rows, 1) for batch, _ in sources])
-    part = np.cumsum(share[owner[order]]) // PIECE
+    part = np.cumsum(share[owner[order]]) // size
     for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
         yield _letters(sources, owner[some], row[some])
 

@@ -30,7 +30,7 @@ def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -
         items = made.get(stream.name)
         if items is not None and len(items):
             rows = records(plan, stream, items, batch.places, bucket)
-            for some in pieces(rows):
+            for some in pieces(rows, plan.bounds.piece):
                 yield RECORDS, pack(some, {"stream": stream.name, "bucket": bucket})
     if REJECTS in made:
         yield from _rejected(plan, made[REJECTS], batch)
@@ -45,7 +45,8 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
         rows = items.tuples.take(pa.array(here))
         if len(here):
             about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
-            for some in pieces(_letters(rows, place[here], offset[here], items.at[here])):
+            letters = _letters(rows, place[here], offset[here], items.at[here])
+            for some in pieces(letters, plan.bounds.piece):
                 yield DEAD_LETTERS, pack(some, about)
 
 

@@ -25,9 +25,6 @@ EVERY = -1
 #: and the kind of a tuple that carries the mark of its run as a header
 MARKED = 10
 
-#: bytes of rows that are packed together
-PIECE = 8 << 20
-
 #: of packed rows on their way to the buckets
 ROUTED = "bucket int, holds int, packed binary"
 
@@ -49,9 +46,9 @@ def unpack(data: Body) -> tuple[pa.RecordBatch, dict[str, str]]:
     return batch.replace_schema_metadata(None), about
 
 
-def pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in order, in pieces of about PIECE bytes; nothing of no rows."""
-    count = max(1, -(-rows.num_rows // max(1, -(-rows.nbytes // PIECE))))
+def pieces(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows in order, in pieces of about `size` bytes; nothing of no rows."""
+    count = max(1, -(-rows.num_rows // max(1, -(-rows.nbytes // size))))
     for start in range(0, rows.num_rows, count):
         yield rows if count >= rows.num_rows else rows.slice(start, count)
 

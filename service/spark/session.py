@@ -18,7 +18,7 @@ from service.kafka.jars import jars
 from service.processes import end_with_us
 from service.spark import shipping
 from service.spark.home import spark_home
-from service.spark.packed import PIECE
+from service.spark.plan import BOUNDS
 
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
@@ -56,7 +56,7 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     # Bytes of the records that a task hands to Python at once, and with that of the packed rows that it gets back.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(PIECE),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BOUNDS.piece),
     # Rows of megabytes gain nothing from these, and wait for them.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",

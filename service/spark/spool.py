@@ -22,12 +22,6 @@ import orjson
 
 from service.spark.packed import SPOOLED, Packed
 
-#: bytes of packed rows that all tasks of a batch together return through the JVM: rows for the buckets' outputs, and
-#: rows that pass the buckets; each row is there about four times
-RETURNED = 32 << 20
-#: bytes of packed rows that a task holds in memory for its bucket
-HELD = 64 << 20
-
 
 class Spool:
     """The rows that one process hands over. It makes its file with the first row that exceeds `limit`."""

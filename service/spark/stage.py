@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from service.spark.packed import SPOOLED, THROUGH, Packed, topics_row
 from service.spark.plan import Plan
-from service.spark.spool import HELD, RETURNED, Spool
+from service.spark.spool import Spool
 from service.spark.state.ask import ask
 from service.spark.task import Task
 
@@ -17,8 +17,8 @@ def staged(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
     The number of the batch is the version of the state that it goes on from. The bucket's keeper has the state.
     """
     task = Task.now()
-    limit = RETURNED // 2 // plan.buckets
-    with Spool(plan.checkpoint, task.batch, limit) as past, Spool(plan.checkpoint, task.batch, HELD) as fed:
+    folder, held = plan.checkpoint, plan.bounds.held
+    with Spool(folder, task.batch, plan.returned) as past, Spool(folder, task.batch, held) as fed:
         through, rest = parted(plan, ((past if row[0] in THROUGH else fed).handed(row) for row in arrived))
         fed.flush()
         made = ask(plan, task.number, task.batch, rest)

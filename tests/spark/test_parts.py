@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +13,11 @@ import pytest
 
 from service.engine.items import LONE, TUPLE, WINDOW
 from service.pipeline.load import load_text
-from service.spark import batch as batch_module
-from service.spark import dead, packed
 from service.spark.batch import Batch
 from service.spark.dead import letters
 from service.spark.merge import merged, merged_parts
-from service.spark.packed import DEAD_LETTERS, PULSE, RECORDS, pack, packed_time, pieces
-from service.spark.plan import Plan
+from service.spark.packed import PULSE, RECORDS, pack, packed_time, pieces
+from service.spark.plan import Bounds, Plan
 from service.spark.repeat import SCHEMA
 from service.spark.route import routed
 from service.spark.state.bucket import Bucket
@@ -83,25 +83,23 @@ def outputs(plan, folder, rows):
             places = np.where(items.event < 0, -1, part.places[items.event]).tolist() if len(part.places) else []
             at = zip(items.at.tolist(), items.kind.tolist(), items.source.tolist(), strict=True)
             found.setdefault(name, []).append((list(at), places, items.tuples.to_pylist()))
-    flat = {name: tuple(sum(column, []) for column in zip(*some, strict=True)) for name, some in found.items()}
+    flat = {name: [list(chain(*column)) for column in zip(*some, strict=True)] for name, some in found.items()}
     return parts, flat, bucket.graph.save(bucket._state)  # noqa: SLF001
 
 
 @pytest.mark.parametrize("size", [1, 300, 2000])
-def test_parts_give_what_the_whole_gives(plan, tmp_path, monkeypatch, size):
+def test_parts_give_what_the_whole_gives(plan, tmp_path, size):
     rows = list(arrived(plan))
     _, expected, _ = outputs(plan, tmp_path / "whole", rows)
     assert len(expected) == 3
-    monkeypatch.setattr(batch_module, "PART", size)
-    parts, found, _ = outputs(plan, tmp_path / "parts", rows)
+    parts, found, _ = outputs(replace(plan, bounds=Bounds(part=size)), tmp_path / "parts", rows)
     assert parts > 3
     assert found == expected
 
 
-def test_no_part_has_many_more_bytes_than_it_may(plan, monkeypatch):
-    monkeypatch.setattr(batch_module, "PART", 2000)
+def test_no_part_has_many_more_bytes_than_it_may(plan):
     rows = [row for row in arrived(plan) if row[0] == RECORDS]
-    parts = list(Batch.parts(plan, rows, UNSET))
+    parts = list(Batch.parts(replace(plan, bounds=Bounds(part=2000)), rows, UNSET))
     counts = [sum(len(items) for items in part.inputs.values()) for part in parts]
     whole = sum(len(pa.ipc.open_stream(body).read_all()) for _, body in rows)
     assert sum(counts) == whole
@@ -110,8 +108,8 @@ def test_no_part_has_many_more_bytes_than_it_may(plan, monkeypatch):
     assert ends == sorted(ends)
 
 
-def test_a_large_batch_is_one_version_of_the_state(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch_module, "PART", 300)
+def test_a_large_batch_is_one_version_of_the_state(plan, tmp_path):
+    plan = replace(plan, bounds=Bounds(part=300))
     rows = [row for row in arrived(plan) if row[0] in (RECORDS, PULSE)]
     made = []
     bucket = Bucket(plan, 0, tmp_path / "b")
@@ -148,23 +146,20 @@ def test_outputs_that_come_in_pieces_are_merged_as_if_they_came_whole(seed):
     cut = []
     for source in sources:
         ends = sorted({0, source.num_rows, *(choose.randrange(source.num_rows) for _ in range(choose.randrange(9)))})
-        cut.append([source.slice(start, end - start) for start, end in zip(ends, ends[1:], strict=False)])
+        cut.append([source.slice(start, end - start) for start, end in pairwise(ends)])
     found = [row for batch in merged_parts(cut, 3) for row in batch.to_pylist()]
     assert found == merged(sources, 3).to_pylist()
 
 
-def test_pieces_are_the_rows_in_order(monkeypatch):
-    monkeypatch.setattr(packed, "PIECE", 100)
+def test_pieces_are_the_rows_in_order():
     rows = part([(n, n, TUPLE, b"x" * 30) for n in range(50)])
-    some = list(pieces(rows))
+    some = list(pieces(rows, 100))
     assert len(some) > 10
     assert pa.concat_batches(some).equals(rows)
-    assert not list(pieces(rows.slice(0, 0)))
+    assert not list(pieces(rows.slice(0, 0), 100))
 
 
-def test_dead_letters_come_in_the_order_of_their_places_a_few_at_a_time(monkeypatch):
-    monkeypatch.setattr(dead, "PIECE", 500)
-
+def test_dead_letters_come_in_the_order_of_their_places_a_few_at_a_time():
     def letters_at(*places, stream):
         return pack(pa.RecordBatch.from_pydict({
             "place": pa.array(places, pa.int64()), "reason": ["r"] * len(places), "timestamp": [0] * len(places),
@@ -174,10 +169,9 @@ def test_dead_letters_come_in_the_order_of_their_places_a_few_at_a_time(monkeypa
         }), {"stream": stream, "topic": "t"})  # fmt: skip
 
     rows = [letters_at(*range(0, 60, 3), stream="a"), letters_at(*range(1, 60, 3), stream="b"), letters_at(stream="a")]
-    found = list(letters(rows))
+    found = list(letters(rows, 500))
     assert len(found) > 3
     flat = [letter for some in found for letter in some]
     assert [letter.offset for letter in flat] == sorted([*range(0, 60, 3), *range(1, 60, 3)])
     assert {letter.stream for letter in flat if letter.offset % 3 == 1} == {"b"}
-    assert not list(letters([]))
-    assert DEAD_LETTERS in packed.THROUGH
+    assert not list(letters([], 500))

@@ -17,7 +17,7 @@ from service.spark.batch import Batch
 from service.spark.measures import report_of
 from service.spark.outgoing import outgoing
 from service.spark.packed import COUNTS, Packed
-from service.spark.spool import RETURNED, Spool, in_memory
+from service.spark.spool import Spool, in_memory
 from service.spark.state import nursery
 from service.spark.state.ask import DONE, FAILED, SERIALIZER
 from service.spark.state.bucket import Bucket, Fed
@@ -57,7 +57,7 @@ def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
     """What comes of a batch."""
     plan = bucket.plan
     made: list[Packed] = []
-    with Spool(plan.checkpoint, version, RETURNED // 2 // plan.buckets) as spool:
+    with Spool(plan.checkpoint, version, plan.returned) as spool:
 
         def part_made(part: Batch, items: dict[str, Items]) -> None:
             made.extend(map(spool.handed, outgoing(bucket.plan, items, part, bucket.number)))
