@@ -39,7 +39,7 @@ PLACES_OF_PLANNED = 16
 #: records that are read at each place
 SOME = 100
 #: seconds that all reads together may take; bytes that a read asks for, the broker gives at least one of its batches
-SECONDS = 10.0
+SECONDS = 3.0
 FETCH = 256 << 10
 
 
