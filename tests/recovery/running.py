@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from service.processes import Tethered
 
 #: seconds that anything may take
-PATIENCE = 300
+PATIENCE = 900
 #: the name of the processes that fork the keepers of buckets
 POOL = "sluice-pool"
 
