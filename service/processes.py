@@ -21,12 +21,12 @@ exec "$@"
 """
 
 
-#: Waits until the other end of its standard input closes, then so many tenths of a second for the process to end by
-#: itself, and kills it.
+#: Waits until the other end of its standard input closes, then so many half seconds for the process to end by itself,
+#: and kills it.
 WATCH = """
 read -r _
 n=0
-while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.1; n=$((n + 1)); done
+while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
 kill -9 "$1"
 """
 #: of prctl(2): the signal that a process gets when its parent ends, and the name that `ps` shows
@@ -39,7 +39,7 @@ def end_with_us(pid: int, seconds: float) -> None:
     A shell in a session of its own waits for that. It ends itself at once where the other process has ended.
     """
     process = subprocess.Popen(
-        ["/bin/sh", "-c", WATCH, "sluice-watch", str(pid), str(round(seconds * 10))],
+        ["/bin/sh", "-c", WATCH, "sluice-watch", str(pid), str(round(seconds * 2))],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

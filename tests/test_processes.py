@@ -77,7 +77,7 @@ def test_a_process_that_is_watched_ends_some_time_after_us() -> None:
         "import os, signal, subprocess; from service.processes import end_with_us\n"
         "process = subprocess.Popen(['/bin/sh', '-c', 'echo ready; exec sleep 600'], stdout=subprocess.PIPE)\n"
         "process.stdout.readline(); print(process.pid, flush=True)\n"
-        "end_with_us(process.pid, 0.3)\n"
+        "end_with_us(process.pid, 0.5)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)

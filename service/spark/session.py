@@ -27,7 +27,7 @@ DRIVER_MEMORY = "2g"
 ATTEMPTS = 4
 
 #: seconds that the JVM may take to end when the service was killed: it removes its temporary files
-GRACE = 4.0
+GRACE = 2.0
 
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,9 @@ def test_keepers_that_are_killed_again_and_again_leave_no_trace(service):
     def kill():
         while not over.wait(0.4):
             for number in keepers():
-                os.kill(number, signal.SIGKILL)
-                killed.append(number)
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+                    killed.append(number)
 
     killer = threading.Thread(target=kill)
     killer.start()
