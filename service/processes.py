@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +20,65 @@ exec 3<&0
 exec 3<&- </dev/null
 exec "$@"
 """
+
+
+#: Waits until the other end of its standard input closes, then so many half seconds for the process to end by itself,
+#: and kills it.
+WATCH = """
+read -r _
+n=0
+while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
+kill -9 "$1"
+"""
+#: of prctl(2): the signal that a process gets when its parent ends, and the name that `ps` shows
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+
+
+def end_with_us(pid: int, seconds: float) -> None:
+    """Kills the process `seconds` after this process has ended, however this one ended, if it runs then still.
+
+    A shell in a session of its own waits for that. It ends itself at once where the other process has ended.
+    """
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", WATCH, "sluice-watch", str(pid), str(round(seconds * 2))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _watching.append(process)
+
+
+#: the watchers of this process: while they are referenced, our ends of their standard inputs stay open
+_watching: list[subprocess.Popen[bytes]] = []
+
+
+def forked_processes_end_with_their_parents() -> None:
+    """From now on each process that this one forks, and that those fork, is killed when its parent ends.
+
+    Only Linux can do this; elsewhere nothing changes. The parent must fork from its main thread.
+    """
+    parents: list[int] = []
+
+    def before() -> None:
+        parents[:] = [os.getpid()]
+
+    def in_child() -> None:
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parents[0]:  # the parent ended before the kernel was told
+            os._exit(1)
+
+    os.register_at_fork(before=before, after_in_child=in_child)
+
+
+def name_process(name: str) -> None:
+    """Gives this process the name that `ps` and `top` show, of at most 15 bytes. Only on Linux."""
+    _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def _prctl(option: int, value: object) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value)
 
 
 class Tethered:

@@ -155,3 +155,31 @@ def test_the_descendants_of_a_process_are_found() -> None:
         (child,) = descendants(parent.pid)
         assert {parent.pid, child} <= {*descendants(os.getpid())}
         os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_that_is_watched_ends_some_time_after_us() -> None:
+    program = (
+        "import os, signal, subprocess; from service.processes import end_with_us\n"
+        "process = subprocess.Popen(['/bin/sh', '-c', 'echo ready; exec sleep 600'], stdout=subprocess.PIPE)\n"
+        "process.stdout.readline(); print(process.pid, flush=True)\n"
+        "end_with_us(process.pid, 0.5)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    await_true(lambda: not running(int(done.stdout)))
+
+
+def test_forked_processes_end_with_their_parents() -> None:
+    program = (
+        "import os, signal, time; from service.processes import forked_processes_end_with_their_parents\n"
+        "forked_processes_end_with_their_parents()\n"
+        "child = os.fork() or (os.fork(), time.sleep(600))\n"
+        "time.sleep(0.5)\n"
+        "found = open('/proc/%d/task/%d/children' % (child, child)).read()\n"
+        "print(child, found, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    numbers = [int(number) for number in done.stdout.split()]
+    assert len(numbers) == 2
+    await_true(lambda: not any(map(running, numbers)))

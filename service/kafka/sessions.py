@@ -32,9 +32,9 @@ DEFAULTS = {
     "batch.num.messages": 100_000,
     "delivery.report.only.error": True,  # a report for each record would cost as much as a tenth of sending it
     "transaction.timeout.ms": int(SECONDS * 1000),
-    # The client holds a batch while it sends; these are its largest numbers.
+    # The client holds so much while it sends; whoever produces waits for room then.
     "queue.buffering.max.messages": 10_000_000,
-    "queue.buffering.max.kbytes": 2_097_151,
+    "queue.buffering.max.kbytes": 262_144,
 }
 #: of one of the client's own batches, which must fit into the smallest limit of a topic
 BATCH_BYTES = 1_000_000

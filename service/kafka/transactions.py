@@ -30,6 +30,10 @@ from service.times import MILLISECOND
 TooLarge = Callable[[Records, int, int], Records | None]
 
 CHUNK = 10_000
+#: bytes that are handed to the client at once
+CHUNK_BYTES = 16 << 20
+#: of the transaction of a large batch: the longest time that brokers allow by default
+LONG = {"transaction.timeout.ms": "900000"}
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 
 
@@ -42,6 +46,7 @@ class WriterSettings:
     query_id  of the checkpoint
     limits    `max.message.bytes` of topics
     start     of the service: a new one shuts out the writers of those before
+    large     whether the batch has so many bytes that its transaction may last long
     """
 
     kafka: tuple[tuple[str, str], ...] = field(repr=False)
@@ -50,6 +55,7 @@ class WriterSettings:
     delivery: str = "exactly_once"
     limits: tuple[tuple[str, int], ...] = ()
     start: str = ""
+    large: bool = False
 
 
 _writers: dict[WriterSettings, TransactionalWriter] = {}
@@ -126,10 +132,15 @@ class TransactionalWriter:
         if self._session is None:
             with self._closing_on_error("open the ledger", batch):
                 settings = self._settings
-                session = SESSIONS[settings.delivery](dict(settings.kafka), settings.query, self._limits.values())
+                session = SESSIONS[settings.delivery](self._kafka, settings.query, self._limits.values())
                 self._next_batch, self._digest = self._read_ledger(batch)
                 self._session = session
         return self._session
+
+    @property
+    def _kafka(self) -> dict[str, str]:
+        """The properties of the producer. What the file says is preferred to what a large batch needs."""
+        return (LONG if self._settings.large else {}) | dict(self._settings.kafka)
 
     def _require_last(self, batch: int, planned: Planned | None) -> None:
         """Only the last batch that was written may run again, and with the input that it had."""
@@ -195,7 +206,7 @@ class TransactionalWriter:
     @property
     def _limit(self) -> float:
         """Seconds that a transaction may be open."""
-        milliseconds = dict(self._settings.kafka).get("transaction.timeout.ms", DEFAULTS["transaction.timeout.ms"])
+        milliseconds = self._kafka.get("transaction.timeout.ms", DEFAULTS["transaction.timeout.ms"])
         return int(str(milliseconds)) / 1000
 
     def _expiry(self, open_for: float) -> str:
@@ -246,8 +257,9 @@ def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLa
 
 def produce(producer: Producer, records: Records) -> None:
     """Hands the records to the client, which sends while this runs. Waits where its queue is full."""
-    for at in range(0, len(records), CHUNK):
-        _produce_rows(producer, records.topic, records.rows(at, min(at + CHUNK, len(records))))
+    chunk = max(1, min(CHUNK, len(records) * CHUNK_BYTES // max(records.columns.nbytes, 1)))
+    for at in range(0, len(records), chunk):
+        _produce_rows(producer, records.topic, records.rows(at, min(at + chunk, len(records))))
         producer.poll(0)
 
 

@@ -520,6 +520,13 @@ class FileShape(Shape):
         description="Seconds from the start of one batch to the next; 0: as soon as the last is done.",
     )
     max_records_per_batch: int = Field(500_000, ge=1, le=2**29, description="The most records that one batch reads.")
+    max_bytes_per_batch: int = Field(
+        256 << 20,
+        ge=1,
+        le=2**53,
+        description="Bytes that one batch reads, keys, values and headers, about: each start of the service measures "
+        "how large the next records are. Lowers max_records_per_batch, never below one record.",
+    )
     buckets: int | None = Field(
         None,
         ge=1,

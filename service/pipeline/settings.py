@@ -29,6 +29,7 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         max_future=duration("max_future", file.max_future, report),
         trigger_interval=duration("trigger_interval", file.trigger_interval, report),
         max_records_per_batch=file.max_records_per_batch,
+        max_bytes_per_batch=file.max_bytes_per_batch,
         buckets=file.buckets,
         checkpoint=file.checkpoint,
         delivery=file.delivery,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,11 @@ from service.kafka.sessions import DEFAULT_LIMIT
 from service.kafka.transactions import WriterSettings, writer
 from service.processes import end_soon
 from service.spark.dead import as_they_were, letters
-from service.spark.merge import merged
+from service.spark.merge import merged_parts
 from service.spark.offsets import planned
-from service.spark.packed import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Packed, unpack
+from service.spark.packed import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Body, Packed, unpack
 from service.spark.plan import Plan
+from service.spark.spool import forget, in_memory
 from service.times import MILLISECOND
 from service.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from service.wire.marks import header
@@ -40,6 +41,8 @@ WORDS = {
 }  # fmt: skip
 #: kind of a record -> the mark in its headers
 MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
+#: bytes of a batch that is given more time for its transaction
+LARGE = 256 << 20
 HEADERS = SCHEMA.field("headers").type
 #: seconds before a batch is written again
 PAUSE = 0.5
@@ -50,9 +53,10 @@ REPORT = 5.0
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch, unless the ledger has it already."""
     writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
-    reads = planned(Path(plan.checkpoint), batch)
-    while not _written(Gathered(plan, rows), writing, batch, reads, deadline):
+    reads, held = planned(Path(plan.checkpoint), batch), list(in_memory(plan.checkpoint, rows))
+    while not _written(Gathered(plan, held), writing, batch, reads, deadline):
         time.sleep(PAUSE)
+    forget(plan.checkpoint, batch)
 
 
 def settings_of(plan: Plan) -> WriterSettings:
@@ -65,6 +69,7 @@ def settings_of(plan: Plan) -> WriterSettings:
 def _written(gathered: Gathered, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
     """Whether the ledger has the batch now; False where another attempt may help."""
     try:
+        writing = replace(writing, large=gathered.size > LARGE)
         writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
     except HungError:
         end_soon(REPORT)
@@ -89,10 +94,12 @@ class Gathered:
     def records(self) -> Iterator[Records]:
         """All that is to be written, stream by stream."""
         for packed in self._holding(COUNTS):
-            self.report.add(Report.from_json(packed))
-        for name, parts in sorted(self._parts().items()):
-            yield self._of_stream(name, merged(parts, self._plan.buckets))
-        yield from self._dead_letters(self._letters())
+            self.report.add(Report.from_json(bytes(packed)))
+        for name, sources in sorted(self._sources().items()):
+            for part in merged_parts(sources, self._plan.buckets):
+                yield self._of_stream(name, part)
+        for found in letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
+            yield from self._dead_letters(self._as_they_were(found))
 
     def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
         """A dead letter in place of an output that its topic does not take."""
@@ -106,21 +113,23 @@ class Gathered:
         )  # fmt: skip
         return next(self._dead_letters([letter]), None)
 
-    def _holding(self, what: int) -> Iterator[bytes]:
+    @property
+    def size(self) -> int:
+        """How many bytes the rows have."""
+        return sum(len(packed) for _, packed in self._rows)
+
+    def _holding(self, what: int) -> Iterator[Body]:
         return (packed for holds, packed in self._rows if holds == what)
 
-    def _parts(self) -> dict[str, list[pa.RecordBatch]]:
+    def _sources(self) -> dict[str, list[list[pa.RecordBatch]]]:
         """What each bucket has for each stream, by bucket."""
-        parts: dict[str, dict[int, pa.RecordBatch]] = {}
+        found: dict[str, dict[int, list[pa.RecordBatch]]] = {}
         for packed in self._holding(RECORDS):
             batch, about = unpack(packed)
-            parts.setdefault(about["stream"], {})[int(about["bucket"])] = batch
-        return {name: [batch for _, batch in sorted(by_bucket.items())] for name, by_bucket in parts.items()}
+            found.setdefault(about["stream"], {}).setdefault(int(about["bucket"]), []).append(batch)
+        return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in found.items()}
 
-    def _letters(self) -> list[DeadLetter]:
-        """In the order of the records that they are, or that brought them."""
-        placed = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))
-        found = [letter for _, letter in sorted(placed, key=lambda one: one[0])]
+    def _as_they_were(self, found: list[DeadLetter]) -> list[DeadLetter]:
         return as_they_were(self._plan.pipeline.settings.kafka, found) if self._dead else found
 
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:

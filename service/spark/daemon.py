@@ -10,6 +10,7 @@ from pyspark.daemon import manager
 
 import service.spark.route
 import service.spark.sink  # noqa: F401
+from service.processes import forked_processes_end_with_their_parents
 from service.spark.state.keeper import keep
 from service.spark.state.nursery import open_nursery
 from service.warm import main as warm
@@ -22,5 +23,6 @@ gc.collect()
 gc.freeze()
 
 if __name__ == "__main__":
+    forked_processes_end_with_their_parents()
     open_nursery(keep)
     manager()

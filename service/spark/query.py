@@ -13,6 +13,7 @@ from service.engine.routing import spread_by
 from service.kafka import ledger, topics
 from service.pipeline.spec import Pipeline
 from service.spark import checkpoint, offsets
+from service.spark.pace import measured
 from service.spark.packed import ROUTED
 from service.spark.plan import Plan
 from service.spark.pulse import pulse
@@ -57,7 +58,7 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
 
 def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
     """The packed rows of a batch, those of a bucket in the partition that has its number."""
-    routed = read(spark, plan).mapInArrow(partial(route, plan), ROUTED)
+    routed = read(spark, plan, measured(plan)).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(pulse(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())

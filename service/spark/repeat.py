@@ -54,9 +54,8 @@ class Repetition:
         """What a bucket gives out, as the stage does."""
         through, rest = parted(plan, arrived)
         yield from through
-        batch, made = self._buckets[number].tried(rest)
-        if batch is not None:
-            yield from outgoing(plan, made, batch, number)
+        for part, made in self._buckets[number].tried(rest):
+            yield from outgoing(plan, made, part, number)
 
 
 def _knowing(plan: Plan, batch: Planned) -> Plan:

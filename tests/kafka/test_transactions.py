@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from service.kafka import ledger, sessions
+from service.kafka import ledger, sessions, transactions
 from service.kafka.broker import EmbeddedBroker
 from service.kafka.errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
 from service.kafka.planned import Planned
@@ -312,6 +312,45 @@ def test_a_full_queue_is_waited_for(kafka, topic, read):
     crowded = settings(kafka | {"queue.buffering.max.messages": "10"}, topic)
     assert TransactionalWriter(crowded).write(0, [values(topic, *map(str, range(100)))], Report())
     assert texts(read(topic)) == [str(i) for i in range(100)]
+
+
+def test_records_are_handed_to_the_client_a_few_bytes_at_a_time(monkeypatch):
+    """Each is a Python object then, so gigabytes of records must not be handed over at once."""
+    monkeypatch.setattr(transactions, "CHUNK_BYTES", 1000)
+    chunks = []
+
+    class Client:
+        def __init__(self):
+            self.chunk = []
+
+        def produce(self, _, value, *__):
+            self.chunk.append(value)
+
+        def poll(self, _):
+            chunks.append(self.chunk)
+            self.chunk = []
+
+    sent = [f"{number:0200}" for number in range(50)]
+    transactions.produce(Client(), values("t", *sent))
+    assert [value.decode() for chunk in chunks for value in chunk] == sent
+    assert max(len(value) * len(chunk) for chunk in chunks for value in chunk[:1]) <= 1000
+    assert len(chunks) < 25
+
+
+def test_a_large_batch_has_more_time_and_shuts_out_no_small_one(kafka, topic, read, monkeypatch):
+    timeouts = []
+    opened = sessions.SESSIONS["exactly_once"]
+
+    def session(properties, *rest):
+        timeouts.append(properties.get("transaction.timeout.ms"))
+        return opened(properties, *rest)
+
+    monkeypatch.setitem(sessions.SESSIONS, "exactly_once", session)
+    small, large = (writer(settings(kafka, topic, large=large)) for large in (False, True))
+    for batch, (one, text) in enumerate([(small, "a"), (large, "b"), (large, "c"), (small, "d"), (large, "e")]):
+        assert one.write(batch, [values(topic, text)], Report())
+    assert texts(read(topic)) == ["a", "b", "c", "d", "e"]
+    assert timeouts == [None, "900000", None, "900000"]
 
 
 def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(monkeypatch):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from service.pipeline.load import load_text
+from service.spark.pace import Pace
 from service.spark.plan import Plan
 from service.spark.source import read
 
@@ -21,7 +22,7 @@ operators:
 def test_nothing_depends_on_the_time_of_the_batch(spark, capsys):
     """It would be a constant in the code that Spark generates, and that would be compiled anew for each batch."""
     plan = Plan(load_text(PIPELINE, "p", environment=None), "q", "s", "c", 1, {"in": 1, "out": 1})
-    read(spark, plan).explain(extended=True)
+    read(spark, plan, Pace(1, 1)).explain(extended=True)
     words = capsys.readouterr().out
     assert "current" not in words
     assert "timestamp" in words

@@ -42,9 +42,9 @@ def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packe
                 raise
     kind, *holds = answer.numbers
     if kind == FAILED:
-        raise KeeperError(answer.bodies[0].decode())
+        raise KeeperError(bytes(answer.bodies[0]).decode())
     if kind == UNREADABLE:
-        raise CheckpointError(answer.bodies[0].decode())
+        raise CheckpointError(bytes(answer.bodies[0]).decode())
     return list(zip(holds, answer.bodies, strict=True))
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 import sys
 import time
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,10 +48,15 @@ SMALL = 4 << 20
 #: before the state in a snapshot: the length of what waits in front of it; both are padded to a multiple of it
 LENGTH = 8
 
+#: what is called with a part of a batch and what came of it
+Take = Callable[[Batch, dict[str, Items]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What came of a batch, and the bytes of state that were read and written since the last one, and are held."""
+    """What came of a batch, or of its last part, and the bytes of state that were read and written since the last
+    batch, and are held.
+    """
 
     batch: Batch
     made: dict[str, Items]
@@ -64,6 +70,7 @@ class Bucket:
 
     def __init__(self, plan: Plan, number: int, folder: Path | None = None) -> None:
         self.plan = plan
+        self.number = number
         self.graph = Graph(plan.pipeline, plan.topic_partitions)
         self._folder = folder or folder_of(plan, number)
         owner = Owner(plan.pipeline.name, plan.query, number)
@@ -86,10 +93,19 @@ class Bucket:
         #: versions of the snapshots that are there and not known to be damaged, ascending
         self._covered = [0]
 
-    def feed(self, version: int, rows: list[Packed]) -> Fed | None:
-        """Takes the bucket from `version` to the next; None where nothing came that tells where the clock stands."""
+    def feed(self, version: int, rows: list[Packed], part_made: Take | None = None) -> Fed | None:
+        """Takes the bucket from `version` to the next; None where nothing came that tells where the clock stands.
+
+        A batch with many bytes is handled in parts. `part_made` is called with each part but the last one, and with
+        what came of it.
+        """
         self._go_to(version)
-        batch, made = self.tried(rows)
+        batch: Batch | None = None
+        made: dict[str, Items] = {}
+        for following, following_made in self.tried(rows):
+            if batch is not None and part_made is not None:
+                part_made(batch, made)
+            batch, made = following, following_made
         self.held = self._size_of()
         self._keep(Entry(version + 1, rows))
         self._version = version + 1
@@ -126,23 +142,23 @@ class Bucket:
         self._version = UNSET  # who has it may change it
         return self._state
 
-    def tried(self, rows: list[Packed]) -> tuple[Batch | None, dict[str, Items]]:
-        """What a batch makes of the state at hand, which then is of no version; nothing goes to the checkpoint."""
+    def tried(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
+        """What the parts of a batch make of the state at hand, which then is of no version; nothing goes to the
+        checkpoint. The batch is done when this has been read to the end.
+        """
         self._version = UNSET
         if not rows:
-            return None, {}
+            return
         topics = next((topics_of(packed) for holds, packed in rows if holds == TOPICS), self.plan.topic_partitions)
         if topics != self.plan.topic_partitions:
             self._know(topics)
         if self.plan.merging:
             rows, self._waiting = in_order(self.plan, self._waiting, rows)
-        batch = Batch.of(self.plan, rows, self._state.now)
-        if batch is None:
-            return None, {}
-        begin = time.perf_counter()
-        made = self.graph.feed(self._state, batch.inputs, batch.clock)
-        self._took += time.perf_counter() - begin
-        return batch, made
+        for part in Batch.parts(self.plan, rows, self._state.now):
+            begin = time.perf_counter()
+            made = self.graph.feed(self._state, part.inputs, part.clock)
+            self._took += time.perf_counter() - begin
+            yield part, made
 
     def plant(self, version: int, state: GraphState) -> None:
         """Makes this the state of a version, and puts it into the checkpoint."""
@@ -206,7 +222,7 @@ class Bucket:
 
     def _feed_again(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            self.tried(entry.rows)
+            deque(self.tried(entry.rows), maxlen=0)
             self._behind += entry.size
             self._read += entry.size
 

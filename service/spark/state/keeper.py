@@ -11,12 +11,15 @@ import socket
 import traceback
 from contextlib import suppress
 
+from service.engine.items import Items
 from service.engine.store import StateError
 from service.kafka.report import Report
 from service.ops.logs import configure
+from service.spark.batch import Batch
 from service.spark.measures import report_of
 from service.spark.outgoing import outgoing
-from service.spark.packed import COUNTS
+from service.spark.packed import COUNTS, Packed
+from service.spark.spool import Spool, in_memory
 from service.spark.state import nursery
 from service.spark.state.ask import DONE, FAILED, SERIALIZER, UNREADABLE
 from service.spark.state.bucket import Bucket, Fed
@@ -46,8 +49,7 @@ def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
     plan, *packed = question.bodies
     try:
         bucket = bucket or Bucket(SERIALIZER.loads(plan), number)
-        fed = bucket.feed(version, list(zip(holds, packed, strict=True)))
-        answer = Message((DONE,), []) if fed is None else _told(bucket, number, fed)
+        answer = _fed(bucket, version, list(zip(holds, packed, strict=True)))
     except StateError as error:
         answer = Message((UNREADABLE,), [str(error).encode()])
     except Exception:  # noqa: BLE001 - whatever it is, the task tells it
@@ -56,12 +58,29 @@ def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
     return bucket
 
 
-def _told(bucket: Bucket, number: int, fed: Fed) -> Message:
+def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
+    """What comes of a batch."""
+    plan = bucket.plan
+    made: list[Packed] = []
+    with Spool(plan.checkpoint, version, plan.returned) as spool:
+
+        def part_made(part: Batch, items: dict[str, Items]) -> None:
+            made.extend(map(spool.handed, outgoing(bucket.plan, items, part, bucket.number)))
+            operators = report_of(bucket.plan.pipeline.operators, part.inputs | items, {})
+            made.append((COUNTS, Report(operators=operators).to_json()))
+
+        fed = bucket.feed(version, list(in_memory(plan.checkpoint, rows)), part_made)
+        if fed is None:
+            return Message((DONE,), [])
+        made.extend(map(spool.handed, outgoing(bucket.plan, fed.made, fed.batch, bucket.number)))
+    made.append((COUNTS, _report(bucket, fed).to_json()))
+    return Message((DONE, *(holds for holds, _ in made)), [body for _, body in made])
+
+
+def _report(bucket: Bucket, fed: Fed) -> Report:
+    """What the ledger says of the last part of a batch, and of the bucket after it."""
     plan, clock = bucket.plan, fed.batch.clock.end
-    rows = list(outgoing(plan, fed.made, fed.batch, number))
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
     operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())
     watermarks, due, final = bucket.watermarks(), bucket.due(), bucket.ended()
-    report = Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final)
-    rows.append((COUNTS, report.to_json()))
-    return Message((DONE, *(holds for holds, _ in rows)), [body for _, body in rows])
+    return Report(operators=operators, state=sizes, watermarks=watermarks, clock=clock, due=due, final=final)

@@ -11,7 +11,7 @@ Any other difference is damage. What stands behind a damaged place in a file can
 
 from __future__ import annotations
 
-import io
+import mmap
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from service.engine.store import StateError
-from service.spark.packed import Packed
+from service.spark.packed import Body, Packed
 from service.spark.state.integrity import LOGGER, DamagedError, Owner
 from service.spark.state.message import Message
 
@@ -32,6 +32,8 @@ MARK = 0x51CE0003
 #: mark, version of the state that the entry leads to, bytes that follow, their checksum; behind it its own checksum
 START, SUM = struct.Struct("<4Q"), struct.Struct("<Q")
 HEAD = START.size + SUM.size
+#: entries that have more bytes are mapped into memory, so that the bytes are read when they are used
+MAX_READ = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +153,14 @@ class Log:
 
     def _entry(self, place: Place) -> Entry:
         try:
-            with place.path.open("rb") as file:
-                file.seek(place.start + HEAD)
-                data = file.read(place.size)
+            data = _bytes_of(place)
         except FileNotFoundError:  # it was removed meanwhile, as no longer needed
             raise
         except OSError as error:  # the disk cannot read a sector
             raise DamagedError(place.path, f"the entry at byte {place.start} cannot be read ({error})") from error
         if self._sum(data) != place.checksum:
             raise DamagedError(place.path, f"the entry at byte {place.start} is damaged")
-        return Entry.of(place.version, Message.read(io.BytesIO(data)))
+        return Entry.of(place.version, Message.within(data))
 
     def _scans(self) -> list[Scan]:
         """Of older files first."""
@@ -183,7 +183,7 @@ class Log:
                 file.seek(start)
         return found
 
-    def _sum(self, *parts: bytes) -> int:
+    def _sum(self, *parts: Body) -> int:
         if len(parts) == 1:
             return xxh3_64_intdigest(parts[0], self._seed)
         digest = xxh3_64(seed=self._seed)
@@ -209,3 +209,13 @@ class Log:
 
 def _number(path: Path) -> int:
     return int(path.stem)
+
+
+def _bytes_of(place: Place) -> memoryview:
+    """The bytes of an entry behind its head."""
+    with place.path.open("rb") as file:
+        if place.size > MAX_READ:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return memoryview(mapped)[place.start + HEAD : place.end]
+        file.seek(place.start + HEAD)
+        return memoryview(file.read(place.size))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import BinaryIO
+
+from service.spark.packed import Body
 
 NUMBER = 8
 #: numbers and bodies of a message, at most: a head that has more is none, and is not made room for
@@ -17,7 +21,7 @@ class Message:
     """Its bytes: how many numbers and bodies, the numbers, the lengths of the bodies, the bodies; all numbers int64."""
 
     numbers: tuple[int, ...]
-    bodies: Sequence[bytes]
+    bodies: Sequence[Body]
 
     @property
     def head(self) -> bytes:
@@ -29,7 +33,7 @@ class Message:
         """Bytes that `write` writes."""
         return NUMBER * (2 + len(self.numbers) + len(self.bodies)) + sum(map(len, self.bodies))
 
-    def write(self, write: Callable[[bytes], object]) -> None:
+    def write(self, write: Callable[[Body], object]) -> None:
         write(self.head)
         for body in self.bodies:
             write(body)
@@ -39,6 +43,19 @@ class Message:
         """Raises EOFError where the file ends before the message does."""
         numbers, lengths = _read_head(file)
         return cls(numbers, [_exactly(file, length) for length in lengths])
+
+    @classmethod
+    def within(cls, data: memoryview) -> Message:
+        """The message that these bytes hold; its bodies are parts of them. Raises EOFError where they end too early."""
+        if len(data) < 2 * NUMBER:
+            raise EOFError
+        head = NUMBER * (2 + sum(struct.unpack_from("<2Q", data)))
+        file = io.BytesIO(data[: min(head, len(data))])
+        numbers, lengths = _read_head(file)
+        ends = list(accumulate(lengths, initial=file.tell()))
+        if ends[-1] > len(data):
+            raise EOFError
+        return cls(numbers, [data[start:end] for start, end in pairwise(ends)])
 
 
 def _read_head(file: BinaryIO) -> tuple[tuple[int, ...], tuple[int, ...]]:
