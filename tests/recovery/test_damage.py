@@ -62,6 +62,7 @@ def test_where_nothing_whole_leads_to_the_state_the_service_ends_with_code_4(end
     """The snapshots, and the logs behind them."""
     for file in (checkpoint / "buckets" / "0").iterdir():
         flip(file, half(file))
+    ended.send(10)  # the state is made again for the next batch
     process = ended.start(checkpoint)
     assert process.exit_code() == 4
     last = process.log().splitlines()[-1]
