@@ -38,7 +38,7 @@ def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Of
 
 
 def _offset(found: int) -> int:
-    """librdkafka gives OFFSET_INVALID, and no error, where a broker did not answer within the request's time-out."""
+    """The offset. The client gives OFFSET_INVALID, and no error, where a broker did not answer within the time-out."""
     if found < 0:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
     return found
