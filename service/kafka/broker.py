@@ -135,7 +135,7 @@ class EmbeddedBroker:
         self._launch()
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open, and nothing is answered until `thaw`. Returns when the process has stopped."""
+        """SIGSTOP: connections stay open, and nothing is answered until `thaw`. Returns once it has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
