@@ -113,7 +113,8 @@ def test_nothing_is_left_of_a_service_that_was_killed(broker, tmp_path):
     try:
         counting.await_outputs()
         counting.send()
-        left = service.descendants()
+        # The shell that holds the service for this test stays until the test lets it go.
+        left = {pid: command for pid, command in service.descendants().items() if "exec 3<&0" not in command}
         assert service.keepers()
         os.kill(service.process.pid, signal.SIGKILL)
         deadline = time.monotonic() + LINGER
