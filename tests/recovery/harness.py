@@ -108,6 +108,8 @@ def _process(pid: int, session: int) -> Process | None:
 
 #: what the processes of a service do
 ROLES = ("driver", "jvm", "daemon", "worker", "pool", "state", "committer", "clock")
+#: the first words of the shell that kills a program when the test dies (processes.py)
+TETHER = ("/bin/sh", "-c")
 #: the name of a process between the daemon and the pool, where there is one
 SUPERVISED = "sluice-pool"
 WORKERS, COMMITS, CLOCK = "service.spark.daemon", "python_streaming_sink_runner", "python_streaming_source_runner"
@@ -275,11 +277,14 @@ class Service:
     def await_no_process(self, seconds: float = 60) -> None:
         """No process of it is left, also none that lost its parent."""
         wait_until(
-            lambda: not any(processes(session) for session in self._sessions),
-            f"no process of the service is left ({[p for s in self._sessions for p in processes(s)]})",
-            seconds,
-            log=self.log,
+            lambda: not self._left(), f"no process of the service is left: {self._left()}", seconds, log=self.log
         )
+        if self._process:
+            self._process.kill()  # what is left is the shell that waits for the end of the test (processes.py)
+
+    def _left(self) -> list[Process]:
+        everything = [one for session in self._sessions for one in processes(session)]
+        return [one for one in everything if one.arguments[:2] != TETHER]
 
     def clean_up(self) -> None:
         for session in self._sessions:

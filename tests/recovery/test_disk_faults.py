@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,8 @@ def shared(services) -> Shared:
 
 @pytest.fixture(scope="module")
 def shared_on_disk(services, disk) -> Shared:
-    return Shared(lambda: created(services(FILE, checkpoint=disk.folder / "checkpoint")))
+    numbers = count()
+    return Shared(lambda: created(services(FILE, checkpoint=disk.folder / f"checkpoint-{next(numbers)}")))
 
 
 def created(service: Service) -> Service:
