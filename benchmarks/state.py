@@ -8,6 +8,7 @@ and Spark: one bucket, as its keeper has it, also while a snapshot is being writ
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -27,6 +28,7 @@ from benchmarks.machine import machine
 from benchmarks.running import batches, service
 from sluice.batch.envelope import RECORDS, Packed, pack
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_identity import FILE
 from sluice.columns.key_bytes import key_bytes
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
@@ -111,7 +113,8 @@ def _items(keys: Keys, chosen: np.ndarray, first: int) -> Items:
 
 def plant(pipeline: Pipeline, checkpoint: Path, buckets: int, keys: int, tuples: int) -> None:
     """Puts such a state in the place of what each bucket of a stopped service has."""
-    plan = Plan(pipeline, "q", "s", str(checkpoint), buckets, {"records": PARTITIONS, "results": 2})
+    query = json.loads((checkpoint / FILE).read_text())["query"]
+    plan = Plan(pipeline, query, "s", str(checkpoint), buckets, {"records": PARTITIONS, "results": 2})
     for number in range(buckets):
         bucket = Bucket(plan, number)
         version = bucket.newest()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.model.secrets import MASKS
 
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("no clock", deadline=None)
@@ -22,6 +23,13 @@ def _temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_masks() -> Iterator[None]:
+    """Values of ${...} are masked for as long as a process lives; each test is a process of its own in this."""
+    yield
+    MASKS.clear()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,7 +14,11 @@ from typing import Any, NamedTuple
 import click
 
 from sluice import __version__
-from sluice.model.errors import SluiceError
+from sluice.model.errors import MOST_EXPECTED, SluiceError, cut
+from sluice.model.secrets import masked
+
+#: exit code of an error that no other code is for
+DEFECT = 70
 
 
 class Lazy(NamedTuple):
@@ -55,8 +62,24 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SluiceError as error:
-            click.echo(f"sluice: {error}", err=True)
+            click.echo(f"sluice: {masked(str(error))}", err=True)
             ctx.exit(error.exit_code)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
+            raise
+        except Exception as error:
+            if getattr(error, "errno", None) == errno.EPIPE:  # the reader of our output has gone
+                raise
+            click.echo(f"sluice: {masked(unexpected(error))}", err=True)
+            ctx.exit(DEFECT)
+
+
+def unexpected(error: Exception) -> str:
+    """One sentence, and with SLUICE_DEBUG the stack trace before it."""
+    first = next(iter(str(error).splitlines()), "")
+    what = f"{type(error).__name__}: {cut(first, MOST_EXPECTED)}" if first else type(error).__name__
+    if os.environ.get("SLUICE_DEBUG"):
+        return f"{''.join(traceback.format_exception(error))}\nsluice: an unexpected error ({what})"
+    return f"an unexpected error ({what}), a defect of Sluice itself; with SLUICE_DEBUG=1 it prints a stack trace"
 
 
 @contextmanager

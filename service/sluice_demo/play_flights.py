@@ -22,7 +22,8 @@ SECONDS = 30
 
 def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: int, speed: float | None) -> Player:
     """Plays until the last of the days, or until SIGTERM or SIGINT. Raises WriteError where a record is refused."""
-    topic_partitions = _topic(reach(kafka), topic, partitions)
+    with reach(kafka) as asking:
+        topic_partitions = asking.ask("create topic", lambda client: _topic(client, topic, partitions), seconds=SECONDS)
     player = Player(kafka, topic, topic_partitions, islice(load(), days), speed)
     with told_to_end() as told:
         player.start()

@@ -85,7 +85,8 @@ class Service:
         self._folder = folder
         self._chance = chance
         self._checkpoint = folder / "checkpoint"
-        self._pause = folder / "pause"
+        self._moments = folder / "moments"
+        self._moments.mkdir()
         self.file = folder / "flights.yaml"
         pipeline = yaml.safe_load(project_file("examples/flights.yaml").read_text())
         pipeline |= {"kafka": self._kafka, "checkpoint": str(self._checkpoint), "max_records_per_batch": MOST}
@@ -99,7 +100,7 @@ class Service:
             [sys.executable, "-m", "sluice", "run", str(self.file), "--no-http"],
             folder=self._folder,
             log=self._folder / "service.log",
-            environment={"SLUICE_TEST_PAUSE": str(self._pause), "PYTHONPATH": os.pathsep.join(path)},
+            environment={"SLUICE_TEST_MOMENTS": str(self._moments), "PYTHONPATH": os.pathsep.join(path)},
         )
 
     def end(self) -> None:
@@ -124,8 +125,8 @@ class Service:
     def await_pause(self) -> None:
         """A batch is in Kafka, and not in Spark's log."""
         self.await_some_batches()
-        self._pause.touch()
-        self._await(Path(f"{self._pause}.reached").exists)
+        (self._moments / "written").write_text("pause")
+        self._await((self._moments / "written.reached").exists)
 
     def await_some_batches(self) -> None:
         """Some batches have been written, and the next is somewhere on its way."""

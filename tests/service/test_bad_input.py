@@ -7,6 +7,10 @@ import time
 
 import pytest
 
+from sluice.batch import query_plan
+from sluice.kafka import ledger
+from tests.unit.kafka.tools import visible
+
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PIPELINE = """
@@ -83,3 +87,49 @@ def test_the_service_goes_on_without_a_stream_for_dead_letters(service):
     service.send("in", [{"value": b"{"}, {"value": GOOD}])
     service.run(service.pipeline(PIPELINE.replace("dead_letters: dead", "").replace("  dead: {}\n", "")))
     assert len(service.read("out")) == 1
+
+
+def test_a_batch_that_exceeds_every_bound_gives_what_it_must(service, monkeypatch):
+    """A batch of 64 MB where a few megabytes may be in memory: rows are in files, and everything is cut."""
+    monkeypatch.setattr(
+        query_plan, "BOUNDS", query_plan.Bounds(piece=500_000, part=2_000_000, held=1_000_000, returned=1_000_000)
+    )
+    service.create("in", 2)
+    service.create("out", 2)
+    text = PIPELINE.replace("out: {marks: none}", "out: {marks: none}\n  all: {partitions: 2}").replace(
+        "operators:", "max_bytes_per_batch: 1000000000\noperators:\n  - {name: all, map: in, output: [all]}"
+    )
+    sent = []
+    for number in range(320):
+        text_of = f"{number} ".encode() * (200_000 // len(f"{number} "))
+        value = json.dumps({"key": text_of.decode(), "number": number}).encode() if number % 3 else text_of
+        sent.append({"key": b"%d" % number, "value": value, "partition": number % 2, "timestamp": NOW})
+    service.send("in", sent)
+    before = service.spark.conf.get(ARROW)
+    service.spark.conf.set(ARROW, "500000")
+    service.run(service.pipeline(text))
+    service.spark.conf.set(ARROW, before)
+
+    good, bad = [n for n in range(320) if n % 3], [n for n in range(320) if not n % 3]
+    assert [output["tuple"]["count"] for output in service.outputs("out")] == [
+        min(n + 1, 100) for n in range(len(good))
+    ]
+    found = service.read("all")
+    assert [int(one.key()) for one in found] == [n for n in good if n % 2 == 0] + [n for n in good if n % 2]
+    assert all(json.loads(one.value()) == json.loads(sent[int(one.key())]["value"]) for one in found)
+    letters = service.read("dead")
+    assert sorted(int(one.key()) for one in letters) == bad
+    assert all(one.value() == sent[int(one.key())]["value"] for one in letters)
+    entries = committed_entries(service)
+    assert [entry["batch"] for entry in entries] == [0], "it was one batch"
+    assert entries[0]["report"]["read"]["in"]["tuple"] == len(good)
+    assert entries[0]["report"]["dead_letters"]["in"]["not JSON"] == len(bad)
+    assert not (service.folder / "checkpoint" / "spool").exists()
+
+
+ARROW = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def committed_entries(service):
+    messages = visible({"bootstrap.servers": service.broker}, ledger.TOPIC, ledger.PARTITION)
+    return [json.loads(one.value()) for one in messages if one.key() == service.name.encode()]

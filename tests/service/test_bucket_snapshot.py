@@ -17,6 +17,7 @@ from sluice.cli import main
 from sluice.config.load import load
 from sluice.engine.stream.items import TUPLE
 from sluice.state.bucket import Bucket
+from tests.unit.state.damage import flip
 
 SECOND = 1_000_000_000
 FILE = """
@@ -127,6 +128,32 @@ def test_looking_changes_nothing(shop, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     CliRunner().invoke(main, ["windows", "shop.yaml", "--key", "a"])
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("byte", [3, 70])
+def test_a_damaged_state_is_refused_with_the_name_of_the_file(shop, tmp_path, byte):
+    """In the head of an entry, behind which nothing is found, and in its rows."""
+    shop(AGGREGATE.format("sliding, count(2), count(2), partitioned"), "--key", "a")
+    (log,) = tmp_path.rglob("*.log")
+    commits = log.parents[2] / "commits"
+    commits.mkdir()
+    (commits / str(len(TUPLES) - 1)).touch()
+    flip(log, byte)
+    result = CliRunner().invoke(main, ["windows", "shop.yaml", "--key", "a"])
+    assert result.exit_code == 4
+    assert f"{log}: the entry at byte 0 is damaged" in result.stderr
+
+
+def test_a_state_that_is_older_than_the_last_batch_is_refused(shop, tmp_path):
+    shop(AGGREGATE.format("sliding, count(2), count(2), partitioned"), "--key", "a")
+    (log,) = tmp_path.rglob("*.log")
+    commits = log.parents[2] / "commits"
+    commits.mkdir()
+    for batch, code in ((len(TUPLES) - 1, 0), (len(TUPLES), 4)):
+        (commits / str(batch)).touch()
+        result = CliRunner().invoke(main, ["windows", "shop.yaml", "--key", "a"])
+        assert result.exit_code == code
+    assert "there is no entry for version 5 of the state" in result.stderr
 
 
 def test_a_folder_that_is_no_checkpoint(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,9 @@ def test_keepers_that_are_killed_again_and_again_leave_no_trace(service):
     def kill():
         while not over.wait(0.4):
             for number in keepers():
-                os.kill(number, signal.SIGKILL)
-                killed.append(number)
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+                    killed.append(number)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -86,19 +88,16 @@ def test_nobody_asks_for_more_keepers_than_there_are_buckets(service):
 
 
 def keepers():
-    """Our processes that a process forked which Spark's daemon forked: other tests have theirs at the same time."""
-    parents, daemons = {}, set()
+    """Those of our processes: other tests have theirs at the same time."""
+    parents, named = {}, set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if b"sluice.spark.daemon" in (folder / "cmdline").read_bytes().split(b"\0"):
-                daemons.add(int(folder.name))
+            if (folder / "comm").read_text() == "sluice-bucket\n":
+                named.add(int(folder.name))
         except OSError:
             continue
-    return [
-        number for number in daemons
-        if {parents[number], parents.get(parents[number])} <= daemons and is_ours(number, parents)
-    ]  # fmt: skip
+    return [number for number in named if is_ours(number, parents) and parents[number] not in named]
 
 
 def is_ours(number, parents):

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from sluice import __version__, cli
 from sluice.model.errors import SluiceError
+from sluice.model.secrets import MASKS
 
 
 def test_help_names_every_command_and_imports_none() -> None:
@@ -38,3 +39,28 @@ def test_an_error_for_the_user_has_its_exit_code_and_no_traceback(monkeypatch: p
     monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=run))
     result = CliRunner().invoke(cli.main, ["run"])
     assert (result.exit_code, result.output) == (7, "sluice: no broker\n")
+
+
+@click.command
+def defective() -> None:
+    raise ZeroDivisionError("hunter2\nand more")
+
+
+def test_an_unexpected_error_is_one_sentence_without_values_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    MASKS.add("hunter2", "${WORD}")
+    monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=defective))
+    result = CliRunner().invoke(cli.main, ["run"])
+    assert result.exit_code == cli.DEFECT
+    assert result.output == (
+        "sluice: an unexpected error (ZeroDivisionError: ${WORD}), a defect of Sluice itself; with SLUICE_DEBUG=1 it "
+        "prints a stack trace\n"
+    )
+
+
+def test_its_stack_trace_is_masked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    MASKS.add("hunter2", "${WORD}")
+    monkeypatch.setenv("SLUICE_DEBUG", "1")
+    monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=defective))
+    output = CliRunner().invoke(cli.main, ["run"]).output
+    assert "in defective" in output
+    assert "hunter2" not in output

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sluice.processes import Tethered
+import pytest
+
+from sluice.kafka.kafka_errors import LedgerError
+from sluice.processes import LastResort, Tethered, descendants
 
 
 def shell(script: str, folder: Path) -> Tethered:
@@ -70,3 +76,110 @@ def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", program], check=False)
     await_true(lambda: not folder.exists())
+
+
+def test_the_last_resort_ends_with_the_first_failures_code() -> None:
+    ended: list[tuple[int, str]] = []
+    fired = threading.Event()
+    resort = LastResort(0.05, lambda code, message: (ended.append((code, message)), fired.set())[0])
+    resort.arm()
+    resort.arm(3, "no broker answers")
+    resort.arm(6, "a batch failed")
+    assert fired.wait(20)
+    assert ended == [(3, "no broker answers")]
+
+
+def test_an_end_in_order_needs_no_last_resort() -> None:
+    fired = threading.Event()
+    with LastResort(0.05, lambda *_: fired.set()) as resort:
+        resort.arm(3, "no broker answers")
+    assert not fired.wait(0.3)
+
+
+def test_an_error_that_leaves_the_block_is_what_the_last_resort_reports() -> None:
+    ended: list[tuple[int, str]] = []
+    fired = threading.Event()
+    resort = LastResort(0.01, lambda code, message: (ended.append((code, message)), fired.set())[0])
+    with pytest.raises(LedgerError), resort.ending():
+        raise LedgerError("the ledger is foreign")
+    assert fired.wait(20)
+    assert ended == [(4, "the ledger is foreign")]
+
+
+HANGING = """
+import subprocess, sys
+from ctypes import CDLL
+from sluice.processes import LastResort, told_to_end
+child = subprocess.Popen(["/bin/sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+grandchild = child.stdout.readline().strip()
+with LastResort(0.5) as resort, told_to_end(resort):
+    {arm}
+    print("ready", child.pid, grandchild, flush=True)
+    while True:
+        CDLL(None).poll(None, 0, 60_000)  # Python calls no handler of a signal while C code waits
+"""
+
+
+def hanging(arm: str = "") -> tuple[subprocess.Popen[str], list[int]]:
+    """A process whose main thread is in a call of C code, and the processes that it started."""
+    program = HANGING.format(arm=arm)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    return process, [int(pid) for pid in process.stdout.readline().split()[1:]]
+
+
+def test_sigterm_ends_a_process_that_hangs_and_all_that_it_started() -> None:
+    process, started = hanging()
+    assert descendants(process.pid) == started
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert said == "sluice: the end took longer than 0 seconds\n"
+    assert 0.4 < time.monotonic() - began < 10
+    await_true(lambda: not any(map(running, started)))
+
+
+def test_a_process_that_failed_and_hangs_ends_with_the_failures_code() -> None:
+    process, started = hanging('resort.arm(3, "no broker answers")')
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (3, "sluice: no broker answers\n")
+    await_true(lambda: not any(map(running, started)))
+
+
+def test_the_descendants_of_a_process_are_found() -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 600 & wait"]) as parent:
+        await_true(lambda: len(descendants(parent.pid)) == 1)
+        (child,) = descendants(parent.pid)
+        assert {parent.pid, child} <= {*descendants(os.getpid())}
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_that_is_watched_ends_some_time_after_us() -> None:
+    program = (
+        "import os, signal, subprocess; from sluice.processes import end_with_us\n"
+        "process = subprocess.Popen(['/bin/sh', '-c', 'echo ready; exec sleep 600'], stdout=subprocess.PIPE)\n"
+        "process.stdout.readline(); print(process.pid, flush=True)\n"
+        "end_with_us(process.pid, 0.5)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    await_true(lambda: not running(int(done.stdout)))
+
+
+def test_forked_processes_end_with_their_parents() -> None:
+    program = (
+        "import os, signal, time; from sluice.processes import forked_processes_end_with_their_parents\n"
+        "forked_processes_end_with_their_parents()\n"
+        "child = os.fork() or (os.fork(), time.sleep(600))\n"
+        "time.sleep(0.5)\n"
+        "found = open('/proc/%d/task/%d/children' % (child, child)).read()\n"
+        "print(child, found, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    numbers = [int(number) for number in done.stdout.split()]
+    assert len(numbers) == 2
+    await_true(lambda: not any(map(running, numbers)))

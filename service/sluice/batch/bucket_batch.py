@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +32,12 @@ class Batch:
     clock: Clock
 
     @classmethod
-    def of(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Batch | None:
-        """None where nothing is there that could move the clock, which stands at `clock` (UNSET: nowhere yet)."""
+    def parts(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Iterator[Batch]:
+        """What the bucket handles one after the other: the batch, or where its rows have many bytes some parts of it.
+
+        Nothing where nothing is there that could move the clock, which stands at `clock` (UNSET: nowhere yet). Where
+        the parts are cut changes nothing that comes out, as where batches are cut does not.
+        """
         stretches = sorted(
             (Stretch.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
         )
@@ -44,10 +48,38 @@ class Batch:
         elif ends:  # a pulse alone starts no clock
             ends += pulses
         if not ends:
-            return None
+            return
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
         firsts = {stretch.first: stretch.offset for stretch in stretches}
-        return cls(*_handled(plan, stretches, clock), firsts, Clock(start, max(ends)))
+        for some, end in _cut(stretches, clock, max(ends), plan.bounds.part):
+            yield cls(*_handled(plan, some, clock), firsts, Clock(start, end))
+            clock = start = end
+
+
+def _cut(stretches: list[Stretch], clock: int, end: int, size: int) -> Iterator[tuple[list[Stretch], int]]:
+    """The rows in parts of about `size` bytes, which follow each other in handling order, and where the clock stands
+    after each part. A stretch is in handling order itself, so its rows of a part are a slice of it.
+    """
+    sizes = [stretch.rows.nbytes for stretch in stretches]
+    if sum(sizes) <= size:
+        yield stretches, end
+        return
+    counts = [stretch.rows.num_rows for stretch in stretches]
+    at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
+    order = np.argsort(at, kind="stable")
+    owner = np.repeat(np.arange(len(stretches)), counts)[order]
+    share = np.array([of / max(count, 1) for of, count in zip(sizes, counts, strict=True)])
+    part = np.cumsum(share[owner]) // size
+    stops = [*(np.flatnonzero(np.diff(part)) + 1).tolist(), len(order)]
+    taken = np.zeros(len(stretches), np.int64)
+    start = 0
+    for stop in stops:
+        some = np.bincount(owner[start:stop], minlength=len(stretches))
+        slices = zip(stretches, taken.tolist(), some.tolist(), strict=True)
+        rows = [replace(one, rows=one.rows.slice(first, count)) for one, first, count in slices if count]
+        yield rows, end if stop == len(order) else int(at[order[stop - 1]])
+        taken += some
+        start = stop
 
 
 def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:

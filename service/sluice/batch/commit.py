@@ -1,23 +1,36 @@
-"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver."""
+"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver.
+
+Where Kafka does not take a batch for a reason that may pass, the batch is written again with a new producer, for
+`requests.PATIENCE` seconds; the ledger says whether an earlier attempt was complete after all. Where a call of the
+client library does not return, the process is ended: Spark then fails the batch, and the service ends with exit code 3.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import chain
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Packed, unpack
-from sluice.batch.merge import merged
+from sluice.batch.envelope import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Body, Packed, unpack
+from sluice.batch.merge import merged_parts
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import as_they_were, letters
+from sluice.batch.spool import forget, in_memory
+from sluice.checkpoint.offset_log import planned
 from sluice.engine.stream.items import FINAL, LONE, TUPLE, WATERMARK, WINDOW
 from sluice.kafka.batch_report import Counts, Report
+from sluice.kafka.client_log import LOGGER
+from sluice.kafka.kafka_errors import HungError, UnavailableError
+from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
+from sluice.kafka.requests import PATIENCE
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.kafka.transactions import WriterSettings, writer
+from sluice.processes import end_soon
 from sluice.time_units import MILLISECOND
 from sluice.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from sluice.wire.mark_headers import header
@@ -28,16 +41,45 @@ WORDS = {
 }  # fmt: skip
 #: kind of a record -> the mark in its headers
 MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
+#: bytes of a batch that is given more time for its transaction
+LARGE = 256 << 20
 HEADERS = SCHEMA.field("headers").type
+#: seconds before a batch is written again
+PAUSE = 0.5
+#: seconds that this process may still take to report a call that does not return
+REPORT = 5.0
 
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch, unless the ledger has it already."""
-    gathered = Gathered(plan, rows)
+    writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
+    reads, held = planned(Path(plan.checkpoint), batch), list(in_memory(plan.checkpoint, rows))
+    while not _written(Gathered(plan, held), writing, batch, reads, deadline):
+        time.sleep(PAUSE)
+    forget(plan.checkpoint, batch)
+
+
+def settings_of(plan: Plan) -> WriterSettings:
+    """What the writer of this plan needs."""
     settings = plan.pipeline.settings
     kafka = tuple(sorted(settings.kafka.items()))
-    writing = WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
-    writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large)
+    return WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
+
+
+def _written(gathered: Gathered, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
+    """Whether the ledger has the batch now; False where another attempt may help."""
+    try:
+        writing = replace(writing, large=gathered.size > LARGE)
+        writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
+    except HungError:
+        end_soon(REPORT)
+        raise
+    except UnavailableError as error:
+        if time.monotonic() > deadline:
+            raise
+        LOGGER.warning("writing the batch again: %s", error)
+        return False
+    return True
 
 
 class Gathered:
@@ -52,10 +94,12 @@ class Gathered:
     def records(self) -> Iterator[Records]:
         """All that is to be written, stream by stream."""
         for packed in self._holding(COUNTS):
-            self.report.add(Report.from_json(packed))
-        for name, parts in sorted(self._parts().items()):
-            yield self._of_stream(name, merged(parts, self._plan.buckets))
-        yield from self._dead_letters(self._letters())
+            self.report.add(Report.from_json(bytes(packed)))
+        for name, sources in sorted(self._sources().items()):
+            for part in merged_parts(sources, self._plan.buckets):
+                yield self._of_stream(name, part)
+        for found in letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
+            yield from self._dead_letters(self._as_they_were(found))
 
     def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
         """A dead letter in place of an output that its topic does not take."""
@@ -69,21 +113,23 @@ class Gathered:
         )  # fmt: skip
         return next(self._dead_letters([letter]), None)
 
-    def _holding(self, what: int) -> Iterator[bytes]:
+    @property
+    def size(self) -> int:
+        """How many bytes the rows have."""
+        return sum(len(packed) for _, packed in self._rows)
+
+    def _holding(self, what: int) -> Iterator[Body]:
         return (packed for holds, packed in self._rows if holds == what)
 
-    def _parts(self) -> dict[str, list[pa.RecordBatch]]:
+    def _sources(self) -> dict[str, list[list[pa.RecordBatch]]]:
         """What each bucket has for each stream, by bucket."""
-        parts: dict[str, dict[int, pa.RecordBatch]] = {}
+        found: dict[str, dict[int, list[pa.RecordBatch]]] = {}
         for packed in self._holding(RECORDS):
             batch, about = unpack(packed)
-            parts.setdefault(about["stream"], {})[int(about["bucket"])] = batch
-        return {name: [batch for _, batch in sorted(by_bucket.items())] for name, by_bucket in parts.items()}
+            found.setdefault(about["stream"], {}).setdefault(int(about["bucket"]), []).append(batch)
+        return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in found.items()}
 
-    def _letters(self) -> list[DeadLetter]:
-        """In the order of the records that they are, or that brought them."""
-        placed = chain.from_iterable(letters(*unpack(packed)) for packed in self._holding(DEAD_LETTERS))
-        found = [letter for _, letter in sorted(placed, key=lambda one: one[0])]
+    def _as_they_were(self, found: list[DeadLetter]) -> list[DeadLetter]:
         return as_they_were(self._plan.pipeline.settings.kafka, found) if self._dead else found
 
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:

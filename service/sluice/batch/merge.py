@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,38 @@ def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
     if kept is not None:
         order = order[kept]
     return batch if np.array_equal(order, np.arange(batch.num_rows)) else batch.take(pa.array(order))
+
+
+def merged_parts(sources: Sequence[Sequence[pa.RecordBatch]], buckets: int) -> Iterator[pa.RecordBatch]:
+    """The same piece by piece. `sources` has the records of each bucket as batches that follow each other in order.
+
+    Only what several buckets may still add to is held: about one batch of each bucket.
+    """
+    heads = [source[0] for source in sources]
+    rest = [deque(source[1:]) for source in sources]
+    while any(rest):
+        ends = {number: _last(head) for number, head in enumerate(heads) if rest[number]}
+        limit = min(ends.values())
+        counts = [_before(head, limit) for head in heads]
+        going = [head.slice(0, count) for head, count in zip(heads, counts, strict=True) if count]
+        if going:
+            yield merged(going, buckets)
+        heads = [head.slice(count) for head, count in zip(heads, counts, strict=True)]
+        for number, end in ends.items():
+            if end == limit:  # records of the same cause may follow
+                heads[number] = pa.concat_batches([heads[number], rest[number].popleft()])
+    yield merged([head for head in heads if head.num_rows], buckets)
+
+
+def _last(batch: pa.RecordBatch) -> tuple[int, int]:
+    """When the last record came into being, and its place."""
+    return batch.column("at")[-1].as_py(), batch.column("place")[-1].as_py()
+
+
+def _before(batch: pa.RecordBatch, limit: tuple[int, int]) -> int:
+    """How many records come before this time and place."""
+    at, place = batch.column("at").to_numpy(), batch.column("place").to_numpy()
+    return int(np.count_nonzero((at < limit[0]) | ((at == limit[0]) & (place < limit[1]))))
 
 
 def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np.ndarray) -> np.ndarray:

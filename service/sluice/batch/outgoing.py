@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import DEAD_LETTERS, EVERY, MARKED, RECORDS, pack
+from sluice.batch.envelope import DEAD_LETTERS, EVERY, MARKED, RECORDS, pack, pieces
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
 from sluice.engine.stream.items import ALL, FINAL, LONE, MADE, TUPLE, WATERMARK, WINDOW, Items
@@ -25,13 +25,13 @@ SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
 
 
 def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:
-    """One packed row for each stream that goes to Kafka, and for the tuples of each input that were rejected."""
+    """Packed rows for each stream that goes to Kafka, and for the tuples of each input that were rejected."""
     for stream in plan.pipeline.outputs:
         items = made.get(stream.name)
         if items is not None and len(items):
             rows = records(plan, stream, items, batch.places, bucket)
-            if rows.num_rows:
-                yield RECORDS, pack(rows, {"stream": stream.name, "bucket": bucket})
+            for some in pieces(rows, plan.bounds.piece):
+                yield RECORDS, pack(some, {"stream": stream.name, "bucket": bucket})
     if REJECTS in made:
         yield from _rejected(plan, made[REJECTS], batch)
 
@@ -44,8 +44,10 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
         here = np.flatnonzero(port_of(np.maximum(place, 0)) == port)  # what a timer made counts for the first
         rows = items.tuples.take(pa.array(here))
         if len(here):
+            about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
             letters = _letters(rows, place[here], offset[here], items.at[here])
-            yield DEAD_LETTERS, pack(letters, {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"})
+            for some in pieces(letters, plan.bounds.piece):
+                yield DEAD_LETTERS, pack(some, about)
 
 
 def _offsets(place: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import pack, unpack
+from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import NUMBERS
 
 #: everything up to this time has come, at this time that of topic partitions up to this place
@@ -39,7 +39,7 @@ class Stretch:
     rows: pa.RecordBatch
 
     @classmethod
-    def of(cls, packed: bytes) -> Stretch:
+    def of(cls, packed: Body) -> Stretch:
         rows, about = unpack(packed)
         return cls(stream=about["stream"], rows=rows, **{name: int(about[name]) for name in NAMES})
 

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sluice.checkpoint.checkpoint_identity import Identity, folder_of
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bytes of rows that are in memory at once; a batch may have many more. None changes what comes out.
+
+    piece      that are packed together: a row on its way through Spark, dead letters on their way to Kafka
+    part       that a bucket handles at once: decoded, made and encoded they take several times as much memory
+    held       of packed rows in the memory of a task, on their way to its bucket; others are in files (spool.py)
+    returned   of packed rows that all tasks of a batch return through the JVM, where each is about four times; others
+               are in files
+    """
+
+    piece: int = 8 << 20
+    part: int = 64 << 20
+    held: int = 64 << 20
+    returned: int = 32 << 20
+
+
+#: of the plans that are made
+BOUNDS = Bounds()
 
 
 @dataclass(frozen=True)
@@ -27,6 +48,12 @@ class Plan:
     topic_partitions: Mapping[str, int]
     #: `max.message.bytes` of the topics that are written
     limits: tuple[tuple[str, int], ...] = ()
+    bounds: Bounds = field(default_factory=lambda: BOUNDS)
+
+    @property
+    def returned(self) -> int:
+        """Bytes that each of the two sources of a task's rows may return: its bucket, and rows that pass the bucket."""
+        return self.bounds.returned // 2 // self.buckets
 
     @classmethod
     def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
-from sluice.batch.envelope import pack
+from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import topic_partition_of
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import UnavailableError
@@ -53,13 +54,39 @@ class Setting:
         return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})
 
 
-def letters(batch: pa.RecordBatch, about: Mapping[str, str]) -> Iterator[tuple[int, DeadLetter]]:
-    """The dead letters of an unpacked row, each with its place."""
-    for row in batch.to_pylist():
-        place = row.pop("place")
-        headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
-        original = "refused" not in about
-        yield place, DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
+def letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
+    """The dead letters of these packed rows in the order of their places, in lists of about `size` bytes each."""
+    sources = [unpack(one) for one in packed]
+    if not sources:
+        return
+    counts = [batch.num_rows for batch, _ in sources]
+    order = np.argsort(np.concatenate([batch.column("place").to_numpy() for batch, _ in sources]), kind="stable")
+    owner = np.repeat(np.arange(len(sources)), counts)
+    row = np.concatenate([np.arange(count) for count in counts])
+    share = np.array([batch.nbytes / max(batch.num_rows, 1) for batch, _ in sources])
+    part = np.cumsum(share[owner[order]]) // size
+    for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+        yield _letters(sources, owner[some], row[some])
+
+
+def _letters(
+    sources: Sequence[tuple[pa.RecordBatch, Mapping[str, str]]], owner: np.ndarray, row: np.ndarray
+) -> list[DeadLetter]:
+    """The dead letters in these rows of these sources."""
+    found: dict[int, DeadLetter] = {}
+    for number in np.unique(owner).tolist():
+        batch, about = sources[number]
+        here = np.flatnonzero(owner == number)
+        taken = batch.take(pa.array(row[here])).to_pylist()
+        found |= {index: _letter(fields, about) for index, fields in zip(here.tolist(), taken, strict=True)}
+    return [found[index] for index in range(len(owner))]
+
+
+def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
+    del row["place"]
+    headers = [(header["key"], header["value"]) for header in row.pop("headers") or ()]
+    original = "refused" not in about
+    return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
 
 
 def as_they_were(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:

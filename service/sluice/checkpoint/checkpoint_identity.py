@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import uuid
@@ -14,7 +15,9 @@ from sluice.model.spec import Pipeline
 
 FILE = "sluice.json"
 #: raised with every change of what a checkpoint holds
-FORMAT = 3
+FORMAT = 4
+#: of the file that a running service locks (lock.py)
+LOCK = "sluice.lock"
 
 
 class CheckpointError(SluiceError):
@@ -84,10 +87,10 @@ def _made(file: Path, identity: Identity) -> Identity:
     folder = file.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if any(entry.name != LOCK for entry in folder.iterdir()):
             raise CheckpointError(_refused(folder, f"there are files in it, but no {FILE}: it is not one of Sluice's"))
         part = file.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(asdict(identity), indent=2) + "\n")
+        part.write_text(json.dumps(asdict(identity) | {"checksum": _checksum(identity)}, indent=2) + "\n")
         part.replace(file)
     except OSError as error:
         message = f"checkpoint {folder}: cannot be written ({error})"
@@ -98,15 +101,24 @@ def _made(file: Path, identity: Identity) -> Identity:
 def _read(file: Path) -> Identity:
     try:
         fields = json.loads(file.read_text())
+        checksum = fields.pop("checksum", "")
         identity = Identity(**fields)
     except FileNotFoundError:
         message = f"checkpoint {file.parent}: there is none; a service makes it when it runs for the first time"
         raise CheckpointError(message) from None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(_refused(file.parent, f"{FILE} cannot be read ({error})")) from error
     if identity.format != FORMAT:
         raise CheckpointError(_refused(file.parent, f"it has format {identity.format}, this version writes {FORMAT}"))
+    if checksum != _checksum(identity):
+        raise CheckpointError(_refused(file.parent, f"{FILE} is damaged, its checksum differs"))
     return identity
+
+
+def _checksum(identity: Identity) -> str:
+    """Of all that the file says: a flipped bit in the number of buckets would be another number of buckets."""
+    text = json.dumps(asdict(identity), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _refused(folder: Path, why: str) -> str:

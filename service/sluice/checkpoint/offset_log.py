@@ -1,13 +1,15 @@
-"""Spark's offset log in a checkpoint: what each batch reads."""
+"""Spark's logs in a checkpoint: what each batch reads, and whether the files that Spark needs at a start are whole."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
-from sluice.checkpoint.checkpoint_identity import last_batch
+from sluice.checkpoint.checkpoint_identity import CheckpointError, batches, last_batch
+from sluice.kafka.planned_batch import Planned, flat
 from sluice.kafka.reading import Offsets
 from sluice.time_units import MILLISECOND
 
@@ -16,31 +18,45 @@ PULSE_KEY = "pulse"
 #: and before its first one
 NO_PULSE = 0
 
+#: how Hadoop's files of checksums begin; then come the bytes that a checksum covers, and one checksum for each
+CRC_MAGIC = b"crc\0"
+#: bytes of magic number and length, and of each checksum
+CRC_HEAD, CRC_SUM = 8, 4
 
-class Planned(NamedTuple):
-    """When a batch was planned, nanoseconds since 1970, how far it reads, and the pulse up to it."""
+T = TypeVar("T")
 
-    time: int
-    offsets: Offsets
-    pulse: int
+RESTORE = "restore it from a copy of the checkpoint, or start anew with an empty folder and --reset-ledger"
 
-    @classmethod
-    def of(cls, entry: str) -> Planned:
-        """An entry has a line each for its version, the batch, and the offsets of each source, Kafka's first."""
-        _, batch, topics, *others = entry.splitlines()
-        pulse = next((json.loads(other)[PULSE_KEY] for other in others if other != "-"), NO_PULSE)
-        return cls(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
+
+def parsed(entry: str) -> Planned:
+    """An entry has a line each for its version, the batch, and the offsets of each source, Kafka's first."""
+    _, batch, topics, *others = entry.splitlines()
+    pulse = next((json.loads(other)[PULSE_KEY] for other in others if other != "-"), NO_PULSE)
+    return Planned(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
 
 
 def planned(checkpoint: Path, batch: int) -> Planned:
-    """Raises FileNotFoundError for a batch that is not in the log any more."""
-    return Planned.of((checkpoint / "offsets" / str(batch)).read_text())
+    """What a batch reads. Raises FileNotFoundError where the log does not have it any more."""
+    return _checked(checkpoint / "offsets" / str(batch), parsed)
+
+
+def known(checkpoint: Path, batch: int | None) -> Planned | None:
+    """What a batch reads; None for a batch that is not in the log."""
+    try:
+        return None if batch is None else planned(checkpoint, batch)
+    except FileNotFoundError:
+        return None
+
+
+def digest(checkpoint: Path, batch: int) -> str | None:
+    """Of what a batch reads; None for a batch that is not in the log."""
+    found = known(checkpoint, batch)
+    return None if found is None else found.digest
 
 
 def before_all(checkpoint: Path) -> Planned:
     """What the first batch goes on from."""
-    entry = (checkpoint / "sources" / "0" / "0").read_text()
-    return Planned(0, flat(json.loads(entry.splitlines()[-1])), NO_PULSE)
+    return Planned(0, _checked(checkpoint / "sources" / "0" / "0", _first_offsets), NO_PULSE)
 
 
 def offsets_read(checkpoint: Path) -> Offsets:
@@ -49,6 +65,71 @@ def offsets_read(checkpoint: Path) -> Offsets:
     return {} if last is None else planned(checkpoint, last).offsets
 
 
-def flat(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """What Spark has by topic and then by the text of a topic partition's number."""
-    return {(topic, int(number)): offset for topic, by in offsets.items() for number, offset in by.items()}
+def verify(checkpoint: Path) -> None:
+    """Raises CheckpointError where a file that Spark reads at a start is damaged or missing."""
+    committed, last = batches(checkpoint)
+    if last is None and committed is None:
+        if (checkpoint / "metadata").exists():
+            _checked(checkpoint / "metadata", _metadata)
+        return
+    newest = max(number for number in (committed, last) if number is not None)
+    for batch in range(max(0, newest - 1), newest + 1):
+        _needed(checkpoint / "offsets" / str(batch), parsed)
+    if committed is not None:
+        _needed(checkpoint / "commits" / str(committed), _committed)
+    _needed(checkpoint / "metadata", _metadata)
+    first = checkpoint / "sources" / "0" / "0"
+    if first.exists() or not newest:  # behind the first batch its beginning is not needed
+        _needed(first, _first_offsets)
+
+
+def _needed(file: Path, parse: Callable[[str], T]) -> T:
+    try:
+        return _checked(file, parse)
+    except FileNotFoundError:
+        message = f"{file}: it is missing; {RESTORE}"
+        raise CheckpointError(message) from None
+
+
+def _checked(file: Path, parse: Callable[[str], T]) -> T:
+    """What a file of Spark's says. Raises CheckpointError where it cannot be read or is not as it was written."""
+    try:
+        data = file.read_bytes()
+        _compare(data, file.with_name(f".{file.name}.crc"))
+        return parse(data.decode())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"{file}: it is damaged ({error}); {RESTORE}"
+        raise CheckpointError(message) from error
+
+
+def _compare(data: bytes, sums: Path) -> None:
+    """With the checksums that Hadoop wrote beside a file, where it did. Raises ValueError where they differ."""
+    try:
+        kept = sums.read_bytes()
+    except FileNotFoundError:
+        return
+    size = int.from_bytes(kept[len(CRC_MAGIC) : CRC_HEAD], "big")
+    if not kept.startswith(CRC_MAGIC) or size < 1:
+        message = f"its file of checksums, {sums.name}, is damaged"
+        raise ValueError(message)
+    found = b"".join(zlib.crc32(data[at : at + size]).to_bytes(CRC_SUM, "big") for at in range(0, len(data), size))
+    if found != kept[CRC_HEAD:]:
+        message = f"its checksums differ from those in {sums.name}"
+        raise ValueError(message)
+
+
+def _metadata(text: str) -> None:
+    json.loads(text)["id"]
+
+
+def _committed(text: str) -> None:
+    _version, entry = text.splitlines()
+    json.loads(entry).items()
+
+
+def _first_offsets(text: str) -> Offsets:
+    """Spark puts a zero byte before the version of this file."""
+    _version, offsets = text.splitlines()
+    return flat(json.loads(offsets))

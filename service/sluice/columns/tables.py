@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from sluice.model.errors import SluiceError
+
 #: raised with every change of what `save` writes, the columns' types included
 FORMAT = 12
 
@@ -15,8 +17,10 @@ FORMAT = 12
 Data = bytes | memoryview
 
 
-class StateError(ValueError):
-    """Saved state that this version cannot read."""
+class StateError(SluiceError):
+    """Saved state that is missing, damaged, or of another version."""
+
+    exit_code = 4
 
 
 def grown(column: np.ndarray, size: int) -> np.ndarray:

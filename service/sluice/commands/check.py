@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sluice.config.load import check as check_file
+from sluice.model.errors import MOST_FINDINGS
 from sluice.model.spec import Pipeline, Stream
 from sluice.model.types import Schema
 
@@ -24,10 +25,15 @@ def check(context: click.Context, file: Path) -> None:
     for finding in (*problems, *cautions):
         click.echo(finding)
     if pipeline is None:
-        click.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'}", err=True)
+        click.echo(counted(len(problems)), err=True)
         context.exit(1)
     for line in summary(pipeline):
         click.echo(line)
+
+
+def counted(problems: int) -> str:
+    more = ", perhaps more: the search ended there" if problems == MOST_FINDINGS else ""
+    return f"{problems} {'problem' if problems == 1 else 'problems'}{more}"
 
 
 def summary(pipeline: Pipeline) -> Iterator[str]:

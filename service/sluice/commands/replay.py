@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
+from typing import IO
 
 import click
 import orjson
@@ -16,8 +16,13 @@ import pyarrow as pa
 
 from sluice.commands import options
 from sluice.config.load import load
+from sluice.model.errors import SluiceError
 from sluice.replay.player import BATCH
 from sluice.replay.player import replay as run
+
+#: bytes of events from a pipe, which are copied into a file for the time of the replay
+MOST_PIPED = 1 << 30
+CHUNK = 1 << 20
 
 
 @click.command()
@@ -82,10 +87,27 @@ class NoPandas(MetaPathFinder):
 @contextmanager
 def _file(events: str) -> Iterator[tuple[Path, str]]:
     """The events as a file that can be read twice, and their name for messages."""
-    if events != "-":
-        yield Path(events), events
+    name = "<stdin>" if events == "-" else events
+    if events != "-" and Path(events).is_file():
+        yield Path(events), name
         return
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.flush()
-        yield Path(copy.name), "<stdin>"
+        if events == "-":
+            _copy(sys.stdin.buffer, copy, name)
+        else:
+            with Path(events).open("rb") as pipe:
+                _copy(pipe, copy, name)
+        yield Path(copy.name), name
+
+
+def _copy(source: IO[bytes], copy: IO[bytes], name: str) -> None:
+    left = MOST_PIPED
+    while chunk := source.read(min(CHUNK, left)):
+        copy.write(chunk)
+        left -= len(chunk)
+    if not left:
+        message = (
+            f"{name}: expected at most {MOST_PIPED >> 20} MiB of events from a pipe, got more; give them as a file"
+        )
+        raise SluiceError(message)
+    copy.flush()

@@ -29,7 +29,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
 
     Exits with 0 then; 1: the file is wrong; 2: so is the call or a client property; 3: Kafka or Java is not there or
-    refuses; 4: the checkpoint is not this pipeline's, or does not fit the ledger; 5: another instance has taken over;
+    refuses; 4: the checkpoint is damaged, another pipeline's, or does not fit the ledger; 5: another instance runs;
     6: a batch failed. Started again, it goes on where it was, and nothing is lost or doubled.
     """
     pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from sluice.config.checks.build import build
 from sluice.config.syntax.parse_model import shape
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.yaml_reader import Source, read, read_text
-from sluice.model.errors import Caution, PipelineError, Problem
+from sluice.model.errors import MOST_FINDINGS, Caution, PipelineError, Problem, TooManyError
 from sluice.model.spec import Pipeline
 
 
@@ -62,9 +63,11 @@ def check(
 
 def check_source(source: Source, environment: Mapping[str, str] | None, overrides: Mapping[str, Any] | None) -> Checked:
     source.override(overrides or {})
-    report = Report(source, list(source.problems))
-    shaped = shape(report)
-    pipeline = build(shaped, environment, report) if shaped else None
+    report = Report(source, source.problems[:MOST_FINDINGS])
+    pipeline = None
+    with suppress(TooManyError):
+        shaped = shape(report)
+        pipeline = build(shaped, environment, report) if shaped else None
     problems = sorted(report.problems, key=lambda problem: problem.line or 0)
     cautions = sorted(report.cautions, key=lambda caution: caution.line or 0)
     return Checked(None if problems else pipeline, tuple(problems), tuple(cautions))

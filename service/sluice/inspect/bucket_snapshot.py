@@ -29,23 +29,26 @@ class Looked(NamedTuple):
 def look(pipeline: Pipeline, key: str | None) -> Iterator[Looked]:
     """The window partitions of this key, and those without keys, as they were after the last batch that was computed.
 
-    Of a running service that may be one batch ahead of what readers of its outputs see.
+    Of a running service that may be one batch ahead of what readers of its outputs see. Raises StateError where a file
+    of the state is damaged or missing.
     """
     folder = checkpoint_identity.folder_of(pipeline)
     identity = checkpoint_identity.known(folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
     plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, folder))
+    done = checkpoint_identity.last_batch(folder / "commits")
     for number in range(plan.buckets):
-        yield from _looked(plan, number, key, TRIES)
+        yield from _looked(plan, number, key, 0 if done is None else done + 1, TRIES)
 
 
-def _looked(plan: Plan, number: int, key: str | None, tries: int) -> list[Looked]:
+def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) -> list[Looked]:
+    """`least`: the version that the state must have at least."""
     bucket = Bucket(plan, number)
     try:
-        state = bucket.at(bucket.newest())
+        state = bucket.at(max(least, bucket.newest()))
     except (FileNotFoundError, StateError):
         if tries <= 1:
             raise
-        return _looked(plan, number, key, tries - 1)
+        return _looked(plan, number, key, least, tries - 1)
     return [Looked(state.now, inside) for inside in bucket.graph.inside(state, key)]
 
 

@@ -16,7 +16,7 @@ from sluice.batch.outgoing import outgoing
 from sluice.batch.partition_router import routed
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
-from sluice.checkpoint.offset_log import Planned
+from sluice.kafka.planned_batch import Planned
 from sluice.kafka.reading import read
 from sluice.kafka.records import Records
 from sluice.kafka.transactions import within
@@ -53,9 +53,8 @@ class Repetition:
         """What a bucket gives out, as the stage does."""
         through, rest = split_pass_through(plan.topic_partitions, arrived)
         yield from through
-        batch, made = self._buckets[number].tried(rest)
-        if batch is not None:
-            yield from outgoing(plan, made, batch, number)
+        for part, made in self._buckets[number].tried(rest):
+            yield from outgoing(plan, made, part, number)
 
 
 def _knowing(plan: Plan, batch: Planned) -> Plan:

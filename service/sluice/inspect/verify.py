@@ -21,6 +21,7 @@ from sluice.kafka import ledger, topics
 from sluice.kafka.reading import Offsets, ends, tail
 from sluice.kafka.records import Records
 from sluice.model.spec import Pipeline
+from sluice.state.integrity import LOGGER, DamagedError
 
 #: key, value, headers and timestamp of a record
 Row = dict[str, Any]
@@ -107,20 +108,21 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
 
 def _oldest(plan: Plan, last: int) -> tuple[int, Repetition]:
     """The first of the batches up to `last` that can be repeated, and the buckets as they were before it."""
-    log = checkpoint_identity.batches_in(Path(plan.checkpoint, "offsets"))
+    log, damages = checkpoint_identity.batches_in(Path(plan.checkpoint, "offsets")), list[str]()
     for first in sorted(log):
-        whole = log.issuperset(range(max(0, first - 1), last + 1))
-        if whole and (repetition := _before(plan, first)) is not None:
-            return first, repetition
+        if not log.issuperset(range(max(0, first - 1), last + 1)):
+            continue
+        try:
+            return first, Repetition(plan, first)
+        except DamagedError as error:
+            LOGGER.warning("batch %d cannot be repeated: %s", first, error)
+            damages.append(str(error))
+        except (StateError, FileNotFoundError):  # it was removed, as no longer needed
+            continue
+    if damages:
+        raise CheckpointError(damages[-1])
     message = f"checkpoint {plan.checkpoint}: it does not tell of batch {last} any more, the last that was written"
     raise CheckpointError(message)
-
-
-def _before(plan: Plan, batch: int) -> Repetition | None:
-    try:
-        return Repetition(plan, batch)
-    except (StateError, FileNotFoundError):  # it is gone
-        return None
 
 
 def _by_partition(records: Records) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+
+from sluice.kafka.planned_batch import Planned
 
 #: stream -> kind or reason -> how many
 Counts = dict[str, dict[str, int]]
@@ -69,14 +71,20 @@ class Entry:
     report: Report
     #: milliseconds that the transaction of the batch before it took, 0 for the first batch of a writer
     took: int = 0
+    #: what the batch read; None in entries of earlier versions
+    planned: Planned | None = None
 
     def to_json(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+        planned = None if self.planned is None else self.planned.to_fields()
+        fields = asdict(replace(self, planned=None)) | {"planned": planned}
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Entry:
         fields = json.loads(text)
-        return cls(**{**fields, "report": Report(**fields["report"])})
+        planned = fields.get("planned")
+        own = {"report": Report(**fields["report"]), "planned": planned and Planned.of_fields(planned)}
+        return cls(**{**fields, **own})
 
 
 def _least(*times: int | None) -> int | None:

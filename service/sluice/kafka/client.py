@@ -35,6 +35,7 @@ COMMON = {
     "client.rack": "client.rack",
     "connections.max.idle.ms": "connections.max.idle.ms",
     "metadata.max.age.ms": "metadata.max.age.ms",
+    "metadata.recovery.strategy": "metadata.recovery.strategy",
     "reconnect.backoff.ms": "reconnect.backoff.ms",
     "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
     "retry.backoff.ms": "retry.backoff.ms",
@@ -88,6 +89,12 @@ PRODUCER = {
     "transaction.timeout.ms",
 }
 
+#: What each of our own clients has unless the `kafka:` block says otherwise. A re-bootstrap of librdkafka removes the
+#: brokers that it knows, and with them the coordinator for which a transaction waits: that wait then has no end
+#: (librdkafka issue 5511). Without it a client connects again to the brokers that it knows. Where all of them have got
+#: new addresses, the service makes a new client, which asks `bootstrap.servers` (requests.py, follower.py).
+DEFAULTS: dict[str, object] = {"metadata.recovery.strategy": "none"}
+
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -98,7 +105,7 @@ LOGIN_MODULES = {
 def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:
     """For a client of confluent-kafka in this role."""
     names = {"admin": {*COMMON}, "consumer": {*COMMON, *CONSUMER}, "producer": {*COMMON, *PRODUCER}}[role]
-    return {"logger": CLIENT} | {name: value for name, value in checked(kafka).items() if name in names}
+    return {"logger": CLIENT} | DEFAULTS | {name: value for name, value in checked(kafka).items() if name in names}
 
 
 def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -25,7 +26,6 @@ from sluice.processes import Tethered
 
 PROPERTIES = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "num.partitions": "2",
     "offsets.topic.replication.factor": "1",
@@ -46,12 +46,20 @@ PROPERTIES = {
     "log.retention.check.interval.ms": "600000",
 }
 
-START_SECONDS = 60
+START_SECONDS = 180
 ATTEMPTS = 3
 
 
 class BrokerError(SluiceError):
     exit_code = 3
+
+
+class Member(NamedTuple):
+    """The part of a broker in a cluster: its number, the port of every member's controller, and the cluster's id."""
+
+    node: int
+    controllers: Mapping[int, int]
+    cluster: str
 
 
 class EmbeddedBroker:
@@ -62,9 +70,17 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         listeners: Mapping[str, str] | None = None,
+        advertised: Mapping[str, str] | None = None,
+        member: Member | None = None,
     ) -> None:
-        """`listeners` are further ones beside PLAINTEXT: name -> security protocol."""
+        """`listeners` are further ones beside PLAINTEXT: name -> security protocol.
+
+        `advertised` is the `host:port` that clients of a listener are told to connect to, where it is not the
+        listener's own: the address of a proxy. `member` is the broker's part in a cluster of several.
+        """
+        self._member = member
         self._extra = dict(properties or {})
+        self._advertised = dict(advertised or {})
         self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {})}
         self._ports = dict.fromkeys(self._protocols, 0)
         self._heap = heap
@@ -107,10 +123,30 @@ class EmbeddedBroker:
             self._process.kill()
             self._process = None
 
+    def terminate(self, seconds: float = 30.0) -> None:
+        """SIGTERM, and SIGKILL after `seconds`; the data stay for `restart`."""
+        if self._process is not None:
+            self._process.terminate(seconds)
+            self._process = None
+
+    def launch(self) -> None:
+        """Starts it with new data, and does not wait until it answers."""
+        self._prepare()
+        self._launch()
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open, and nothing is answered until `thaw`. Returns when all threads stopped."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def thaw(self) -> None:
+        """SIGCONT after `freeze`."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def restart(self) -> None:
         """Starts it again after `kill`, on the same port and the same data."""
         self._launch()
-        self._await_answer()
+        self.await_answer()
 
     @property
     def _data(self) -> Path:
@@ -130,7 +166,7 @@ class EmbeddedBroker:
             self._prepare()
             self._launch()
             try:
-                self._await_answer()
+                self.await_answer()
             except BrokerError:
                 self.stop()
                 if attempt == ATTEMPTS:
@@ -141,19 +177,21 @@ class EmbeddedBroker:
     def _prepare(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sluice-broker-"))
         controller, *ports = free_ports(1 + len(self._protocols))
+        node, controllers, cluster = self._member or Member(1, {1: controller}, new_cluster())
         self._ports = dict(zip(self._protocols, ports, strict=True))
         listeners = ",".join(f"{name}://{self.bootstrap_of(name)}" for name in self._protocols)
+        advertised = {name: self.bootstrap_of(name) for name in self._protocols} | self._advertised
         protocols = ",".join(f"{name}:{protocol}" for name, protocol in self._protocols.items())
         properties = PROPERTIES | {
-            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": listeners,
+            "node.id": str(node),
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controllers[node]}",
+            "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
             "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocols}",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{port}" for one, port in controllers.items()),
             "log.dirs": str(self._folder / "data"),
         }
         text = "".join(f"{name}={value}\n" for name, value in (properties | self._extra).items())
         (self._folder / "server.properties").write_text(text)
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         formatted = subprocess.run(
             [
                 *self._java(),
@@ -185,7 +223,7 @@ class EmbeddedBroker:
     def _properties_file(self) -> str:
         return str(self._data / "server.properties")
 
-    def _await_answer(self) -> None:
+    def await_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._running.exit_code is not None or time.monotonic() > deadline:
@@ -206,6 +244,68 @@ class EmbeddedBroker:
             return False
         finally:
             client.close()
+
+
+class EmbeddedCluster:
+    """Several brokers, each of them a controller too. A topic has a replica on every broker; a write needs two."""
+
+    def __init__(self, count: int = 3, properties: Mapping[str, str] | None = None, heap: str = "320m") -> None:
+        self._count = count
+        self._heap = heap
+        replicas, needed = str(count), str(min(count, 2))
+        self._properties = {
+            "default.replication.factor": replicas,
+            "min.insync.replicas": needed,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": needed,
+            # How long a broker that does not fetch any more holds writes up.
+            "replica.lag.time.max.ms": "5000",
+            **(properties or {}),
+        }
+        self.brokers: list[EmbeddedBroker] = []
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    def restart(self, broker: EmbeddedBroker) -> None:
+        """Ends one of the brokers in order, so that it hands over what it leads, and starts it again."""
+        broker.terminate()
+        broker.restart()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            self._start()
+            on_failure.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        for broker in self.brokers:
+            broker.stop()
+
+    def _start(self) -> None:
+        numbers, cluster = range(1, self._count + 1), new_cluster()
+        controllers = dict(zip(numbers, free_ports(self._count), strict=True))
+        self.brokers = [
+            EmbeddedBroker(self._properties, self._heap, member=Member(number, controllers, cluster))
+            for number in numbers
+        ]
+        for broker in self.brokers:
+            broker.launch()
+        for broker in self.brokers:
+            broker.await_answer()
+
+
+def new_cluster() -> str:
+    """An id for a new cluster."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,14 +1,15 @@
-"""Input offsets as a consumer group, so that ordinary lag monitors see the service. Nobody reads them back."""
+"""Input offsets as a consumer group, so that lag monitors see the service. The service never reads them back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from sluice.kafka.client import client_properties
 from sluice.kafka.client_log import LOGGER
+from sluice.kafka.requests import discard
 
 
 def group_of(query: str) -> str:
@@ -19,22 +20,28 @@ class InputOffsets:
     """Commits the offsets from which a query reads next."""
 
     def __init__(self, kafka: Mapping[str, str], query: str) -> None:
-        own = {"group.id": group_of(query), "enable.auto.commit": False}
+        own = {"group.id": group_of(query), "enable.auto.commit": False, "on_commit": _committed}
         self._consumer = Consumer(client_properties(kafka, "consumer") | own)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """A failure is logged only: these offsets decide nothing."""
+        """Does not wait for the broker. A failure is logged only, because these offsets decide nothing."""
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         try:
-            self._consumer.commit(offsets=places, asynchronous=False)
+            self._consumer.poll(0)  # calls `_committed` for earlier commits
+            self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as error:
-            LOGGER.warning("cannot commit input offsets for lag monitors: %s", error.args[0].str())
+            _committed(error.args[0], [])
 
     def close(self) -> None:
-        self._consumer.close()
+        discard([self._consumer])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _committed(error: KafkaError | None, _: list[TopicPartition]) -> None:
+    if error is not None:
+        LOGGER.warning("cannot commit input offsets for lag monitors: %s", error.str())

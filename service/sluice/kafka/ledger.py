@@ -1,38 +1,47 @@
 """The ledger: up to which batch a query's outputs are in Kafka, kept in Kafka itself.
 
 Each batch's transaction commits two things beside its outputs: offset `batch + 1` of a consumer group, whose metadata
-names the query's checkpoint, and an entry with the batch's counts in a small compacted topic. The group is read first;
-the topic helps when the group is gone (a group's offsets expire, by default after seven days without a commit).
+names the query's checkpoint and has a digest of what the batch read, and an entry with what it read and the batch's
+counts in a small compacted topic. The group is read first; the topic helps when the group is gone (a group's offsets
+expire, by default after seven days without a commit).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.client import client_properties
-from sluice.kafka.kafka_errors import LedgerError, UnavailableError
+from sluice.kafka.kafka_errors import LedgerError
+from sluice.kafka.planned_batch import Planned
+from sluice.kafka.requests import REQUEST, asked, clients
 from sluice.time_units import MILLISECOND
 
 TOPIC = "sluice.ledger"
 PARTITION = 0
+#: seconds that a step of a transaction may take
 SECONDS = 30.0
-#: seconds before a question that a coordinator could not answer is asked again
-RETRY = 0.2
 
 START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
 
 
 class Stand(NamedTuple):
-    """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches."""
+    """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches.
+
+    `digest`: of what the batch before that one read; empty where an earlier version wrote it.
+    """
 
     next_batch: int
     query_id: str
+    digest: str = ""
+
+
+#: the digest of what a batch reads as the checkpoint has it, None for a batch that it does not have
+DigestOf = Callable[[int], str | None]
 
 
 def group_of(query: str) -> str:
@@ -43,18 +52,29 @@ def transactional_id_of(query: str) -> str:
     return f"sluice.{query}"
 
 
-def verify(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: int | None) -> None:
+def verify(
+    kafka: Mapping[str, str],
+    query: str,
+    query_id: str,
+    committed: int | None,
+    planned: int | None,
+    *,
+    digest_of: DigestOf,
+) -> None:
     """Checks at start that the checkpoint and the ledger belong together. Raises LedgerError where they don't.
 
     committed   last batch in the checkpoint's log of commits, None for none
     planned     last batch in the checkpoint's log of offsets, None for none
     """
     # A transaction left open would keep a settled reader waiting.
-    _require_same_checkpoint(read_stand(kafka, query, "read_uncommitted"), query, query_id, committed, planned)
+    stand = read_stand(kafka, query, "read_uncommitted")
+    _require_same_checkpoint(stand, query, query_id, committed, planned)
+    _require_same_batch(stand, query, digest_of)
     settle(kafka, query)
     stand = read_stand(kafka, query)
     if stand is None:
         return
+    _require_same_batch(stand, query, digest_of)
     first, last = 1 + (-1 if committed is None else committed), 1 + (-1 if planned is None else planned)
     if not first <= stand.next_batch <= last:
         message = (
@@ -82,6 +102,24 @@ def _require_same_checkpoint(
         raise LedgerError(foreign_message(query, query_id, stand))
 
 
+def _require_same_batch(stand: Stand | None, query: str, digest_of: DigestOf) -> None:
+    """The last batch that was written must be the one that the checkpoint has under its number."""
+    if stand is None or not stand.digest:
+        return
+    batch = stand.next_batch - 1
+    planned = digest_of(batch)
+    if planned not in (None, stand.digest):
+        raise LedgerError(parted_message(query, batch))
+
+
+def parted_message(query: str, batch: int) -> str:
+    return (
+        f"the ledger of {query!r} says that batch {batch} read other records than the checkpoint has planned for batch "
+        f"{batch}: the batch was written with another copy of this checkpoint. To go on with this copy would lose or "
+        f"double records. Restore the copy that wrote the batch; {START_OVER}"
+    )
+
+
 def lost_message(query: str, batch: int) -> str:
     return (
         f"the checkpoint of {query!r} is at batch {batch}, but Kafka has no ledger of it "
@@ -99,90 +137,108 @@ def foreign_message(query: str, query_id: str, stand: Stand) -> str:
 def settle(kafka: Mapping[str, str], query: str) -> None:
     """Ends a transaction that a killed process left open, and shuts out an instance that still runs."""
     own = {"transactional.id": transactional_id_of(query)}
-    with reporting("settle the last transaction"):
-        Producer(client_properties(kafka, "producer") | own).init_transactions(SECONDS)
+
+    def initialise(producer: Producer) -> None:
+        producer.init_transactions(SECONDS)
+
+    asked(kafka, "producer", "settle the last transaction", initialise, own, seconds=SECONDS)
 
 
-def reset(kafka: Mapping[str, str], query: str, query_id: str, committed: int | None) -> None:
-    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice."""
+def reset(
+    kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: Planned | None = None
+) -> None:
+    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice.
+
+    `planned`: what batch `committed` read, where the checkpoint still has that.
+    """
     own = {"transactional.id": transactional_id_of(query)}
-    producer, group = Producer(client_properties(kafka, "producer") | own), group_member(kafka, query)
-    try:
-        with reporting("reset the ledger"):
+    place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
+
+    def write(producer: Producer) -> None:
+        group = group_member(kafka, query)
+        try:
             producer.init_transactions(SECONDS)
             producer.begin_transaction()
-            producer.produce(TOPIC, _reset_entry(query, query_id, committed), query.encode(), PARTITION)
-            place = _place(0, "") if committed is None else place_after(committed, query_id)
-            producer.send_offsets_to_transaction([place], group.consumer_group_metadata())
+            producer.produce(TOPIC, _reset_entry(query, query_id, committed, planned), query.encode(), PARTITION)
+            producer.send_offsets_to_transaction([place], group.consumer_group_metadata(), SECONDS)
             producer.commit_transaction(SECONDS)
-    finally:
-        group.close()
+        finally:
+            group.close()
+
+    asked(kafka, "producer", "reset the ledger", write, own, seconds=3 * SECONDS)
 
 
-def _reset_entry(query: str, query_id: str, committed: int | None) -> bytes | None:
+def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
     """Nothing, which takes the query out of the topic, where the checkpoint is new."""
     now = time.time_ns() // MILLISECOND
-    return None if committed is None else Entry(query, query_id, committed, now, 0, Report()).to_json()
+    if committed is None:
+        return None
+    return Entry(query, query_id, committed, now, 0, Report(), planned=planned).to_json()
 
 
 def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Stand | None:
     """What the ledger says; None for a query that it does not know."""
-    with reporting("read the ledger"):
-        return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
+    return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand | None:
-    consumer = group_member(kafka, query, isolation)
-    try:
-        place = _committed(consumer)
-    finally:
-        consumer.close()
-    return Stand(place.offset, place.metadata) if place.offset > 0 else None
+    place = asked(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
+    query_id, _, digest = (place.metadata or "").partition(" ")
+    return Stand(place.offset, query_id, digest) if place.offset > 0 else None
 
 
 def _committed(consumer: Consumer) -> TopicPartition:
-    """Asks again, for a while, where the coordinator has just moved or is still reading what it knows."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=SECONDS)[0]
-        if not place.error:
-            return place
-        if not place.error.retriable() or time.monotonic() > deadline:
-            raise KafkaException(place.error)
-        time.sleep(RETRY)
+    place = consumer.committed([TopicPartition(TOPIC, PARTITION)], timeout=REQUEST)[0]
+    if place.error:
+        raise KafkaException(place.error)
+    return place
 
 
 def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
     entry = last_entry(kafka, query)
-    return None if entry is None else Stand(entry.batch + 1, entry.query_id)
+    return None if entry is None else Stand(entry.batch + 1, entry.query_id, _digest(entry.planned))
 
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
     """What the topic says of the last batch of a query; None for a query that it does not know."""
-    last: Message | None = None
-    for message in _all_entries(kafka):
+    last: list[Message] = []
+
+    def keep(message: Message) -> None:
         if message.key() == query.encode():
-            last = message
-    return Entry.from_json(last.value()) if last is not None and last.value() else None
+            last[:] = [message]
+
+    _read_entries(kafka, keep)
+    return Entry.from_json(last[0].value()) if last and last[0].value() else None
 
 
-def _all_entries(kafka: Mapping[str, str]) -> Iterator[Message]:
+def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -> None:
+    """Calls `handle` with each entry of the topic. After a transient error the rest is read with another client."""
     own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer(client_properties(kafka, "consumer") | own | {"fetch.wait.max.ms": 10})
-    place = TopicPartition(TOPIC, PARTITION)
-    try:
-        # To begin at a number is half a second faster than at OFFSET_BEGINNING.
-        place.offset, _ = consumer.get_watermark_offsets(place, timeout=SECONDS)
-        consumer.assign([place])
-        while (message := _next(consumer)) is not None:
-            yield message
-    finally:
-        consumer.close()
+    position: list[int] = []
+
+    def read(consumer: Consumer) -> bool:
+        """Whether the end was reached."""
+        if not position:
+            # To begin at a number is half a second faster than at OFFSET_BEGINNING.
+            position.append(consumer.get_watermark_offsets(TopicPartition(TOPIC, PARTITION), timeout=REQUEST)[0])
+        consumer.assign([TopicPartition(TOPIC, PARTITION, position[0])])
+        deadline = time.monotonic() + REQUEST
+        while time.monotonic() < deadline:
+            message = _next(consumer)
+            if message is None:
+                return True
+            handle(message)
+            position[0] = message.offset() + 1
+        return False
+
+    with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
+        while not requests.ask("read the ledger", read, seconds=2 * REQUEST):
+            pass
 
 
 def _next(consumer: Consumer) -> Message | None:
     """None at the end of the topic."""
-    message = consumer.poll(SECONDS)
+    message = consumer.poll(REQUEST)
     if message is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
     if message.error() and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
@@ -194,24 +250,21 @@ def _next(consumer: Consumer) -> Message | None:
 
 def group_member(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Consumer:
     """A consumer that names the ledger's group and never joins it."""
-    own = {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
-    return Consumer(client_properties(kafka, "consumer") | own)
+    return Consumer(client_properties(kafka, "consumer") | _membership(query, isolation))
+
+
+def _membership(query: str, isolation: str) -> dict[str, object]:
+    return {"group.id": group_of(query), "enable.auto.commit": False, "isolation.level": isolation}
 
 
 def _place(offset: int, metadata: str) -> TopicPartition:
     return TopicPartition(TOPIC, PARTITION, offset, metadata=metadata)
 
 
-def place_after(batch: int, query_id: str) -> TopicPartition:
+def place_after(batch: int, query_id: str, planned: Planned | None) -> TopicPartition:
     """What the group commits with a batch."""
-    return _place(batch + 1, query_id)
+    return _place(batch + 1, f"{query_id} {_digest(planned)}".rstrip())
 
 
-@contextmanager
-def reporting(action: str) -> Iterator[None]:
-    """Tells a failure of the client in our words."""
-    try:
-        yield
-    except KafkaException as error:
-        message = f"cannot {action}: {error.args[0].str()}"
-        raise UnavailableError(message) from error
+def _digest(planned: Planned | None) -> str:
+    return "" if planned is None else planned.digest

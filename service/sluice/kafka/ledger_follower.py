@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import Any, Self
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.client import client_properties
 from sluice.kafka.client_log import LOGGER
+from sluice.kafka.kafka_errors import HungError, UnavailableError
+from sluice.kafka.requests import REQUEST, SLACK, asked, bounded, discard
 
 WAIT = 0.2
+#: seconds without a record after which the consumer has to show that a broker still answers it
+QUIET = 10.0
+#: seconds before a consumer that failed gets a successor
+PAUSE = 1.0
+OWN = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
 
 
 class Follower:
-    """A thread that tells `heard` each entry of a query that becomes visible from now on: a moment after its commit."""
+    """A thread that calls `heard` with each entry of a query that becomes visible from now on, soon after its commit.
+
+    A consumer that reports an error, or that no broker answers, is replaced by one that goes on at the same offset, for
+    as long as it takes: a follower decides nothing, and what writes to Kafka ends the service where Kafka stays away.
+    """
 
     def __init__(self, kafka: Mapping[str, str], query: str, heard: Callable[[Entry], None]) -> None:
-        own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
-        self._consumer = Consumer(client_properties(kafka, "consumer") | own)
-        with ledger.reporting("follow the ledger"):
-            place = TopicPartition(ledger.TOPIC, ledger.PARTITION)
-            _, end = self._consumer.get_watermark_offsets(place, timeout=ledger.SECONDS)
-        self._consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, end)])
-        self._query, self._heard = query.encode(), heard
+        self._kafka, self._query, self._heard = kafka, query.encode(), heard
+        self._next = asked(kafka, "consumer", "follow the ledger", _end, OWN)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sluice-ledger-follower", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = 2.0) -> None:
+        """Waits `seconds` at most: the client library may not return from a call."""
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -43,9 +51,39 @@ class Follower:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            for message in self._consumer.consume(100, WAIT):
+            consumers: list[Any] = []
+            try:
+                consumers.append(Consumer(client_properties(self._kafka, "consumer") | OWN))
+                self._follow(consumers[0])
+            except (KafkaException, HungError) as error:
+                LOGGER.warning("following the ledger with another client: %s", _text(error))
+                self._stopped.wait(PAUSE)
+            finally:
+                discard(consumers)
+
+    def _follow(self, consumer: Consumer) -> None:
+        """Returns when the follower is stopped. Raises KafkaException or HungError for a consumer that is of no use."""
+        consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, self._next)])
+        answered = time.monotonic()
+        while not self._stopped.is_set():
+            messages = consumer.consume(100, WAIT)
+            for message in messages:
                 if message.error():
-                    LOGGER.warning("following the ledger: %s", message.error().str())
-                elif message.key() == self._query and message.value():
+                    raise KafkaException(message.error())
+                if message.key() == self._query and message.value():
                     self._heard(Entry.from_json(message.value()))
-        self._consumer.close()
+                self._next = message.offset() + 1
+            if not messages and time.monotonic() - answered > QUIET:
+                bounded("follow the ledger", REQUEST + SLACK, lambda: _end(consumer))
+            elif not messages:
+                continue
+            answered = time.monotonic()
+
+
+def _end(consumer: Consumer) -> int:
+    _, end = consumer.get_watermark_offsets(TopicPartition(ledger.TOPIC, ledger.PARTITION), timeout=REQUEST)
+    return int(end)
+
+
+def _text(error: KafkaException | UnavailableError) -> str:
+    return error.args[0].str() if isinstance(error, KafkaException) else str(error)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from sluice.kafka.client import client_properties
-from sluice.kafka.kafka_errors import UnavailableError
+from sluice.kafka.requests import REQUEST, Requests, asked
 
 #: by topic and topic partition
 Offsets = Mapping[tuple[str, int], int]
 
 AT_ONCE = 10_000
-#: seconds that the broker may be silent
-SECONDS = 30.0
-REQUEST = 10.0
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
 #: so many offsets before the last records are tried first: transactions have offsets too
 ROOM = 1000
@@ -28,20 +25,32 @@ OWN = {
 }  # fmt: skip
 
 
-def ends(client: AdminClient, places: Iterable[tuple[str, int]]) -> Offsets:
+def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
     """Where the topic partitions end for a reader of committed records."""
     wanted = {TopicPartition(*place): OffsetSpec.latest() for place in places}
-    answers = client.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST)
-    return {(p.topic, p.partition): answer.result().offset for p, answer in answers.items()}
+
+    def ask(client: AdminClient) -> Offsets:
+        committed = IsolationLevel.READ_COMMITTED
+        answers = client.list_offsets(wanted, isolation_level=committed, request_timeout=REQUEST)
+        return {(p.topic, p.partition): _offset(answer.result().offset) for p, answer in answers.items()}
+
+    return asking.ask("list the ends of topic partitions", ask)
+
+
+def _offset(found: int) -> int:
+    """Raises where a broker did not answer in time: librdkafka then gives OFFSET_INVALID, and no error."""
+    if found < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    return found
 
 
 def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int) -> list[Message]:
     """The last `count` records of a topic partition before `end`, or as many as it still has."""
-    consumer = Consumer(client_properties(kafka, "consumer") | OWN)
-    try:
-        begin, _ = consumer.get_watermark_offsets(TopicPartition(*place), timeout=SECONDS)
-    finally:
-        consumer.close()
+
+    def first(consumer: Consumer) -> int:
+        return int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST)[0])
+
+    begin = asked(kafka, "consumer", "read records again", first, OWN)
     span = count + ROOM
     while True:
         found: deque[Message] = deque(maxlen=count)
@@ -52,37 +61,40 @@ def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int)
 
 
 def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callable[[Message], object]) -> None:
-    """Tells `heard` each record from its topic partition's start to before its end, those of one in their order.
+    """Calls `heard` with each record from its topic partition's start to before its end, those of one in their order.
 
     A topic partition without a start is read from its beginning. Raises UnavailableError where the broker does not
     answer, or does not have the first records any more.
     """
-    if not ends:
-        return
-    consumer = Consumer(client_properties(kafka, "consumer") | OWN)
-    try:
-        _read(consumer, {place: (starts.get(place, 0), end) for place, end in ends.items()}, heard)
-    except KafkaException as error:
-        message = f"cannot read records again: {error.args[0].str()}"
-        raise UnavailableError(message) from error
-    finally:
-        consumer.close()
-
-
-def _read(
-    consumer: Consumer, spans: Mapping[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]
-) -> None:
-    unread = {place: end for place, (start, end) in spans.items() if start < end}
-    consumer.assign([TopicPartition(*place, spans[place][0]) for place in unread])
+    unread = {place: (starts.get(place, 0), end) for place, end in ends.items() if starts.get(place, 0) < end}
     while unread:
-        first = consumer.poll(SECONDS)
+        asked(kafka, "consumer", "read records again", lambda consumer: _read_some(consumer, unread, heard), OWN)
+
+
+def _read_some(
+    consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]
+) -> None:
+    """Reads for as long as one request may take, and takes what was read out of `unread`."""
+    deadline = time.monotonic() + REQUEST
+    consumer.assign([TopicPartition(*place, start) for place, (start, _) in unread.items()])
+    while unread and time.monotonic() < deadline:
+        first = consumer.poll(REQUEST)
         if first is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
         for message in (first, *consumer.consume(AT_ONCE, 0)):
             if message.error() and message.error().code() != END:
                 raise KafkaException(message.error())
-            place = message.topic(), message.partition()
-            if place in unread and not message.error() and message.offset() < unread[place]:
-                heard(message)
-            if place in unread and (message.error() or message.offset() >= unread[place] - 1):
-                del unread[place]
+            _take(message, unread, heard)
+
+
+def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]) -> None:
+    """Handles a record, or the end of a topic partition. A record that was handled before is passed over."""
+    place = message.topic(), message.partition()
+    if place not in unread:
+        return
+    start, end = unread[place]
+    if message.error() is None and start <= message.offset() < end:
+        heard(message)
+        unread[place] = message.offset() + 1, end
+    if message.error() is not None or message.offset() >= end - 1:
+        del unread[place]

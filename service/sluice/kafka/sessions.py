@@ -1,17 +1,28 @@
-"""A producer with the ledger's group, as long as they last: how a batch begins, ends and is given up."""
+"""A producer with the ledger's group, as long as they last: how a batch begins, ends and is given up.
+
+Every call that can wait for a broker has a time-out of the client library and, a little later, a bound of our own
+(requests.py): the library's `send_offsets_to_transaction` is known to pass its time-out.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from typing import TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
+from sluice.kafka.kafka_errors import HungError
+from sluice.kafka.requests import SLACK, bounded, discard
+
+T = TypeVar("T")
 
 SECONDS, ABORT_SECONDS = 60.0, 5.0
+#: seconds for a commit above which the client may have sent its EndTxn request twice
+SLOW_COMMIT = 3.0
 #: of a topic's `max.message.bytes` where nobody tells: Kafka's default
 DEFAULT_LIMIT = 1_048_588
 
@@ -21,9 +32,9 @@ DEFAULTS = {
     "batch.num.messages": 100_000,
     "delivery.report.only.error": True,  # a report for each record would cost as much as a tenth of sending it
     "transaction.timeout.ms": int(SECONDS * 1000),
-    # The client holds a batch while it sends; these are its largest numbers.
+    # The client holds so much while it sends; whoever produces waits for room then.
     "queue.buffering.max.messages": 10_000_000,
-    "queue.buffering.max.kbytes": 2_097_151,
+    "queue.buffering.max.kbytes": 262_144,
 }
 #: of one of the client's own batches, which must fit into the smallest limit of a topic
 BATCH_BYTES = 1_000_000
@@ -32,10 +43,15 @@ BATCH_BYTES = 1_000_000
 class Session:
     """A batch is visible when `finish` returns; with `close` before that, none of it ever is."""
 
+    #: why the next batch needs a new session, "" where this one may write it
+    spent = ""
+
     def __init__(self, kafka: Mapping[str, str], limits: Collection[int], own: dict[str, object]) -> None:
         sizes = [DEFAULT_LIMIT, *limits]
         size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
+        self._clients: list[Producer | Consumer] = []
         self.producer = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
+        self._clients.append(self.producer)
 
     def begin(self) -> None:
         raise NotImplementedError
@@ -49,38 +65,73 @@ class Session:
 
 
 class ExactlyOnce(Session):
-    """Each batch is a transaction. A new one shuts out each earlier producer of the query and ends what it left."""
+    """Each batch is a transaction. A new one shuts out each earlier producer of the query and ends what it left.
+
+    A session is spent after a commit during which its EndTxn request may have been sent twice: a copy that is still on
+    its way could end a later transaction of the same producer epoch. The next session's `init_transactions` raises the
+    epoch, and the broker refuses the copy (docs/exactly-once.md).
+    """
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
-        super().__init__(kafka, limits, {"transactional.id": ledger.transactional_id_of(query)})
-        member = ledger.group_member(kafka, query)
-        self._group = member.consumer_group_metadata()
-        member.close()
-        self.producer.init_transactions(SECONDS)
+        self._troubles: list[KafkaError] = []
+        own = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
+        super().__init__(kafka, limits, own)
+        try:
+            member = ledger.group_member(kafka, query)
+            self._group = member.consumer_group_metadata()
+            discard([member])
+            _call("start transactions", SECONDS, lambda: self.producer.init_transactions(SECONDS))
+        except BaseException:
+            discard(self._clients)
+            raise
 
     def begin(self) -> None:
+        self.producer.poll(0)
+        self._troubles.clear()
         self.producer.begin_transaction()
 
     def finish(self, place: TopicPartition) -> None:
-        self.producer.send_offsets_to_transaction([place], self._group, SECONDS)
-        deadline = time.monotonic() + SECONDS
-        while not self._committed(deadline):
-            pass
+        group = self._group
+        _call("send offsets", SECONDS, lambda: self.producer.send_offsets_to_transaction([place], group, SECONDS))
+        began, attempts = time.monotonic(), 1
+        while not self._committed(began + SECONDS):
+            attempts += 1
+        self.producer.poll(0)
+        self.spent = doubt(attempts, time.monotonic() - began, self._troubles)
 
     def close(self) -> None:
         # There may be no transaction, or it may be beyond aborting; the next producer ends it then.
-        with suppress(KafkaException):
-            self.producer.abort_transaction(ABORT_SECONDS)
+        with suppress(KafkaException, HungError):
+            _call("abort the batch", ABORT_SECONDS, lambda: self.producer.abort_transaction(ABORT_SECONDS))
+        del self.producer
+        discard(self._clients)
 
     def _committed(self, deadline: float) -> bool:
         """Whether it is; False where asking again is safe and may help."""
+        seconds = max(0.1, deadline - time.monotonic())
         try:
-            self.producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+            _call("commit the batch", seconds, lambda: self.producer.commit_transaction(seconds))
         except KafkaException as error:
             if not error.args[0].retriable() or time.monotonic() > deadline:
                 raise
             return False
         return True
+
+
+def doubt(attempts: int, took: float, troubles: Collection[KafkaError]) -> str:
+    """Why a copy of a commit's EndTxn request may still be on its way to the broker; "" where none can be.
+
+    attempts  calls of `commit_transaction`
+    took      seconds of all of them
+    troubles  what the client reported since the transaction began: lost connections, requests that timed out
+    """
+    if attempts > 1:
+        return f"the commit needed {attempts} attempts"
+    if took > SLOW_COMMIT:
+        return f"the commit took {took:.1f} seconds"
+    if troubles:
+        return f"the client reported: {next(iter(troubles)).str()}"
+    return ""
 
 
 class AtLeastOnce(Session):
@@ -90,25 +141,32 @@ class AtLeastOnce(Session):
         self._failures: list[KafkaError] = []
         super().__init__(kafka, limits, {"enable.idempotence": True, "on_delivery": self._delivered})
         self._group = ledger.group_member(kafka, query)
+        self._clients.append(self._group)
 
     def begin(self) -> None:
         self._failures.clear()
 
     def finish(self, place: TopicPartition) -> None:
-        left = self.producer.flush(SECONDS)
+        left = _call("write the batch", SECONDS, lambda: self.producer.flush(SECONDS))
         if self._failures:
             raise KafkaException(self._failures[0])
         if left:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        self._group.commit(offsets=[place], asynchronous=False)
+        _call("commit the ledger", SECONDS, lambda: self._group.commit(offsets=[place], asynchronous=False))
 
     def close(self) -> None:
-        self.producer.purge()
-        self._group.close()
+        with suppress(KafkaException, HungError):
+            _call("give up the batch", ABORT_SECONDS, self.producer.purge)
+        del self.producer, self._group
+        discard(self._clients)
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._failures.append(error)
+
+
+def _call(action: str, seconds: float, call: Callable[[], T]) -> T:
+    return bounded(action, seconds + SLACK, call)
 
 
 SESSIONS = {"exactly_once": ExactlyOnce, "at_least_once": AtLeastOnce}

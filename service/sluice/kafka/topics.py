@@ -11,16 +11,14 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
 
 from sluice.kafka import ledger
-from sluice.kafka.client import client_properties
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
+from sluice.kafka.requests import PATIENCE, REQUEST, Requests, clients, transient
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.model.spec import Pipeline, Stream
 
-PATIENCE = 30.0
-#: seconds from one attempt to reach a broker to the next, and for any one request
-PAUSE, REQUEST = 1.0, 10.0
-HOPELESS = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
+#: the requests of this module: answers of an AdminClient
+Asking = Requests[AdminClient]
 
 LEDGER_CONFIG = {
     "cleanup.policy": "compact",
@@ -43,7 +41,11 @@ def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
     Raises UnavailableError when no broker answers within `patience` seconds, and TopicError when a topic is missing or
     may not be used.
     """
-    client = reach(pipeline.settings.kafka, patience)
+    with reach(pipeline.settings.kafka, patience) as asking:
+        return _checked(asking, pipeline, patience)
+
+
+def _checked(client: Asking, pipeline: Pipeline, patience: float) -> dict[str, Topic]:
     inputs, outputs = _names(pipeline.inputs), _names(_written(pipeline))
     found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
     missing = [name for name in inputs if name not in found]
@@ -59,34 +61,26 @@ def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
 
 def known(pipeline: Pipeline) -> dict[str, Topic]:
     """The topics of the pipeline, by name; nothing is created. Raises TopicError when one is missing."""
-    client = reach(pipeline.settings.kafka)
     names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
-    found = _describe(client, names)
-    missing = [name for name in names if name not in found]
-    if missing:
-        message = f"no such topic: {', '.join(missing)}"
-        raise TopicError(message)
-    return _topics(client, found)
+    with reach(pipeline.settings.kafka) as client:
+        found = _describe(client, names)
+        missing = [name for name in names if name not in found]
+        if missing:
+            message = f"no such topic: {', '.join(missing)}"
+            raise TopicError(message)
+        return _topics(client, found)
 
 
-def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> AdminClient:
-    """A client that a broker has answered. Raises UnavailableError when none does in `patience` seconds."""
-    troubles: list[KafkaError] = []
-    client = AdminClient(client_properties(kafka, "admin") | {"error_cb": troubles.append})
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            client.list_topics(timeout=max(0.1, min(REQUEST, deadline - time.monotonic())))
-        except KafkaException as error:
-            client.poll(0)
-            said = troubles[-1] if troubles else error.args[0]
-            if time.monotonic() > deadline - PAUSE or said.code() in HOPELESS:
-                message = f"no broker at {kafka['bootstrap.servers']} lets us in ({said.str()})"
-                raise UnavailableError(message) from error
-            LOGGER.warning("no broker answers, trying again: %s", said.str())
-            time.sleep(PAUSE)
-        else:
-            return client
+def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> Asking:
+    """Requests whose client a broker has answered. Raises UnavailableError when none does within `patience` seconds."""
+    asking: Asking = clients(kafka, "admin", patience=patience)
+    timeout = max(0.1, min(REQUEST, patience))
+    try:
+        asking.ask("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
+    except UnavailableError as error:
+        reason = str(error).removeprefix("cannot list topics: ")
+        raise UnavailableError(f"no broker at {kafka['bootstrap.servers']} lets us in ({reason})") from error
+    return asking
 
 
 def _written(pipeline: Pipeline) -> Iterator[Stream]:
@@ -99,22 +93,28 @@ def _names(streams: Iterable[Stream]) -> list[str]:
     return [stream.topic for stream in streams if stream.topic]
 
 
-def _describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
+def _describe(asking: Asking, names: Iterable[str]) -> dict[str, TopicDescription]:
     """What the broker says of those of the topics that exist."""
     wanted = TopicCollection(list(dict.fromkeys(names)))
-    futures = client.describe_topics(wanted, include_authorized_operations=True, request_timeout=REQUEST)
-    described = {name: _answer(f"describe topic {name}", future) for name, future in futures.items()}
+
+    def describe(client: AdminClient) -> dict[str, TopicDescription | None]:
+        futures = client.describe_topics(wanted, include_authorized_operations=True, request_timeout=REQUEST)
+        return {name: _answer(f"describe topic {name}", future) for name, future in futures.items()}
+
+    described = asking.ask("describe topics", describe)
     return {name: description for name, description in described.items() if description is not None}
 
 
 def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
-    """The result, None for an unknown topic and for the errors `passing`."""
+    """The result, None for an unknown topic and for the errors `passing`. A transient error is left to the requests."""
     try:
         return future.result()
     except KafkaException as error:
         what = error.args[0]
         if what.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, *passing):
             return None
+        if transient(what):
+            raise
         message = f"cannot {action}: {what.str()}"
         raise TopicError(message) from error
 
@@ -134,14 +134,18 @@ def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> li
     return new
 
 
-def _create(client: AdminClient, new: list[NewTopic], patience: float) -> None:
-    """Creates the topics and waits until every broker knows them; somebody else may be creating them as well."""
+def _create(client: Asking, new: list[NewTopic], patience: float) -> None:
+    """Creates the topics and waits until every broker knows them; another process may be creating them as well."""
     if not new:
         return
-    for name, future in client.create_topics(new, request_timeout=REQUEST).items():
-        _answer(f"create topic {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
-        LOGGER.info("created topic %s", name)
     names = [topic.topic for topic in new]
+
+    def create(admin: AdminClient) -> None:
+        for name, future in admin.create_topics(new, request_timeout=REQUEST).items():
+            _answer(f"create topic {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
+
+    client.ask("create topics", create)
+    LOGGER.info("created topics %s", ", ".join(names))
     deadline = time.monotonic() + patience
     while len(_describe(client, names)) < len(names):
         if time.monotonic() > deadline:
@@ -161,11 +165,15 @@ def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str]
             raise TopicError(message)
 
 
-def _topics(client: AdminClient, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
+def _topics(client: Asking, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in found]
-    futures = client.describe_configs(resources, request_timeout=REQUEST)
-    refused = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-    limits = {resource.name: _answer("read limits", future, *refused) for resource, future in futures.items()}
+    passing = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+
+    def describe(admin: AdminClient) -> dict[str, Any]:
+        futures = admin.describe_configs(resources, request_timeout=REQUEST)
+        return {resource.name: _answer("read limits", future, *passing) for resource, future in futures.items()}
+
+    limits = client.ask("read limits", describe)
     return {name: Topic(name, len(description.partitions), _limit(limits[name])) for name, description in found.items()}
 
 

@@ -19,6 +19,7 @@ IGNORED = {
         "merge_wait",
         "trigger_interval",
         "max_records_per_batch",
+        "max_bytes_per_batch",
         "checkpoint",
         "delivery",
         "on_data_loss",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
+from sluice.files import read_file
 from sluice.model.errors import nearest, one_of
 
 #: what decides whether outputs are exact, which is the service's business
@@ -37,7 +37,8 @@ NUMBERS = frozenset({
 
 TEXTS = frozenset({
     "bootstrap.servers", "metadata.broker.list", "broker.address.family", "check.crcs", "client.dns.lookup",
-    "client.id", "client.rack", "compression.codec", "compression.type", "debug", "sasl.mechanism", "sasl.mechanisms",
+    "client.id", "client.rack", "compression.codec", "compression.type", "debug", "metadata.recovery.strategy",
+    "sasl.mechanism", "sasl.mechanisms",
     "sasl.password", "sasl.username", "security.protocol", "socket.keepalive.enable", "ssl.ca.location", "ssl.ca.pem",
     "ssl.certificate.location", "ssl.certificate.pem", "ssl.endpoint.identification.algorithm", "ssl.key.location",
     "ssl.key.password", "ssl.key.pem",
@@ -70,6 +71,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 LOGIN = ("sasl.mechanism", "sasl.username", "sasl.password")
 ALGORITHMS = ("https", "none")
+RECOVERIES = ("none", "rebootstrap")
 #: a property of each kind is given by its file (`.location`) or itself (`.pem`)
 AUTHORITY, CERTIFICATE, KEY = "ssl.ca", "ssl.certificate", "ssl.key"
 FORMS = ("location", "pem")
@@ -104,7 +106,7 @@ def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[
 def pem(properties: Mapping[str, str], kind: str) -> str | None:
     """The PEM text of a property. Raises OSError or UnicodeDecodeError where its file cannot be read."""
     file = properties.get(f"{kind}.location")
-    return Path(file).read_text(encoding="ascii") if file is not None else properties.get(f"{kind}.pem")
+    return read_file(file).decode("ascii") if file is not None else properties.get(f"{kind}.pem")
 
 
 def _name(name: str) -> Iterator[Fault]:
@@ -124,6 +126,7 @@ def _values(given: Mapping[str, str]) -> Iterator[Fault]:
         ("security.protocol", PROTOCOLS),
         ("sasl.mechanism", MECHANISMS),
         ("ssl.endpoint.identification.algorithm", ALGORITHMS),
+        ("metadata.recovery.strategy", RECOVERIES),
     ):
         if name in given and given[name].upper() not in map(str.upper, words):
             yield Fault(name, one_of(words), given[name], nearest(given[name], words))

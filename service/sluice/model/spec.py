@@ -388,6 +388,8 @@ class Settings:
     #: nanoseconds from the start of one batch to the next; 0: as soon as the last is done
     trigger_interval: int = 0
     max_records_per_batch: int = 500_000
+    #: by the sizes of the records that a start measures
+    max_bytes_per_batch: int = 256 << 20
     buckets: int | None = None
     #: the checkpoint's folder
     checkpoint: str | None = None

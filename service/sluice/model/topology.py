@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from heapq import heappop, heappush
 
 
 def upstream_first(reads: Sequence[Sequence[str]], writes: Mapping[str, int]) -> list[int]:
@@ -10,11 +12,19 @@ def upstream_first(reads: Sequence[Sequence[str]], writes: Mapping[str, int]) ->
 
     `reads` has the inputs of each, `writes` says who writes a stream. Those in or behind a cycle are left out.
     """
+    upstream = [writers(streams, writes) for streams in reads]
+    downstream: dict[int, list[int]] = defaultdict(list)
+    for operator, before in enumerate(upstream):
+        for other in before:
+            downstream[other].append(operator)
+    ready = [operator for operator, before in enumerate(upstream) if not before]
     order: list[int] = []
-    waiting = list(range(len(reads)))
-    while ready := [operator for operator in waiting if writers(reads[operator], writes) <= set(order)]:
-        order.append(ready[0])
-        waiting.remove(ready[0])
+    while ready:  # a heap: the first in the file comes first
+        order.append(heappop(ready))
+        for operator in downstream[order[-1]]:
+            upstream[operator].discard(order[-1])
+            if not upstream[operator]:
+                heappush(ready, operator)
     return order
 
 

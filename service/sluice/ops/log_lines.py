@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import IO
 
-MASK = "****"
+from sluice.model.secrets import MASK, masked
+
 #: a text that needs no quotes as a value
 PLAIN = re.compile(r"[^\s=\"\\]+")
 #: what every record has; the rest are the event's own fields (`extra=`)
@@ -18,7 +19,10 @@ STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
 
 
 def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None) -> None:
-    """Sends the log of `sluice` and of all below it to stderr, in lines; `secrets` are masked wherever they are."""
+    """Sends the log of `sluice` and of all below it to stderr, in lines.
+
+    `secrets` are masked wherever they are, and so are the values of ${...} (model/secrets.py).
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(secrets))
     logger = logging.getLogger("sluice")
@@ -41,13 +45,14 @@ class Lines(logging.Formatter):
             "at": _moment(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
-            **own,
-            **({"error": self.formatException(record.exc_info)} if record.exc_info else {}),
+            "message": self._masked(record.getMessage()),
+            **{name: self._masked(str(value)) for name, value in own.items()},
+            **({"error": self._masked(self.formatException(record.exc_info))} if record.exc_info else {}),
         }
-        return " ".join(f"{name}={_quoted(self._masked(str(value)))}" for name, value in fields.items())
+        return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
 
     def _masked(self, text: str) -> str:
+        text = masked(text)
         return self._secret.sub(MASK, text) if self._secret else text
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ CONTENTS = ("tuple", "punct", "watermark")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this many seconds a float64 tells nanoseconds apart
 EXACT_BELOW = 4_000_000
+#: bytes of a line: an event that is larger than what a topic takes is none
+MOST_LINE = 16 << 20
 
 
 class EventError(SluiceError):
@@ -58,10 +61,12 @@ class Batch:
 
 def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterator[Placed]:
     """The events of a JSON-lines file, or those with the key `naming`; empty lines count for nothing."""
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(partial(file.readline, MOST_LINE + 1), b""), 1):
+            place = f"{name or path}:{number}"
+            if len(line) > MOST_LINE:
+                raise EventError(place, f"a line of more than {MOST_LINE >> 20} MiB")
             if naming in line and not line.isspace():
-                place = f"{name or path}:{number}"
                 yield place, _parsed(line, place)
 
 
@@ -77,7 +82,7 @@ def _parsed(line: bytes, place: str) -> Event:
     except ValueError as error:
         raise EventError(place, f"not JSON: {error}") from None
     if not isinstance(event, dict):
-        raise EventError(place, f"expected a JSON object, got {line.decode().strip()[:60]}")
+        raise EventError(place, f"expected a JSON object, got {line[:240].decode(errors='replace').strip()[:60]}")
     if isinstance(event.get("at"), float) and abs(event["at"]) >= EXACT_BELOW:
         event["at"] = json.loads(line, parse_float=Decimal)["at"]
     return event

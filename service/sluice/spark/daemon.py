@@ -11,6 +11,7 @@ from pyspark.daemon import manager
 import sluice.spark.route_records
 import sluice.spark.sink  # noqa: F401
 from sluice.batch.kernel_warm_up import main as warm
+from sluice.processes import forked_processes_end_with_their_parents
 from sluice.state.server.pool import open_nursery
 from sluice.state.server.state_server import keep
 
@@ -22,5 +23,6 @@ gc.collect()
 gc.freeze()
 
 if __name__ == "__main__":
+    forked_processes_end_with_their_parents()
     open_nursery(keep)
     manager()

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-from confluent_kafka.admin import AdminClient
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -27,9 +26,9 @@ from sluice.checkpoint.checkpoint_identity import last_batch
 from sluice.checkpoint.offset_log import NO_PULSE, PULSE_KEY, offsets_read
 from sluice.engine.stream.items import MAXIMUM
 from sluice.kafka.batch_report import Entry
-from sluice.kafka.client import client_properties
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.reading import Offsets, ends
+from sluice.kafka.requests import clients
 from sluice.time_units import SECOND
 
 #: more notes than these wait only while the service catches up; then any of them will do
@@ -129,7 +128,7 @@ class PulseReader(DataSourceStreamReader):
 
 def _pulse(plan: Plan) -> Pulse:
     settings = plan.pipeline.settings
-    admin = AdminClient(client_properties(settings.kafka, "admin"))
+    asking = clients(settings.kafka, "admin")
     places = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
@@ -138,7 +137,7 @@ def _pulse(plan: Plan) -> Pulse:
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
     # What waits for other topic partitions is no bucket's, and not in its report.
     due = (lambda: NO_PULSE) if plan.merging else Due(plan)
-    return Pulse(step, time.time_ns, lambda: ends(admin, places), lambda: offsets_read(checkpoint), due)
+    return Pulse(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(checkpoint), due)
 
 
 def pulse(plan: Plan) -> type[DataSource]:

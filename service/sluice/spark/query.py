@@ -11,11 +11,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.batch.envelope import ROUTED
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint import checkpoint_identity, offset_log
 from sluice.kafka import ledger, topics
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.spark.idle_clock import pulse
+from sluice.spark.pace import measured
 from sluice.spark.route_records import route
 from sluice.spark.sink import sink
 from sluice.spark.source import read
@@ -34,10 +35,12 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     identity = checkpoint_identity.claim(
         folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1
     )
+    offset_log.verify(folder)
     committed, planned = checkpoint_identity.batches(folder)
     if reset_ledger:
-        ledger.reset(settings.kafka, pipeline.name, identity.query, committed)
-    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned)
+        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, offset_log.known(folder, committed))
+    digest_of = partial(offset_log.digest, folder)
+    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned, digest_of=digest_of)
     return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
 
 
@@ -55,7 +58,7 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
 
 def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
     """The packed rows of a batch, those of a bucket in the partition that has its number."""
-    routed = read(spark, plan).mapInArrow(partial(route, plan), ROUTED)
+    routed = read(spark, plan, measured(plan)).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(pulse(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())

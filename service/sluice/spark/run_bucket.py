@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from sluice.batch.envelope import Packed, split_pass_through
+from collections.abc import Iterable
+
+from sluice.batch.envelope import Packed, passes_through, split_pass_through
 from sluice.batch.query_plan import Plan
+from sluice.batch.spool import Spool
 from sluice.spark.task import Task
 from sluice.state.server.request import ask
 
 
-def run_bucket(plan: Plan, arrived: list[Packed]) -> list[Packed]:
+def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
     """The outputs of a batch's rows of one bucket: the bucket whose number is the number of the task.
 
     The number of the batch is the version of the state that the rows are applied to. The bucket's state server holds
     the state.
     """
     task = Task.now()
-    through, rest = split_pass_through(plan.topic_partitions, arrived)
-    return [*through, *ask(plan, task.number, task.batch, rest)]
+    folder, held = plan.checkpoint, plan.bounds.held
+    with Spool(folder, task.batch, plan.returned) as past, Spool(folder, task.batch, held) as fed:
+        rows = ((past if passes_through(row) else fed).handed(row) for row in arrived)
+        through, rest = split_pass_through(plan.topic_partitions, rows)
+        fed.flush()
+        made = ask(plan, task.number, task.batch, rest)
+        fed.remove()
+    return [*through, *made]

@@ -6,28 +6,32 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice import __version__
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.offset_log import flat
+from sluice.checkpoint.checkpoint_identity import folder_of
+from sluice.checkpoint.folder_lock import locked
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.kafka_errors import GrownError
 from sluice.kafka.lag_group import InputOffsets
 from sluice.kafka.ledger_follower import Follower
+from sluice.kafka.planned_batch import flat
 from sluice.kafka.reading import Offsets
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.ops.health import Life
 from sluice.ops.http_server import OpsServer
 from sluice.ops.metrics import Metrics
-from sluice.processes import told_to_end
+from sluice.processes import LastResort, told_to_end
+from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
 from sluice.spark.session import session
-from sluice.spark.watch import Progress, Watched, watch
+from sluice.spark.watch import GRACE, Progress, Watched, watch
 from sluice.wire.dead_letters import Reason
 from sluice.wire.mark_headers import WORDS
 
@@ -42,12 +46,23 @@ def serve(
     reset_ledger: bool = False,
     until_final: bool = False,
 ) -> None:
-    """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail."""
+    """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail.
+
+    One process at a time may do so with a checkpoint (lock.py).
+    """
     metrics, life = Metrics(pipeline.name, __version__), Life()
     parts = stages(pipeline)
     for stage in parts:
         metrics.count(zeros(stage))
-    with told_to_end() as told, ExitStack() as stack:
+    with (
+        LastResort(GRACE) as resort,
+        told_to_end(resort) as told,
+        ExitStack() as stack,
+        resort.ending(),
+        explaining(),
+    ):
+        for stage in parts:
+            stack.enter_context(locked(folder_of(stage), stage.name))
         if http_port is not None:
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
@@ -58,12 +73,22 @@ def serve(
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
         spark = session(pipeline.name, master)
-        stack.callback(spark.stop)
+        stack.callback(stopped, spark.stop)
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
-        run(spark, plans, lambda queries: watch(list(map(Watched, queries, seen)), told, life))
+        run(spark, plans, partial(_watched, seen, told, life, resort))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
+
+
+def _watched(
+    seen: Sequence[Seen], told: threading.Event, life: Life, resort: LastResort, queries: Sequence[StreamingQuery]
+) -> None:
+    try:
+        watch(list(map(Watched, queries, seen)), told, life, resort)
+    except GrownError:
+        resort.disarm()  # the queries start again
+        raise
 
 
 def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence[StreamingQuery]], None]) -> None:

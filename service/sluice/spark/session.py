@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from sluice.batch.query_plan import BOUNDS
 from sluice.jvm.jars import jars
+from sluice.processes import end_with_us
 from sluice.spark import shipping
 from sluice.spark.home import spark_home
+from sluice.spark.masking import masked_stderr
 
 #: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
 DRIVER_MEMORY = "2g"
+
+#: how often Spark tries a task before the batch fails, as it does on clusters: a worker process may be killed
+ATTEMPTS = 4
+
+#: seconds that the JVM may take to end when the service was killed: it removes its temporary files
+GRACE = 2.0
 
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
@@ -44,6 +56,8 @@ SETTINGS = {
     # Values, not errors of a cast, decide what a record is.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # Bytes of the records that a task hands to Python at once, and with that of the packed rows that it gets back.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(BOUNDS.piece),
     # Rows of megabytes gain nothing from these, and wait for them.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",
@@ -80,7 +94,7 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     files, temporary = [str(path) for path in jars("spark")], tempfile.gettempdir()
     settings = SETTINGS | {
         "spark.app.name": name,
-        "spark.master": master,
+        "spark.master": repeating(master),
         "spark.driver.extraClassPath": os.pathsep.join(files),
         # TCP holds small answers back until the other side has said that it has what came before: 40 ms a task.
         "spark.python.unix.domain.socket.enabled": str(len(temporary) <= LONGEST).lower(),
@@ -91,8 +105,19 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     builder = SparkSession.builder
     for key, value in (settings | shipping.classes(archives, files) | own).items():
         builder = builder.config(key, value)
-    with _deaf_to_termination():
-        return builder.getOrCreate()
+    before = SparkContext._gateway  # noqa: SLF001 - there is no other way to the process of the JVM
+    with _deaf_to_termination(), masked_stderr():
+        spark = builder.getOrCreate()
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    if gateway is not before and gateway.proc is not None:
+        end_with_us(gateway.proc.pid, GRACE)
+    return spark
+
+
+def repeating(master: str) -> str:
+    """The master with which Spark repeats failed tasks also where it runs in one process: `local[*]` fails at once."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
 
 
 @contextmanager

@@ -33,11 +33,11 @@ class Writer(DataSourceStreamArrowWriter):
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Made:
-        arrived = [
+        arrived = (
             row
             for batch in iterator
             for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
-        ]
+        )
         return Made(run_bucket(self._plan, arrived))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -9,14 +9,15 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import PORT, TOPIC_PARTITION
 from sluice.kafka.client import java_properties
 from sluice.model.spec import Stream
+from sluice.spark.pace import Pace
 
 #: Where the file does not say otherwise: fewer and larger fetches than by default, and none that waits for records. A
 #: consumer asks for more as soon as it has some; where few come, a batch would wait half a second for that answer,
 #: before it could ask for its own.
-FETCHES = {"max.poll.records": "10000", "max.partition.fetch.bytes": str(4 << 20), "fetch.max.wait.ms": "10"}
+FETCHES = {"max.partition.fetch.bytes": str(4 << 20), "fetch.max.wait.ms": "10"}
 
 
-def read(spark: SparkSession, plan: Plan) -> DataFrame:
+def read(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
     """The records of all topics, those of a topic partition in one piece and in order.
 
     For each: `key`, `value`, `headers`, `place` of its topic partition, `offset` and `timestamp`. Nothing in it may
@@ -24,14 +25,14 @@ def read(spark: SparkSession, plan: Plan) -> DataFrame:
     which would be other code in each batch.
     """
     settings = plan.pipeline.settings
-    client = FETCHES | java_properties(settings.kafka)
+    client = FETCHES | {"max.poll.records": str(most.poll)} | java_properties(settings.kafka)
     # Never `minPartitions`: it would split what a task sees of a topic partition, whose running maximum needs it whole.
     options = {
         "subscribe": ",".join(str(stream.topic) for stream in plan.inputs),
         "includeHeaders": "true",
         "startingOffsets": settings.start,
         "failOnDataLoss": str(settings.on_data_loss == "fail").lower(),
-        "maxOffsetsPerTrigger": str(settings.max_records_per_batch),
+        "maxOffsetsPerTrigger": str(most.batch),
         "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in client.items()},
     }

@@ -1,4 +1,7 @@
-"""Whole states of a bucket as files: each is complete before it has its name, and equal whoever wrote it."""
+"""Whole states of a bucket as files: each is complete before it has its name, and equal whoever wrote it.
+
+Every byte is covered by a checksum (blocks.py). A file says whose state it is, and of which version.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +11,75 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sluice.state import checksummed_blocks
+from sluice.state.integrity import LOGGER, DamagedError, Owner
+
 ENDING = ".state"
+#: of the second copy, where there is one
+COPY = ".copy"
 Write = Callable[[pa.NativeFile], None]
 
 
 class Snapshots:
     """Those in `folder`, named by the version of the state."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, owner: Owner = Owner()) -> None:  # noqa: B008 - it cannot be changed
+        self._folder, self._owner = folder, owner
 
-    def write(self, version: int, write: Write) -> None:
+    def write(self, version: int, write: Write, *, twice: bool = False) -> None:
+        """`twice`: as two files, either of which may be damaged later."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        part = self._folder / f"{version}.{os.getpid()}.part"
-        try:
-            with pa.OSFile(str(part), "wb") as file:
-                write(file)
-            part.replace(self._path(version))
-        finally:
-            part.unlink(missing_ok=True)
+        for path in self._paths(version)[: 1 + twice]:
+            self._write(version, path, write)
 
     def newest(self, upto: int) -> int:
         """The newest version that is not after `upto`; 0 where there is none."""
-        return max((version for version in self._versions() if version <= upto), default=0)
+        return next(iter(self.versions(upto)), 0)
+
+    def versions(self, upto: int) -> list[int]:
+        """Those that are not after `upto`, the newest first."""
+        names = (path.stem for ending in (ENDING, COPY) for path in self._folder.glob(f"*{ending}"))
+        return sorted({version for name in names if (version := int(name)) <= upto}, reverse=True)
 
     def read(self, version: int) -> memoryview:
-        """The bytes of a snapshot, read from the file as they are looked at."""
-        return memoryview(pa.memory_map(str(self._path(version))).read_buffer())
+        """What was written, read from the file as it is looked at. Raises DamagedError where no copy is whole."""
+        path, copy = self._paths(version)
+        if not copy.exists():
+            return self._read(version, path)
+        try:
+            return self._read(version, path)
+        except (DamagedError, FileNotFoundError) as error:
+            found = self._read(version, copy)
+            LOGGER.warning("%s; its second copy %s is used", error, copy.name)
+            return found
 
     def forget(self, before: int) -> None:
-        """Removes those of versions before this one, and what nobody finished."""
-        for version in self._versions():
-            if version < before:
-                self._path(version).unlink(missing_ok=True)
+        """Removes those of versions before this one, and files that were never completed."""
+        for version in self.versions(before - 1):
+            for path in self._paths(version):
+                path.unlink(missing_ok=True)
         for part in self._folder.glob("*.part"):
             if int(part.name.partition(".")[0]) < before:
                 part.unlink(missing_ok=True)
 
-    def _versions(self) -> list[int]:
-        return [int(path.stem) for path in self._folder.glob(f"*{ENDING}")]
+    def _write(self, version: int, path: Path, write: Write) -> None:
+        part = self._folder / f"{version}.{os.getpid()}.part"
+        try:
+            with part.open("wb") as file:
+                writer = checksummed_blocks.BlockWriter(file, self._description(version))
+                with pa.PythonFile(writer, "w") as sink:
+                    write(sink)
+                writer.finish()
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
-    def _path(self, version: int) -> Path:
-        return self._folder / f"{version}{ENDING}"
+    def _read(self, version: int, path: Path) -> memoryview:
+        return checksummed_blocks.read(path, self._description(version))
+
+    def _description(self, version: int) -> checksummed_blocks.Description:
+        owner = self._owner
+        return {"pipeline": owner.pipeline, "query": owner.query, "bucket": owner.bucket, "version": version}
+
+    def _paths(self, version: int) -> tuple[Path, Path]:
+        return self._folder / f"{version}{ENDING}", self._folder / f"{version}{COPY}"

@@ -1,8 +1,16 @@
-"""On PYTHONPATH of a service: stops it between Kafka's commit of a batch and Spark's log of it, when it is asked to.
+"""On PYTHONPATH of a service: stops or fails one of its processes at a moment that a test asked for.
 
-Asked: the file that SLUICE_TEST_PAUSE names exists. It gets the ending `.reached` when the moment is there.
+A test asks by a file in the folder SLUICE_TEST_MOMENTS. The file's name is the moment (MOMENTS below), and its text
+says what happens there:
+
+    pause   the process sleeps until the test removes `<moment>.reached`, or kills it
+    fail    the function raises RuntimeError
+    signal  nothing; the test only learns that the moment has come
+
+The first process that comes to the moment renames the file to `<moment>.reached`, so one request has one effect.
 """
 
+import io
 import os
 import sys
 import time
@@ -10,19 +18,145 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-MODULE = "sluice.kafka.transactions"
+FOLDER = "SLUICE_TEST_MOMENTS"
+INTERVAL = 0.02
+
+
+def come_to(moment):
+    """Does what the test asked for at this moment, if it asked for anything."""
+    asked = Path(os.environ[FOLDER], moment)
+    reached = Path(f"{asked}.reached")
+    try:
+        what = asked.read_text()
+        asked.rename(reached)
+    except FileNotFoundError:
+        return
+    while what == "pause" and reached.exists():
+        time.sleep(INTERVAL)
+    if what == "fail":
+        msg = f"a test asked for a failure at the moment {moment!r}"
+        raise RuntimeError(msg)
+
+
+def asked_for(moment):
+    return Path(os.environ[FOLDER], moment).exists()
+
+
+def before(moment):
+    """The function starts after the moment."""
+
+    def wrapped(function):
+        def run(*arguments, **named):
+            come_to(moment)
+            return function(*arguments, **named)
+
+        return run
+
+    return wrapped
+
+
+def after(moment):
+    """The function has done its work and has not returned."""
+
+    def wrapped(function):
+        def run(*arguments, **named):
+            result = function(*arguments, **named)
+            come_to(moment)
+            return result
+
+        return run
+
+    return wrapped
+
+
+def fed_rows(function):
+    """A state process has the rows of a batch and has not fed them to the engine."""
+
+    def run(bucket, version, rows, *others, **named):
+        if rows:
+            come_to("feeding")
+        return function(bucket, version, rows, *others, **named)
+
+    return run
+
+
+def produced(function):
+    """The broker has all records of the batch in an open transaction."""
+
+    def run(session, place):
+        if asked_for("produced"):
+            session.producer.flush(30)
+        come_to("produced")
+        return function(session, place)
+
+    return run
+
+
+def half_an_entry(function):
+    """A log file ends with the first half of an entry."""
+
+    def run(message, write):
+        if isinstance(getattr(write, "__self__", None), io.BufferedWriter) and asked_for("entry-half"):
+            data = b"".join([message.head, *message.bodies])
+            write(data[: len(data) // 2])
+            write.__self__.flush()
+            come_to("entry-half")
+        return function(message, write)
+
+    return run
+
+
+def half_a_snapshot(function):
+    """A snapshot's bytes are in its `.part` file, which does not have its final name."""
+
+    def run(snapshots, version, write, **named):
+        def pausing(file):
+            write(file)
+            come_to("snapshot-half")
+
+        return function(snapshots, version, pausing, **named)
+
+    return run
+
+
+def hanging(producer):
+    """The client library is asked for a commit, and does not return."""
+
+    class Producer(producer):
+        def commit_transaction(self, *arguments):
+            come_to("commit-call")
+            return super().commit_transaction(*arguments)
+
+    return Producer
+
+
+#: module -> class (or "" for the module), what is wrapped, and how
+MOMENTS = {
+    "sluice.engine.graph": [("Graph", "feed", after("fed"))],
+    "sluice.kafka.sessions": [
+        ("ExactlyOnce", "finish", produced),
+        ("ExactlyOnce", "_committed", before("committing")),
+        ("ExactlyOnce", "_committed", after("committed")),
+        ("", "Producer", hanging),
+    ],
+    "sluice.kafka.transactions": [("TransactionalWriter", "write", after("written"))],
+    "sluice.state.server.request": [("", "ask", after("answered"))],
+    "sluice.state.bucket": [("Bucket", "feed", fed_rows)],
+    "sluice.state.message": [("Message", "write", half_an_entry)],
+    "sluice.state.snapshots": [("Snapshots", "write", half_a_snapshot)],
+}
 
 
 class Finder(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != MODULE:
+        if name not in MOMENTS:
             return None
         spec = PathFinder.find_spec(name, path, target)
-        spec.loader = Pausing(spec.loader)
+        spec.loader = Wrapping(spec.loader)
         return spec
 
 
-class Pausing(Loader):
+class Wrapping(Loader):
     def __init__(self, loader):
         self._loader = loader
 
@@ -31,18 +165,10 @@ class Pausing(Loader):
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        write = module.TransactionalWriter.write
-
-        def paused(*arguments, **named):
-            written = write(*arguments, **named)
-            asked = Path(os.environ["SLUICE_TEST_PAUSE"])
-            if asked.exists():
-                asked.rename(f"{asked}.reached")
-                time.sleep(3600)
-            return written
-
-        module.TransactionalWriter.write = paused
+        for owner, function, wrapped in MOMENTS[module.__name__]:
+            where = getattr(module, owner) if owner else module
+            setattr(where, function, wrapped(getattr(where, function)))
 
 
-if "SLUICE_TEST_PAUSE" in os.environ:
+if FOLDER in os.environ:
     sys.meta_path.insert(0, Finder())

@@ -74,7 +74,7 @@ class Bucket:
                 packed = routed(self._plan, 0, [pa.RecordBatch.from_pylist(records[lane], SCHEMA)])
                 rows += [(row["holds"], row["packed"]) for batch in packed for row in batch.to_pylist()
                          if row["bucket"] == self._label and row["holds"] == RECORDS]  # fmt: skip
-        batch = Batch.of(self._plan, holding.through(self._plan, rows), self.clock)
+        batch = next(Batch.parts(self._plan, holding.through(self._plan, rows), self.clock), None)
         self._saved = holding.save()
         if batch is not None:
             self._note(batch)

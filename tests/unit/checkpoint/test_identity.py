@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from sluice.checkpoint.checkpoint_identity import FILE, CheckpointError, batches, claim
+from sluice.checkpoint.checkpoint_identity import FILE, LOCK, CheckpointError, batches, claim
+from tests.unit.state.damage import flipped
 
 
 def test_a_new_checkpoint_is_made_and_found_again(tmp_path):
@@ -44,6 +45,27 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     (tmp_path / FILE).write_text(json.dumps(fields))
     with pytest.raises(CheckpointError, match="format 99"):
         claim(tmp_path, "p", "f", None, 1)
+
+
+def test_every_flipped_bit_is_detected(tmp_path):
+    """One in the number of buckets would lead keys to other buckets."""
+    claim(tmp_path, "p", "f", 2, 1)
+    file = tmp_path / FILE
+    whole = file.read_bytes()
+    identity = claim(tmp_path, "p", "f", None, 1)
+    for byte, other in flipped(whole):
+        file.write_bytes(other)
+        try:
+            found = claim(tmp_path, "p", "f", None, 1)
+        except CheckpointError:
+            continue
+        assert found == identity, "white space says nothing"
+        assert whole[byte : byte + 1].isspace()
+
+
+def test_the_file_of_the_lock_does_not_make_a_folder_used(tmp_path):
+    (tmp_path / LOCK).touch()
+    assert claim(tmp_path, "p", "f", 2, 1).buckets == 2
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):

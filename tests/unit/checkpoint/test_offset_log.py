@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from sluice.checkpoint.offset_log import Planned, before_all, offsets_read, planned
+import json
+import struct
+import zlib
+
+import pytest
+
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.checkpoint.offset_log import before_all, digest, offsets_read, parsed, planned, verify
+from tests.unit.state.damage import flipped
 
 ENTRY = 'v1\n{"batchTimestampMs":1}\n{"b":{"0":7},"a":{"1":3,"0":2}}\n'
 READ = {("b", 0): 7, ("a", 1): 3, ("a", 0): 2}
 
 
 def test_an_entry_says_when_a_batch_was_planned_how_far_it_reads_and_the_pulse():
-    assert Planned.of(ENTRY + '{"pulse":99}') == (1_000_000, READ, 99)
+    assert parsed(ENTRY + '{"pulse":99}') == (1_000_000, READ, 99)
 
 
 def test_without_a_pulse_there_was_none():
-    assert Planned.of(ENTRY) == Planned.of(ENTRY + "-") == (1_000_000, READ, 0)
+    assert parsed(ENTRY) == parsed(ENTRY + "-") == (1_000_000, READ, 0)
 
 
 def test_the_last_entry_says_how_far_was_read(tmp_path):
@@ -31,3 +39,101 @@ def test_the_first_batch_goes_on_from_where_the_source_began(tmp_path):
     source.mkdir(parents=True)
     (source / "0").write_bytes(b'\0v1\n{"t":{"0":5}}')
     assert before_all(tmp_path) == (0, {("t", 0): 5}, 0)
+
+
+def test_a_digest_is_of_what_a_batch_reads(tmp_path):
+    (tmp_path / "offsets").mkdir()
+    assert digest(tmp_path, 0) is None
+    (tmp_path / "offsets" / "0").write_text(ENTRY)
+    assert digest(tmp_path, 0) == parsed(ENTRY).digest
+
+
+# ---- damaged files ---------------------------------------------------------------------------------------------------
+
+FILES = {
+    "metadata": '{"id":"8b8f6e46-0d5c-4c2e-8f0b-3f7f5a3a3f0e"}',
+    "sources/0/0": '\0v1\n{"t":{"0":5}}',
+    "offsets/4": ENTRY + '{"pulse":98}',
+    "offsets/5": ENTRY + '{"pulse":99}',
+    "commits/4": 'v1\n{"nextBatchWatermarkMs":0}',
+}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """As Spark leaves it when a batch was planned, and not done; as Hadoop does, with checksums of 512 bytes each."""
+    for name, text in FILES.items():
+        written(tmp_path / name, text.encode())
+    return tmp_path
+
+
+def written(file, data):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    file.with_name(f".{file.name}.crc").write_bytes(b"crc\0" + struct.pack(">II", 512, zlib.crc32(data)))
+
+
+def test_whole_files_are_accepted(checkpoint):
+    verify(checkpoint)
+    for file in checkpoint.rglob(".*.crc"):
+        file.unlink()
+    verify(checkpoint)
+
+
+def test_a_new_checkpoint_has_no_files(tmp_path):
+    verify(tmp_path)
+    (tmp_path / "metadata").write_text("{")
+    with pytest.raises(CheckpointError, match="metadata: it is damaged"):
+        verify(tmp_path)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("data", [b"", b"\0" * 40, b"v1\n", b"{", b"\xff\xfe", b"v1\n{}\n[]", b"v1\n{}\n{}\n{}\n"])
+def test_what_cannot_be_understood_is_refused_with_the_files_name(checkpoint, name, data):
+    (checkpoint / name).with_name(f".{checkpoint.joinpath(name).name}.crc").unlink()
+    (checkpoint / name).write_bytes(data)
+    with pytest.raises(CheckpointError, match=f"{checkpoint / name}: it is damaged"):
+        verify(checkpoint)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_is_detected(checkpoint, name):
+    """Also one that makes another number of a digit."""
+    file = checkpoint / name
+    for _, other in flipped(file.read_bytes()):
+        file.write_bytes(other)
+        with pytest.raises(CheckpointError, match=f"{file}: it is damaged"):
+            verify(checkpoint)
+
+
+@pytest.mark.parametrize(
+    "names", [("metadata",), ("offsets/4",), ("offsets/4", "offsets/5"), ("offsets/4", "commits/4")]
+)
+def test_a_missing_file_is_refused(checkpoint, names):
+    for name in names:
+        (checkpoint / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{checkpoint}/(metadata|offsets/[34]): it is missing"):
+        verify(checkpoint)
+
+
+def test_only_the_first_batch_needs_to_know_where_the_source_began(checkpoint):
+    first = checkpoint / "sources" / "0" / "0"
+    first.unlink()
+    verify(checkpoint)
+    for name in ("offsets/4", "offsets/5", "commits/4"):
+        (checkpoint / name).unlink()
+    written(checkpoint / "offsets" / "0", ENTRY.encode())
+    with pytest.raises(CheckpointError, match=f"{first}: it is missing"):
+        verify(checkpoint)
+
+
+def test_a_batch_that_is_done_and_was_never_planned_is_refused(checkpoint):
+    (checkpoint / "commits" / "4").rename(checkpoint / "commits" / "9")
+    with pytest.raises(CheckpointError, match="offsets/8: it is missing"):
+        verify(checkpoint)
+
+
+def test_a_reader_says_the_same(checkpoint):
+    (checkpoint / "offsets" / "5").write_text(json.dumps({}))
+    with pytest.raises(CheckpointError, match="offsets/5: it is damaged"):
+        planned(checkpoint, 5)

@@ -11,15 +11,24 @@ from hypothesis import strategies as st
 from sluice.config.load import check_source
 from sluice.config.syntax.yaml_reader import Source, read_text
 from sluice.model.errors import PipelineError
+from sluice.planning.explain.explain_plan import plan
+from sluice.planning.explain.explain_text import lines
 
 RIGHT = (Path(__file__).parent / "wrong_files.txt").read_text(encoding="utf-8").split("\n\n")[1]
 WORDS = [
     "trades", "large", "averages", "dead", "symbol", "price", "all", "int64", "list<list<int64>>", "tumbling, punct()",
     "sliding, count(0), delta(time, 1.5), partitioned", "Sum(size) / Count()", "Last(bids)", "size > 1 ? 'a' : symbol",
-    "", "${X}", "🙂", "a" * 300,
+    "", "${X}", "🙂", "a" * 300, "9" * 5000, "\0", "\ud800", "'\\ud800'", "${file:/dev/zero}", "${file:\0}",
+    "/dev/zero", "(" * 500, "-" * 500 + "1", "list<" * 30, "a" * 30_000, "1e999999999",
 ]  # fmt: skip
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=8),
+    st.none()
+    | st.sampled_from([10**4000, -(2**63) - 1, 2**64])
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(WORDS)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3),
     max_leaves=5,
 )
@@ -56,7 +65,11 @@ def test_wrong_values_are_problems(changes):
         data = changed(data, path, value)
     checked = check_source(Source("f", data), {}, None)
     assert (checked.pipeline is None) == bool(checked.problems)
-    assert all(map(str, checked.problems))
+    for problem in map(str, checked.problems):
+        assert problem.encode()  # no lone surrogate
+        assert len(problem) < 3000
+    if checked.pipeline is not None:
+        assert "\n".join(lines(checked.pipeline, plan(checked.pipeline))).encode()
 
 
 @given(

@@ -105,14 +105,24 @@ def test_librdkafka_takes_mechanisms_in_capitals_only():
 def test_each_client_gets_the_properties_of_its_role():
     given = HERE | {"client.id": "me", "linger.ms": "5", "fetch.min.bytes": "1"}
     names = {role: {*client_properties(given, role)} - {"logger"} for role in ("admin", "consumer", "producer")}
-    assert names["admin"] == {"bootstrap.servers", "client.id"}
+    assert names["admin"] == {"bootstrap.servers", "client.id", "metadata.recovery.strategy"}
     assert names["consumer"] == names["admin"] | {"fetch.min.bytes"}
     assert names["producer"] == names["admin"] | {"linger.ms"}
+
+
+@pytest.mark.parametrize("role", ["admin", "consumer", "producer"])
+def test_our_clients_do_not_bootstrap_again_unless_the_file_says_so(role):
+    name = "metadata.recovery.strategy"
+    assert client_properties(HERE, role)[name] == "none"
+    assert client_properties(HERE | {name: "rebootstrap"}, role)[name] == "rebootstrap"
+    assert name not in java_properties(HERE)
+    assert java_properties(HERE | {name: "rebootstrap"})[name] == "rebootstrap"
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (HERE | {"metadata.recovery.strategy": "all"}, r"strategy: expected none or rebootstrap, got 'all'"),
         ({"bootstrap.server": "x"}, r"kafka\.bootstrap\.server: .* \(did you mean bootstrap\.servers\?\)"),
         (HERE | {"transactional.id": "t"}, r"kafka\.transactional\.id: .* the service does not set itself"),
         ({"client.id": "me"}, r"kafka: expected the property bootstrap\.servers .* got none"),
@@ -138,6 +148,7 @@ VALUES = {
     "log_level": "0",
     "security.protocol": "plaintext",
     "socket.keepalive.enable": "true",
+    "metadata.recovery.strategy": "rebootstrap",
     "ssl.endpoint.identification.algorithm": "https",
 }
 #: those that go together, which test_security.py tries

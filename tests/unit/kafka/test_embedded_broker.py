@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.kafka.embedded_broker import BrokerError, EmbeddedBroker
+from sluice.kafka.embedded_broker import BrokerError, EmbeddedBroker, EmbeddedCluster
 
 pytestmark = pytest.mark.kafka
 
@@ -94,3 +94,19 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_cluster_answers_while_one_of_its_brokers_restarts() -> None:
+    with EmbeddedCluster(3) as cluster:
+        create(cluster.bootstrap, "replicated")
+        produce(cluster.bootstrap, "replicated", {b"one": YEAR_2013})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        metadata = admin.list_topics(timeout=10)
+        assert len(metadata.brokers) == 3
+        (partition,) = metadata.topics["replicated"].partitions.values()
+        assert sorted(partition.replicas) == [1, 2, 3]
+        leader = cluster.brokers[partition.leader - 1]
+        leader.terminate()
+        produce(cluster.bootstrap, "replicated", {b"two": YEAR_2013})
+        leader.restart()
+        assert consume(cluster.bootstrap, "replicated", 2) == {b"one": YEAR_2013, b"two": YEAR_2013}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import queue
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.kafka_errors import LedgerError
 from sluice.kafka.ledger_follower import Follower
+from sluice.kafka.planned_batch import Planned
 from sluice.kafka.transactions import TransactionalWriter, WriterSettings
 
 pytestmark = pytest.mark.kafka
@@ -20,8 +24,23 @@ MINE, OTHER = "checkpoint-1", "checkpoint-2"
 def write(kafka, query, *batches, query_id=MINE):
     one = TransactionalWriter(WriterSettings(tuple(kafka.items()), query, query_id))
     for batch in batches:
-        one.write(batch, [], Report(written={"out": {"tuple": batch}}))
+        one.write(batch, [], Report(written={"out": {"tuple": batch}}), planned=planned_for(batch))
     return one
+
+
+def planned_for(batch, offset=0):
+    """What a batch reads; `offset`: of another copy of the checkpoint, other offsets."""
+    return Planned(1_700_000_000_000_000_000 + batch, {("in", 0): batch + offset, ("in", 10): 5}, 99)
+
+
+def verify(kafka, query, query_id, committed, planned, *, parted=None):
+    """`parted`: the batch that the checkpoint has planned otherwise."""
+    known = [] if planned is None else range(planned + 1)
+
+    def digest_of(batch):
+        return planned_for(batch, int(batch == parted)).digest if batch in known else None
+
+    ledger.verify(kafka, query, query_id, committed, planned, digest_of=digest_of)
 
 
 @pytest.mark.parametrize(
@@ -34,12 +53,12 @@ def write(kafka, query, *batches, query_id=MINE):
 )
 def test_a_checkpoint_that_fits_may_start(kafka, topic, committed, planned):
     write(kafka, topic, 0, 1)
-    ledger.verify(kafka, topic, MINE, committed, planned)
+    verify(kafka, topic, MINE, committed, planned)
 
 
 @pytest.mark.parametrize("planned", [None, 0])
 def test_a_checkpoint_without_a_committed_batch_needs_no_ledger(kafka, topic, planned):
-    ledger.verify(kafka, topic, MINE, None, planned)
+    verify(kafka, topic, MINE, None, planned)
 
 
 @pytest.mark.parametrize(
@@ -56,19 +75,57 @@ def test_a_checkpoint_without_a_committed_batch_needs_no_ledger(kafka, topic, pl
 def test_a_checkpoint_that_does_not_fit_is_refused_with_advice(kafka, topic, query_id, logs, message):
     write(kafka, topic, 0, 1)
     with pytest.raises(LedgerError, match=message) as refused:
-        ledger.verify(kafka, topic, query_id, *logs)
+        verify(kafka, topic, query_id, *logs)
     assert "--reset-ledger" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("committed", "planned"),
+    [
+        pytest.param(0, 1, id="an older copy, whose next batch was planned and not written"),
+        pytest.param(1, 1, id="a copy that was as far"),
+        pytest.param(1, 2, id="a newer copy"),
+    ],
+)
+def test_a_copy_that_has_parted_is_refused(kafka, topic, committed, planned):
+    """The numbers fit; what the last batch read does not."""
+    running = write(kafka, topic, 0, 1)
+    with pytest.raises(LedgerError, match="batch 1 read other records than the checkpoint has planned") as refused:
+        verify(kafka, topic, MINE, committed, planned, parted=1)
+    assert "--reset-ledger" in str(refused.value)
+    assert running.write(2, [], Report()), "the instance that runs goes on"
+
+
+def test_the_topic_tells_too_where_the_group_is_gone(kafka, topic):
+    write(kafka, topic, 0, 1)
+    client = AdminClient(kafka)
+    client.delete_consumer_groups([ledger.group_of(topic)])[ledger.group_of(topic)].result()
+    verify(kafka, topic, MINE, 0, 1)
+    with pytest.raises(LedgerError, match="batch 1 read other records"):
+        verify(kafka, topic, MINE, 0, 1, parted=1)
+
+
+def test_a_ledger_of_an_earlier_version_says_nothing_about_what_was_read(kafka, topic):
+    TransactionalWriter(WriterSettings(tuple(kafka.items()), topic, MINE)).write(0, [], Report())
+    assert ledger.read_stand(kafka, topic) == (1, MINE, "")
+    verify(kafka, topic, MINE, 0, 0)
+
+
+def test_after_a_reset_the_ledger_has_what_the_checkpoint_planned(kafka, topic):
+    write(kafka, topic, 0, 1)
+    ledger.reset(kafka, topic, MINE, 1, planned_for(1, 1))
+    verify(kafka, topic, MINE, 1, 1, parted=1)
 
 
 def test_a_used_checkpoint_without_a_ledger_is_refused(kafka, topic):
     with pytest.raises(LedgerError, match="is at batch 3, but Kafka has no ledger of it"):
-        ledger.verify(kafka, topic, MINE, 3, 3)
+        verify(kafka, topic, MINE, 3, 3)
 
 
 def test_a_refused_start_leaves_the_running_instance_alone(kafka, topic):
     running = write(kafka, topic, 0)
     with pytest.raises(LedgerError):
-        ledger.verify(kafka, topic, OTHER, None, None)
+        verify(kafka, topic, OTHER, None, None)
     assert running.write(1, [], Report())
 
 
@@ -78,17 +135,17 @@ def test_a_start_ends_the_transaction_of_a_killed_process_at_once(kafka, topic):
     killed = Producer(kafka | {"transactional.id": ledger.transactional_id_of(topic)})
     killed.init_transactions()
     killed.begin_transaction()
-    place = ledger.place_after(7, MINE)
+    place = ledger.place_after(7, MINE, planned_for(7))
     killed.send_offsets_to_transaction([place], ledger.group_member(kafka, topic).consumer_group_metadata())
-    ledger.verify(kafka, topic, MINE, 0, 1)
-    assert ledger.read_stand(kafka, topic) == (1, MINE)
+    verify(kafka, topic, MINE, 0, 1)
+    assert ledger.read_stand(kafka, topic) == (1, MINE, planned_for(0).digest)
 
 
 @pytest.mark.parametrize("committed", [None, 0, 5])
 def test_after_a_reset_the_checkpoint_may_start(kafka, topic, committed):
     write(kafka, topic, 0, 1)
     ledger.reset(kafka, topic, OTHER, committed)
-    ledger.verify(kafka, topic, OTHER, committed, committed)
+    verify(kafka, topic, OTHER, committed, committed)
     one = write(kafka, topic, 0 if committed is None else committed + 1, query_id=OTHER)
     assert one.write(1 if committed is None else committed + 2, [], Report())
 
@@ -110,6 +167,24 @@ def test_an_entry_reads_back_as_it_was_written():
     report = Report({"in": {"tuple": 1, "window": 2}}, {"out": {"tuple": 3}}, {"in": {"not JSON": 4}})
     entry = Entry("größe", "id", 7, 1_700_000_000_000, 1, report)
     assert Entry.from_json(entry.to_json()) == entry
+    whole = replace(entry, planned=planned_for(7))
+    assert Entry.from_json(whole.to_json()) == whole
+
+
+def test_an_entry_of_an_earlier_version_can_be_read():
+    fields = json.loads(Entry("q", "id", 7, 1, 1, Report()).to_json())
+    del fields["planned"]
+    assert Entry.from_json(json.dumps(fields).encode()).planned is None
+
+
+def test_a_digest_depends_on_all_that_enters_a_batch_and_on_nothing_else():
+    one = Planned(1, {("a", 0): 1, ("b", 0): 2}, 3)
+    assert one.digest == Planned(1, {("b", 0): 2, ("a", 0): 1}, 3).digest == Planned.of_fields(one.to_fields()).digest
+    others = [
+        one._replace(time=2), one._replace(pulse=4), one._replace(offsets={("a", 0): 1, ("b", 1): 2}),
+        one._replace(offsets={("a", 0): 1, ("b", 0): 3}), one._replace(offsets={("a", 0): 1}),
+    ]  # fmt: skip
+    assert len({one.digest, *(other.digest for other in others)}) == 6
 
 
 def test_reports_add_up():

@@ -5,18 +5,20 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from sluice.files import project_file
-from sluice.kafka import ledger, sessions
+from sluice.kafka import ledger, sessions, transactions
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from sluice.kafka.kafka_errors import FencedError, LedgerError, UnavailableError, WriteError
+from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
+from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import records, unpack
 from sluice.kafka.transactions import TransactionalWriter, WriterSettings, writer
 from tests.unit.kafka.tools import create, visible
@@ -132,6 +134,60 @@ def test_a_second_instance_shuts_out_the_first(kafka, topic, read):
     assert texts(read(topic)) == ["a", "b"]
 
 
+@pytest.fixture
+def impatient():
+    """The `kafka:` block of a broker that aborts transactions after five seconds, and the topics."""
+    with EmbeddedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}) as broker:
+        kafka = {"bootstrap.servers": broker.bootstrap}
+        for name in ("out", ledger.TOPIC):
+            create(kafka, NewTopic(name, 1))
+        yield kafka | {"transaction.timeout.ms": "5000"}
+
+
+def test_a_transaction_that_the_broker_aborted_is_not_taken_for_another_instance(impatient):
+    one = TransactionalWriter(settings(impatient, "q"))
+    one.write(0, [values("out", "a")], Report())
+
+    def slow():
+        yield values("out", "b")
+        aborted(impatient, one, "out")
+
+    with pytest.raises(ExpiredError, match=r"was open for \d+ seconds, .* aborted it after 5 \(transaction.timeout.ms"):
+        one.write(1, slow(), Report())
+    assert one.write(1, [values("out", "b")], Report())
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+
+
+def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impatient):
+    one, other = TransactionalWriter(settings(impatient, "q")), TransactionalWriter(settings(impatient, "q"))
+    one.write(0, [values("out", "a")], Report())
+
+    def overtaken():
+        yield values("out", "b")
+        aborted(impatient, one, "out")
+        assert other.write(1, [values("out", "b")], Report())
+
+    with pytest.raises(FencedError, match="another instance of this pipeline has started"):
+        one.write(1, overtaken(), Report())
+    assert texts(visible({"bootstrap.servers": impatient["bootstrap.servers"]}, "out")) == ["a", "b"]
+
+
+def aborted(kafka, writer, topic):
+    """Waits until the broker has aborted the writer's transaction: then a committed reader gets past its records."""
+    writer._session.producer.flush(30)  # noqa: SLF001
+    client = AdminClient({"bootstrap.servers": kafka["bootstrap.servers"]})
+    deadline = time.monotonic() + 30
+    place = TopicPartition(topic, 0)
+
+    def end(isolation):
+        (found,) = client.list_offsets({place: OffsetSpec.latest()}, isolation_level=isolation).values()
+        return found.result().offset
+
+    while end(IsolationLevel.READ_COMMITTED) < end(IsolationLevel.READ_UNCOMMITTED):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_processes_of_one_service_may_take_turns(kafka, topic, read, delivery):
     """Spark hands a batch to any of its idle workers, of which several stages leave several."""
     writers = [TransactionalWriter(settings(kafka, topic, delivery=delivery)) for _ in range(2)]
@@ -151,6 +207,34 @@ def test_a_batch_out_of_line_is_refused(kafka, topic):
     one.write(0, [], Report())
     with pytest.raises(LedgerError, match="expects batch 1, Spark hands over 3"):
         one.write(3, [], Report())
+
+
+@pytest.mark.parametrize("same_writer", [True, False])
+def test_a_batch_that_the_ledger_has_with_other_records_is_refused(kafka, topic, read, delivery, same_writer):
+    """Two copies of a checkpoint that have planned a batch of one number each."""
+    mine, theirs = (Planned(1, {("in", 0): end}, 0) for end in (60, 90))
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    one.write(0, [values(topic, "a")], Report(), planned=theirs)
+    other = one if same_writer else TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    with pytest.raises(LedgerError, match="batch 0 read other records than the checkpoint has planned for batch 0"):
+        other.write(0, [values(topic, "b")], Report(), planned=mine)
+    assert not other.write(0, [values(topic, "a")], Report(), planned=theirs)
+    assert texts(read(topic)) == ["a"]
+
+
+def test_a_batch_before_the_last_one_is_refused(kafka, topic, delivery):
+    one = TransactionalWriter(settings(kafka, topic, delivery=delivery))
+    for batch in range(3):
+        one.write(batch, [], Report())
+    with pytest.raises(LedgerError, match="has batch 2 already, Spark runs batch 1"):
+        one.write(1, [], Report())
+
+
+def test_an_entry_has_what_the_batch_read(kafka, topic, read):
+    planned = Planned(17, {("in", 0): 60, ("in", 1): 0}, 5)
+    TransactionalWriter(settings(kafka, topic)).write(0, [], Report(), planned=planned)
+    (entry,) = [Entry.from_json(m.value()) for m in read(ledger.TOPIC) if m.key() == topic.encode()]
+    assert entry.planned == planned
 
 
 def test_a_used_checkpoint_without_a_ledger_is_refused(kafka, topic):
@@ -228,6 +312,45 @@ def test_a_full_queue_is_waited_for(kafka, topic, read):
     crowded = settings(kafka | {"queue.buffering.max.messages": "10"}, topic)
     assert TransactionalWriter(crowded).write(0, [values(topic, *map(str, range(100)))], Report())
     assert texts(read(topic)) == [str(i) for i in range(100)]
+
+
+def test_records_are_handed_to_the_client_a_few_bytes_at_a_time(monkeypatch):
+    """Each is a Python object then, so gigabytes of records must not be handed over at once."""
+    monkeypatch.setattr(transactions, "CHUNK_BYTES", 1000)
+    chunks = []
+
+    class Client:
+        def __init__(self):
+            self.chunk = []
+
+        def produce(self, _, value, *__):
+            self.chunk.append(value)
+
+        def poll(self, _):
+            chunks.append(self.chunk)
+            self.chunk = []
+
+    sent = [f"{number:0200}" for number in range(50)]
+    transactions.produce(Client(), values("t", *sent))
+    assert [value.decode() for chunk in chunks for value in chunk] == sent
+    assert max(len(value) * len(chunk) for chunk in chunks for value in chunk[:1]) <= 1000
+    assert len(chunks) < 25
+
+
+def test_a_large_batch_has_more_time_and_shuts_out_no_small_one(kafka, topic, read, monkeypatch):
+    timeouts = []
+    opened = sessions.SESSIONS["exactly_once"]
+
+    def session(properties, *rest):
+        timeouts.append(properties.get("transaction.timeout.ms"))
+        return opened(properties, *rest)
+
+    monkeypatch.setitem(sessions.SESSIONS, "exactly_once", session)
+    small, large = (writer(settings(kafka, topic, large=large)) for large in (False, True))
+    for batch, (one, text) in enumerate([(small, "a"), (large, "b"), (large, "c"), (small, "d"), (large, "e")]):
+        assert one.write(batch, [values(topic, text)], Report())
+    assert texts(read(topic)) == ["a", "b", "c", "d", "e"]
+    assert timeouts == [None, "900000", None, "900000"]
 
 
 def test_a_broker_that_is_gone_fails_the_batch_and_its_return_heals(monkeypatch):

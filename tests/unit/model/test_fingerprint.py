@@ -16,7 +16,8 @@ def print_of(text):
 SAME = {
     "kafka": BASE + "kafka: {bootstrap.servers: there}",
     "where and how it runs": BASE
-    + "checkpoint: /data\ntrigger_interval: 5\nmax_records_per_batch: 9\nstart: latest\ndelivery: at_least_once",
+    + "checkpoint: /data\ntrigger_interval: 5\nmax_records_per_batch: 9\nmax_bytes_per_batch: 9\n"
+    "start: latest\ndelivery: at_least_once",
     "layout": BASE.replace("{n: Count(), x: Sum(size)}", "{'n':  Count( ), 'x': Sum( size )}"),
     "a default that is written": BASE + "clock: processing",
     "topic partitions to create": BASE.replace("topic: out", "topic: out, partitions: 5"),

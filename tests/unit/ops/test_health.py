@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.ops.health import PATIENCE, Life
+from sluice.ops.health import BATCH, PATIENCE, Life
 
 
 @pytest.fixture
@@ -32,3 +32,20 @@ def test_a_query_that_nobody_can_look_at_is_not_healthy(life, clock):
     assert life.healthy() == life.ready() == "Spark has not answered for 61 seconds"
     life.looked(began=True)
     assert life.healthy() is None
+
+
+def test_a_batch_beyond_its_bound_is_not_healthy(life, clock):
+    life.looked(began=True, batch=BATCH)
+    assert life.healthy() is None
+    clock[0] += 1
+    assert life.healthy() == life.ready() == "a batch has been running for 301 seconds, more than 300"
+    life.looked(began=True, batch=0.0)
+    clock[0] += 1
+    assert life.healthy() is None
+
+
+def test_the_environment_sets_the_bound_of_a_batch(monkeypatch):
+    monkeypatch.setenv("SLUICE_BATCH_SECONDS", "20")
+    life = Life()
+    life.looked(began=True, batch=21.0)
+    assert "more than 20" in life.healthy()

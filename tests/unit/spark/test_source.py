@@ -4,6 +4,7 @@ import pytest
 
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
+from sluice.spark.pace import Pace
 from sluice.spark.source import read
 
 PIPELINE = """
@@ -21,7 +22,7 @@ operators:
 def test_nothing_depends_on_the_time_of_the_batch(spark, capsys):
     """It would be a constant in the code that Spark generates, and that would be compiled anew for each batch."""
     plan = Plan(load_text(PIPELINE, "p", environment=None), "q", "s", "c", 1, {"in": 1, "out": 1})
-    read(spark, plan).explain(extended=True)
+    read(spark, plan, Pace(1, 1)).explain(extended=True)
     words = capsys.readouterr().out
     assert "current" not in words
     assert "timestamp" in words

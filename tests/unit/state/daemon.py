@@ -1,7 +1,8 @@
 """A daemon with a nursery whose keepers tell who they are: `python daemon.py`, with commands on its standard input.
 
-`ask SERVICE BUCKET` prints the number of the keeper's process and how often it was asked; `kill N` kills process N;
-`nursery` prints the number of the nursery's.
+`ask SERVICE BUCKET` prints the number of the keeper's process and how often it was asked; `work` does so in a forked
+process; `kill N ...` kills processes;
+`supervisor` and `nursery` print the numbers of these processes.
 """
 
 from __future__ import annotations
@@ -27,18 +28,46 @@ def ask(service: str, bucket: str) -> str:
         return file.read().decode()
 
 
-def kill(number: str) -> str:
-    os.kill(int(number), signal.SIGKILL)
-    while Path(f"/proc/{number}").exists():
+def kill(*numbers: str) -> str:
+    for number in numbers:
+        os.kill(int(number), signal.SIGKILL)
+    while any(map(_runs, numbers)):
         pass
     return "killed"
 
 
+def _runs(number: str) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def work(service: str, bucket: str) -> str:
+    """Asks in a process of its own, as Spark's workers do."""
+    pid = os.fork()
+    if not pid:
+        try:
+            ask(service, bucket)
+        finally:
+            os._exit(0)
+    return "works"
+
+
+def supervisor() -> str:
+    return _child(os.getpid())
+
+
 def nursery() -> str:
-    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().strip()
+    return _child(int(supervisor()))
+
+
+def _child(number: int) -> str:
+    return Path(f"/proc/{number}/task/{number}/children").read_text().strip()
 
 
 open_nursery(keep)
 for line in sys.stdin:
     command, *arguments = line.split()
-    print({"ask": ask, "kill": kill, "nursery": nursery}[command](*arguments), flush=True)  # noqa: T201
+    known = {"ask": ask, "work": work, "kill": kill, "nursery": nursery, "supervisor": supervisor}
+    print(known[command](*arguments), flush=True)  # noqa: T201

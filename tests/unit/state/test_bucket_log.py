@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+from xxhash import xxh3_64_intdigest
 
 from sluice.batch.envelope import PULSE, RECORDS
 from sluice.columns.tables import StateError
-from sluice.state.bucket_log import Entry, Log
+from sluice.state.bucket_log import HEAD, MARK, START, SUM, Entry, Log
+from sluice.state.integrity import DamagedError, Owner
+from tests.unit.state.damage import flip, flipped
 
 
 def entry(version: int, text: bytes = b"rows") -> Entry:
@@ -78,12 +82,72 @@ def test_behind_an_entry_that_was_cut_off_nothing_is_appended(tmp_path):
     assert versions(log_of(tmp_path, 2, 3), 0, 3) == [1, 2, 3]
 
 
-def test_a_damaged_entry_is_refused(tmp_path):
+# ---- damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_flipped_bit_is_detected_with_file_and_place(tmp_path):
+    """In the first of three entries, in the one between, and in the last."""
+    log_of(tmp_path, 1, 2, 3)
+    (file,) = tmp_path.iterdir()
+    whole, size = file.read_bytes(), entry(1).size
+    assert len(whole) == 3 * size < 400
+    for byte, other in flipped(whole):
+        file.write_bytes(other)
+        start = byte // size * size
+        with pytest.raises(DamagedError, match=rf"{file}: the entry at byte {start} is damaged"):
+            list(Log(tmp_path).entries(0, 3))
+
+
+def test_damage_behind_what_is_needed_is_logged(tmp_path, caplog):
+    log_of(tmp_path, 1, 2, 3)
+    (file,) = tmp_path.iterdir()
+    flip(file, 2 * entry(1).size + 5)
+    assert versions(Log(tmp_path), 0, 2) == [1, 2]
+    assert f"{file}: the entry at byte {2 * entry(1).size} is damaged" in caplog.text
+
+
+def test_an_equal_entry_in_another_file_stands_in_for_a_damaged_one(tmp_path, caplog):
+    log_of(tmp_path, 1, 2)
+    log_of(tmp_path, 2, 3)
+    for byte in (3, HEAD + 20):  # of the head, so that nothing behind it is found; of the rows
+        flip(tmp_path / "2.log", byte)
+        if byte > HEAD:
+            assert versions(Log(tmp_path), 0, 3) == [1, 2, 3]
+            assert f"{tmp_path / '2.log'}: the entry at byte 0 is damaged" in caplog.text
+        else:
+            assert versions(Log(tmp_path), 0, 2) == [1, 2]
+        flip(tmp_path / "2.log", byte)
+
+
+def test_an_absurd_length_is_not_made_room_for(tmp_path):
+    """Behind a right checksum it is that of an entry that was cut off; else it is damage."""
     log_of(tmp_path, 1)
     (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes().replace(b"rows", b"rags"))
-    with pytest.raises(StateError, match="the entry at byte 0 is damaged"):
-        list(Log(tmp_path).entries(0, 1))
+    whole = file.read_bytes()
+    head = START.pack(MARK, 2, 1 << 60, 0)
+    file.write_bytes(whole + head + SUM.pack(xxh3_64_intdigest(head, Owner().seed)) + bytes(100))
+    assert Log(tmp_path).last() == 1
+    with pytest.raises(StateError, match="no entry for version 2"):
+        list(Log(tmp_path).entries(0, 2))
+    file.write_bytes(whole + head + SUM.pack(0) + bytes(100))
+    with pytest.raises(DamagedError, match=f"entry at byte {len(whole)} is damaged"):
+        list(Log(tmp_path).entries(0, 2))
+
+
+def test_a_log_of_another_bucket_is_refused(tmp_path):
+    one, other = Owner("p", "q", 1), Owner("p", "q", 2)
+    Log(tmp_path / "1", one).append(entry(1))
+    shutil.copytree(tmp_path / "1", tmp_path / "2")
+    assert len(list(Log(tmp_path / "2", one).entries(0, 1))) == 1
+    with pytest.raises(DamagedError, match="the entry at byte 0 is damaged, or another bucket's"):
+        list(Log(tmp_path / "2", other).entries(0, 1))
+
+
+def test_a_damaged_file_is_kept_since_it_may_hold_more(tmp_path):
+    log_of(tmp_path, 1, 2)
+    flip(tmp_path / "1.log", 3)
+    Log(tmp_path).forget(7)
+    assert [path.name for path in tmp_path.iterdir()] == ["1.log"]
 
 
 def test_files_go_when_all_in_them_is_forgotten(tmp_path):

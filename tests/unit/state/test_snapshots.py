@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+from sluice.state.integrity import DamagedError, Owner
 from sluice.state.snapshots import Snapshots
+from tests.unit.state.damage import flip
 
 
 def written(folder, *versions):
@@ -45,3 +49,37 @@ def test_old_ones_go(tmp_path):
     snapshots = written(tmp_path, 3, 8, 9)
     snapshots.forget(before=8)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["8.state", "9.state"]
+
+
+def test_the_second_copy_is_used_where_the_first_is_damaged(tmp_path, caplog):
+    snapshots = Snapshots(tmp_path)
+    snapshots.write(5, lambda file: file.write(b"state"), twice=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["5.copy", "5.state"]
+    flip(tmp_path / "5.state", 130)
+    assert bytes(snapshots.read(5)) == b"state"
+    assert f"{tmp_path}/5.state" in caplog.text
+    (tmp_path / "5.state").unlink()
+    assert snapshots.newest(9) == 5
+    assert bytes(snapshots.read(5)) == b"state"
+    flip(tmp_path / "5.copy", 130)
+    with pytest.raises(DamagedError, match=r"5\.copy"):
+        snapshots.read(5)
+    snapshots.forget(before=6)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("owner", "version", "message"),
+    [
+        (Owner("p", "q", 2), 7, "belongs to bucket 1, not to bucket 2"),
+        (Owner("p", "r", 1), 7, "belongs to query q, not to query r"),
+        (Owner("o", "q", 1), 7, "belongs to pipeline p, not to pipeline o"),
+        (Owner("p", "q", 1), 8, "belongs to version 7, not to version 8"),
+    ],
+)
+def test_a_file_of_another_bucket_or_version_under_this_name_is_refused(tmp_path, owner, version, message):
+    Snapshots(tmp_path / "one", Owner("p", "q", 1)).write(7, lambda file: file.write(b"state"))
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "one" / "7.state", tmp_path / "other" / f"{version}.state")
+    with pytest.raises(DamagedError, match=message):
+        Snapshots(tmp_path / "other", owner).read(version)

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from sluice.config.syntax.file_models import FileShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model import kafka_properties, registry_properties
-from sluice.model.secrets import MissingSecretError, substitute
+from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
 from sluice.model.spec import Properties, Settings
 from sluice.time_units import SECOND
 
@@ -29,6 +29,7 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         max_future=duration("max_future", file.max_future, report),
         trigger_interval=duration("trigger_interval", file.trigger_interval, report),
         max_records_per_batch=file.max_records_per_batch,
+        max_bytes_per_batch=file.max_bytes_per_batch,
         buckets=file.buckets,
         checkpoint=file.checkpoint,
         delivery=file.delivery,
@@ -49,8 +50,13 @@ def properties(
         except MissingSecretError as missing:
             report.problem((block, name), missing.args[1], missing.args[0])
             found[name], complete = text, False
+        else:
+            if is_secret(name) and found[name] == text:
+                MASKS.add(text, MASK)
     for fault in FAULTS[block](found, complete=complete):
-        report.problem((block, fault.name), fault.expected, fault.got, fault.hint)
+        got = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
+        hint = fault.hint if got == fault.got else None  # a hint would tell something of a value that is not shown
+        report.problem((block, fault.name), fault.expected, got, hint)
     return Properties(found)
 
 

@@ -26,6 +26,8 @@ from sluice.model.topology import cycle, upstream_first
 from sluice.model.types import SCALARS, Schema, parse_type
 
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
+#: characters; a broker takes ids of clients, groups and transactions with up to 32,767
+MOST_NAME = 200
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -79,6 +81,8 @@ class Streams:
     def check_name(self, path: Path, name: str) -> None:
         if not re.fullmatch(NAME, name):
             self.report.problem(path, "a name of letters, digits, points, hyphens and underscores", name)
+        elif len(name) > MOST_NAME:
+            self.report.problem(path, f"a name of at most {MOST_NAME} characters", name)
 
     def declare_streams(self) -> None:
         topics: dict[str, str] = {}
@@ -149,11 +153,12 @@ class Streams:
         )
 
     def check_inputs(self) -> None:
+        outputs_known = self.outputs_known()
         for index, operator in enumerate(self.operators):
             for inner, name in inputs_of(operator):
                 if name not in self.file.streams:
                     self.unknown_stream(self.path(index, *inner), name)
-                elif name not in self.writers and self.outputs_known():
+                elif name not in self.writers and outputs_known:
                     self.check_source(name, operator.name)
 
     def read(self) -> set[str]:
@@ -213,8 +218,8 @@ class Streams:
 
     def check_use(self) -> None:
         used = self.read() | self.writers.keys() | {self.file.dead_letters}
-        for name in self.file.streams:
-            if name not in used and self.outputs_known():
+        for name in self.file.streams if self.outputs_known() else ():
+            if name not in used:
                 self.report.caution(("streams", name), "no operator reads or writes this stream")
 
     def order(self) -> list[int]:

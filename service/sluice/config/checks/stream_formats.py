@@ -12,6 +12,7 @@ from typing import Any
 from sluice.config.checks.constants import read_value
 from sluice.config.syntax.file_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
+from sluice.files import read_file
 from sluice.model.avro_schema import Avro, AvroError, attributes_of, check_reading, check_writing, missing, parse
 from sluice.model.errors import Path, nearest
 from sluice.model.spec import Coding, Key, Stream
@@ -42,7 +43,11 @@ class Codings:
             return None if given is None else json.dumps(given, separators=(",", ":"))
         file = FilePath(self.report.source.file).parent / given
         try:
-            return json.dumps(json.loads(file.read_text(encoding="utf-8")), separators=(",", ":"))
+            schema = json.loads(read_file(file))
+            json.dumps(schema, ensure_ascii=False).encode()  # a lone surrogate cannot be written anywhere
+            return json.dumps(schema, separators=(",", ":"))
+        except RecursionError:
+            self.report.problem(path, "an Avro schema of less depth", str(file))
         except OSError as error:
             self.report.problem(path, f"a file that can be read ({error.strerror})", str(file))
         except ValueError as error:

@@ -67,6 +67,8 @@ QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 
 RESERVED = ("and", "or", "not", "true", "false")
 LIMIT = 2**63
+#: of an integer, more than any int64 has unless it begins with zeros
+MOST_DIGITS = 1000
 #: calls inside of calls; all that goes through an expression may do so by recursion
 DEEPEST = 150
 
@@ -176,10 +178,11 @@ class Typing:
     # -- leaves --
 
     def of_integer(self, tree: Tree[Token], digits: Token) -> Expression | None:
-        return self.integer(tree, int(digits))
+        return self.integer(tree, digits)
 
-    def integer(self, tree: Tree[Token], value: int) -> Expression | None:
-        if -LIMIT <= value < LIMIT:
+    def integer(self, tree: Tree[Token], digits: str) -> Expression | None:
+        # Of more digits Python makes no int.
+        if len(digits) < MOST_DIGITS and -LIMIT <= (value := int(digits)) < LIMIT:
             return Literal(value, INT64)
         return self.fault(tree, f"an int64, from {-LIMIT} to {LIMIT - 1}")
 
@@ -188,9 +191,12 @@ class Typing:
 
     def of_text(self, tree: Tree[Token], quoted: Token) -> Expression | None:
         try:
-            return Literal(ESCAPE.sub(unescaped, quoted[1:-1]), STRING)
+            text = paired(ESCAPE.sub(unescaped, quoted[1:-1]))
         except KeyError:
             return self.fault(tree, r"a text with the escapes \n, \t, \r, \\, \", \' and \u00e9")
+        except UnicodeError:
+            return self.fault(tree, r"a text in which \ud800 to \udfff stand in pairs, as \ud83d\ude42 does")
+        return Literal(text, STRING)
 
     def of_true(self, tree: Tree[Token], word: Token) -> Expression:
         return Literal(value=True, type=BOOLEAN)
@@ -254,7 +260,7 @@ class Typing:
 
     def of_signed(self, tree: Tree[Token], sign: Token, side: Tree[Token]) -> Expression | None:
         if side.data == "integer":
-            return self.integer(tree, int(f"{sign}{side.children[0]}"))
+            return self.integer(tree, f"{sign}{side.children[0]}")
         if side.data == "float":
             return Literal(float(f"{sign}{side.children[0]}"), FLOAT64)
         if sign == "-":
@@ -351,6 +357,11 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 def unescaped(found: re.Match[str]) -> str:
     code = found[1]
     return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES[code]
+
+
+def paired(text: str) -> str:
+    """The text with each pair of surrogates as the character that it stands for. Raises UnicodeError for a lone one."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def converted(value: Expression, wanted: Type) -> Expression:

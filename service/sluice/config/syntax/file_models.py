@@ -28,12 +28,19 @@ def written(value: object) -> object:
 #: a property or a time that is checked later
 Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
-TypeName = Annotated[str, WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]})]
+TypeName = Annotated[
+    str,
+    Field(max_length=200),
+    WithJsonSchema({"type": "string", "pattern": TYPE, "examples": ["float64", "list<string>"]}),
+]
 ExpressionText = Annotated[
     str,
+    Field(max_length=20_000),
     BeforeValidator(written),
     WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Sum(price * size) / Sum(size)", "symbol"]}),
 ]
+#: its time grows with the square of its length
+WindowText = Annotated[str, Field(max_length=4_000)]
 Attributes = dict[str, ExpressionText]
 
 # A union tells which of its members is meant by a tag, which pydantic puts into the place of an error.
@@ -234,7 +241,7 @@ class AggregateShape(Shape):
 
     name: Name = Field(description="The operator's name, which its state is kept under.")
     aggregate: str = Field(description="The input stream.")
-    window: str = Field(
+    window: WindowText = Field(
         description="The window clause, in SPL's words: tumbling or sliding, an eviction policy, for sliding a trigger "
         "policy, partitioned, and with it perhaps which partitions leave. Policies: count(n), time(seconds), "
         "delta(attribute, size), punct(); of partitions partitionAge(seconds), partitionCount(n), tupleCount(n). "
@@ -341,8 +348,8 @@ class JoinShape(Shape):
         "has needs no side.",
         examples=[{"left": "orders", "right": "payments"}],
     )
-    window_left: str = side_window("left")
-    window_right: str = side_window("right")
+    window_left: WindowText = side_window("left")
+    window_right: WindowText = side_window("right")
     partition_by_left: list[ExpressionText] = side_partition_by("left")
     partition_by_right: list[ExpressionText] = side_partition_by("right")
     equality_left: list[ExpressionText] = Field(
@@ -373,7 +380,7 @@ class SortShape(Shape):
 
     name: Name = Field(description="The operator's name, which its state is kept under.")
     sort: str = Field(description="The input stream.")
-    window: str = Field(
+    window: WindowText = Field(
         description="The window clause. A tumbling window comes out in order when it fires, so does each pane of "
         "timeInterval. `sliding, count(n)` holds n tuples and lets the first of them go when another one comes.",
         examples=["sliding, count(100)", "tumbling, time(1.0), partitioned", "timeInterval, intervalDuration(60.0)"],
@@ -401,7 +408,7 @@ class CustomShape(Shape):
         description="The Python class, a WindowHandler, as `package.module:Class`. It runs row by row.",
         examples=["trading.gaps:Gaps"],
     )
-    window: str = Field(
+    window: WindowText = Field(
         description="The window clause; any that an aggregate may have.",
         examples=["sliding, count(2), partitioned"],
         json_schema_extra={"pattern": WINDOW},
@@ -514,6 +521,13 @@ class FileShape(Shape):
         description="Seconds from the start of one batch to the next; 0: as soon as the last is done.",
     )
     max_records_per_batch: int = Field(500_000, ge=1, le=2**29, description="The most records that one batch reads.")
+    max_bytes_per_batch: int = Field(
+        256 << 20,
+        ge=1,
+        le=2**53,
+        description="Bytes that one batch reads, keys, values and headers, about: each start of the service measures "
+        "how large the next records are. Lowers max_records_per_batch, never below one record.",
+    )
     buckets: int | None = Field(
         None,
         ge=1,

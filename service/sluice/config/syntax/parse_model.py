@@ -28,7 +28,7 @@ from sluice.config.syntax.file_models import (  # fmt: skip
     StreamShape,
 )
 from sluice.config.syntax.problem_report import Report
-from sluice.model.errors import Path, nearest, one_of
+from sluice.model.errors import MOST_FINDINGS, Path, nearest, one_of
 
 #: pydantic's word for what is wrong -> what was expected; {...} is filled from the error
 EXPECTED = {
@@ -74,7 +74,7 @@ def shape(report: Report) -> Shaped | None:
         return Shaped(file, list(range(len(file.operators))))
     except ValidationError as error:
         found = error.errors(include_url=False)
-    meant = respelled(report.source.data, found)
+    meant = respelled(report.source.data, found) if len(found) <= MOST_FINDINGS else {}
     for details in found:
         if details["type"] != "missing" or place(details) not in meant.values():
             tell(details, report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.config.syntax.yaml_reader import Source
-from sluice.model.errors import Caution, Fault, Path, Problem, spell
+from sluice.model.errors import MOST_FINDINGS, Caution, Fault, Path, Problem, TooManyError, spell
 
 #: quote what the file says at the path
 AS_WRITTEN = "\0"
@@ -13,6 +13,8 @@ AS_WRITTEN = "\0"
 
 @dataclass(slots=True)
 class Report:
+    """What was found in a file. With more than MOST_FINDINGS problems `problem` raises TooManyError."""
+
     source: Source
     problems: list[Problem] = field(default_factory=list)
     cautions: list[Caution] = field(default_factory=list)
@@ -25,6 +27,8 @@ class Report:
         hint: str | None = None,
         column: int | None = None,
     ) -> None:
+        if len(self.problems) >= MOST_FINDINGS:
+            raise TooManyError
         line = self.source.line(path)
         text = self.source.texts.get(path) if got == AS_WRITTEN else got
         self.problems.append(Problem(self.source.file, line, spell(path), expected, text, hint, column))
@@ -33,4 +37,5 @@ class Report:
         self.problem(path, fault.expected, fault.got, fault.hint, fault.column)
 
     def caution(self, path: Path, text: str) -> None:
-        self.cautions.append(Caution(self.source.file, self.source.line(path), spell(path), text))
+        if len(self.cautions) < MOST_FINDINGS:
+            self.cautions.append(Caution(self.source.file, self.source.line(path), spell(path), text))

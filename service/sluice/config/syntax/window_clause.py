@@ -127,7 +127,7 @@ def read_count(part: Part) -> Count | Fault:
 
 def whole(part: Part) -> int | None:
     match part.arguments:
-        case (text,) if INTEGER.fullmatch(text) and 0 <= int(text) <= MOST:
+        case (text,) if INTEGER.fullmatch(text) and 0 <= Decimal(text) <= MOST:
             return int(text)
         case _:
             return None

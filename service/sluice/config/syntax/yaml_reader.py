@@ -10,10 +10,13 @@ from typing import Any, ClassVar
 
 import yaml
 
+from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 
 #: aliases make a small file stand for a huge one
 MOST_VALUES = 100_000
+#: mappings and lists inside of each other: what goes through them does so by recursion
+DEEPEST = 100
 SHOWN = 60
 
 
@@ -82,7 +85,7 @@ def read(path: str | FilePath) -> Source:
     """The file's content. Raises PipelineError when it is no YAML mapping; doubled keys are listed in `problems`."""
     file = str(path)
     try:
-        text = FilePath(path).read_text(encoding="utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
     except OSError as error:
         raise PipelineError([Problem(file, None, "", f"a file that can be read ({error.strerror})", file)]) from None
     except UnicodeDecodeError as error:
@@ -103,6 +106,7 @@ def read_text(text: str, file: str) -> Source:
 
 def compose(text: str, file: str) -> yaml.Node | None:
     try:
+        check_bounds(yaml.parse(text, Loader), file)
         node: yaml.Node | None = yaml.compose(text, Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
@@ -111,6 +115,20 @@ def compose(text: str, file: str) -> yaml.Node | None:
     except yaml.YAMLError as error:
         raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
     return node
+
+
+def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
+    """Before the text becomes nodes, which libyaml makes by recursion: 50,000 levels would end the process."""
+    depth = 0
+    for count, event in enumerate(events):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST or count > 2 * MOST_VALUES:  # a key and its value are two events
+            raise too_large(file, event.start_mark.line + 1 if event.start_mark else None, ())
+
+
+def too_large(file: str, line: int | None, path: Path) -> PipelineError:
+    what = f"at most {MOST_VALUES} values, {DEEPEST} levels, and no alias inside of its own anchor"
+    return PipelineError([Problem(file, line, spell(path), what, "more")])
 
 
 class Walk:
@@ -123,13 +141,12 @@ class Walk:
 
     def value(self, node: yaml.Node, path: Path) -> Any:  # noqa: ANN401 - any YAML value
         self.source.lines.setdefault(path, node.start_mark.line + 1)
-        if len(self.source.texts) > MOST_VALUES or id(node) in self.open:
-            what = f"at most {MOST_VALUES} values, and no alias inside of its own anchor"
-            raise PipelineError([Problem(self.source.file, node.start_mark.line + 1, spell(path), what, "more")])
+        if len(self.source.texts) > MOST_VALUES or len(path) > DEEPEST or id(node) in self.open:
+            raise too_large(self.source.file, node.start_mark.line + 1, path)
         if isinstance(node, yaml.ScalarNode):
             self.source.texts[path] = node.value
             return scalar(node)
-        self.source.texts[path] = shown(self.text[node.start_mark.index : node.end_mark.index])
+        self.source.texts[path] = self.beginning(node)
         self.open.add(id(node))
         value = self.mapping(node, path) if isinstance(node, yaml.MappingNode) else self.sequence(node, path)
         self.open.remove(id(node))
@@ -138,16 +155,22 @@ class Walk:
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in node.value:
-            inner = (*path, str(key.value))
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self.problem(line, path, "a word as key", shown(self.text[key.start_mark.index : key.end_mark.index]))
-            elif key.value in found:
+                self.problem(line, path, "a word as key", self.beginning(key))
+                continue
+            inner = (*path, str(key.value))
+            if key.value in found:
                 self.problem(line, inner, f"each key once (the first is in line {self.source.lines[inner]})", key.value)
             else:
                 self.source.lines[inner] = line
                 found[key.value] = self.value(value, inner)
         return found
+
+    def beginning(self, node: yaml.Node) -> str:
+        """The first line of what is written there, as far as a message shows it."""
+        start, end = node.start_mark.index, node.end_mark.index
+        return shown(self.text[start : min(end, start + 2 * SHOWN)])
 
     def sequence(self, node: yaml.Node, path: Path) -> list[Any]:
         return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]

@@ -25,7 +25,8 @@ def _settings(settings: Settings) -> Iterator[str]:
     pace = (
         f"every {seconds(settings.trigger_interval)} s" if settings.trigger_interval else "as soon as records are there"
     )
-    yield f"a batch starts {pace}, and takes {settings.max_records_per_batch:,} records at most"
+    most = f"{settings.max_records_per_batch:,} records or about {settings.max_bytes_per_batch / 2**20:,.0f} MB at most"
+    yield f"a batch starts {pace}, and takes {most}"
     follows = "records and the time of day" if settings.clock == "processing" else "the timestamps of records alone"
     yield f"the clock follows {follows}"
 

@@ -4,6 +4,10 @@ It is forked from Spark's daemon once everything is imported and compiled, so ke
 that the daemon forks has the door to it: a task makes a pair of sockets and sends one of them through the door, with
 the name of the bucket; the nursery hands it to the bucket's keeper. Nothing has a place in the file system, and all of
 them end with the daemon.
+
+Any of these processes may be killed. The parent of the nursery is a supervisor, which does nothing else. It then
+forks another nursery, which goes on with what waits at the same door. If the supervisor was killed too, a task that
+finds the door closed ends the daemon. Spark then starts a new daemon and repeats the task.
 """
 
 from __future__ import annotations
@@ -14,15 +18,20 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
+from sluice.processes import name_process
+
 #: queries whose keepers are kept; a service has one for each of its stages, tests run many, one after the other
 QUERIES = 32
 #: seconds after which the nursery sees that the daemon has died
 INTERVAL = 1.0
+#: seconds after which the supervisor sees that the nursery or the daemon has died
+PAUSE = 0.1
 #: bytes of a message through the door
 MOST = 4096
 
@@ -33,6 +42,8 @@ class Door:
     """This process's way to the nursery."""
 
     way: socket.socket | None = None
+    #: the process that forks the workers
+    daemon: int = 0
 
 
 def open_nursery(keep: Keep) -> None:
@@ -42,9 +53,23 @@ def open_nursery(keep: Keep) -> None:
     sys.stdout.flush()
     if not os.fork():
         outside.close()
-        _stay(lambda: Nursery(inside, daemon, keep).run())
+        supervisor = os.getpid()
+        _stay(lambda: _supervise(daemon, lambda: Nursery(inside, supervisor, keep).run()))
     inside.close()
-    Door.way = outside
+    Door.way, Door.daemon = outside, daemon
+
+
+def _supervise(daemon: int, work: Callable[[], None]) -> None:
+    """Does the work in a forked process, and in another one when that dies, as long as the daemon lives."""
+    name_process("sluice-pool")
+    while os.getppid() == daemon:
+        pid = os.fork()
+        if not pid:
+            _stay(work)
+        while not os.waitpid(pid, os.WNOHANG)[0]:
+            if os.getppid() != daemon:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(PAUSE)
 
 
 def connection(query: str, bucket: int) -> socket.socket:
@@ -54,7 +79,12 @@ def connection(query: str, bucket: int) -> socket.socket:
         raise RuntimeError(msg)
     ours, theirs = socket.socketpair()
     with theirs:
-        socket.send_fds(Door.way, [f"{bucket} {query}".encode()], [theirs.fileno()])
+        try:
+            socket.send_fds(Door.way, [f"{bucket} {query}".encode()], [theirs.fileno()])
+        except OSError:
+            if os.getppid() == Door.daemon:
+                os.kill(Door.daemon, signal.SIGTERM)
+            raise
     return ours
 
 
@@ -65,16 +95,16 @@ def handed(control: socket.socket) -> socket.socket | None:
 
 
 class Nursery:
-    """`door` is where tasks knock; it ends with the process `daemon`."""
+    """`door` is where tasks knock; it ends with its parent process."""
 
-    def __init__(self, door: socket.socket, daemon: int, keep: Keep) -> None:
-        self._door, self._daemon, self._keep = door, daemon, keep
+    def __init__(self, door: socket.socket, parent: int, keep: Keep) -> None:
+        self._door, self._parent, self._keep = door, parent, keep
         #: by query, the least recently asked for first, and bucket: our end of the keeper's control
         self._keepers: OrderedDict[str, dict[str, socket.socket]] = OrderedDict()
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
-        while os.getppid() == self._daemon:
+        while os.getppid() == self._parent:
             if select.select([self._door], [], [], INTERVAL)[0]:
                 name, numbers, _, _ = socket.recv_fds(self._door, MOST, 1)
                 with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task will ask again
@@ -101,6 +131,7 @@ class Nursery:
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
+            name_process("sluice-bucket")
             _stay(lambda: self._keep(theirs))
         theirs.close()
         return ours

@@ -6,11 +6,12 @@ import pickle
 
 from sluice.batch.envelope import Packed
 from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.state.message import Message
 from sluice.state.server import pool
 
 #: the first number of an answer
-DONE, FAILED = range(2)
+DONE, FAILED, UNREADABLE = range(3)
 #: keepers that may die under one task before it fails
 TRIES = 3
 
@@ -20,7 +21,10 @@ class KeeperError(Exception):
 
 
 def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
-    """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out."""
+    """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out.
+
+    Raises CheckpointError where the state of that version is missing or damaged.
+    """
     question = Message(
         (bucket, version, *(holds for holds, _ in rows)),
         [pickle.dumps(plan), *(packed for _, packed in rows)],
@@ -34,7 +38,9 @@ def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packe
                 raise
     kind, *holds = answer.numbers
     if kind == FAILED:
-        raise KeeperError(answer.bodies[0].decode())
+        raise KeeperError(bytes(answer.bodies[0]).decode())
+    if kind == UNREADABLE:
+        raise CheckpointError(bytes(answer.bodies[0]).decode())
     return list(zip(holds, answer.bodies, strict=True))
 
 

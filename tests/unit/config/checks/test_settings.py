@@ -17,6 +17,7 @@ SETTINGS = [
     ("max_future: 0.1", "max_future", 100_000_000),
     ("trigger_interval: 5", "trigger_interval", 5_000_000_000),
     ("max_records_per_batch: 2000", "max_records_per_batch", 2000),
+    ("max_bytes_per_batch: 1000000", "max_bytes_per_batch", 1_000_000),
     ("buckets: 16", "buckets", 16),
     ("checkpoint: /data/one", "checkpoint", "/data/one"),
     ("delivery: at_least_once", "delivery", "at_least_once"),

@@ -103,6 +103,20 @@ def test_result(call: str, values: list[Any], expected: Any):
     assert equal(found, expected), found
 
 
+@pytest.mark.parametrize(
+    ("call", "type_"),
+    [
+        *((f"{name}()", "int64") for name in ("Count", "CountAll", "CountGroups")),
+        *((f"{name}(f)", "int64") for name in ("CountDistinct", "MinCount", "MaxCount")),
+        ("CountByGroup()", "list<int64>"),
+        ("CountByDistinct(f)", "list<int64>"),
+    ],
+)
+def test_counts_are_int64(call: str, type_: str):
+    """A13."""
+    assert str(parse(call, Scope("group", {"f": FLOAT64})).type) == type_
+
+
 @pytest.mark.parametrize("function", ["Sum", "Average", "Min", "Max"])
 def test_lists_of_different_sizes_have_no_value(function: str):
     with pytest.raises(ValueError, match=r"event 1: output.out has no value, of \{'out': None\}"):

@@ -55,6 +55,27 @@ def test_a_keeper_that_was_killed_is_replaced(daemon):
     assert asked == 1
 
 
+def test_a_nursery_that_was_killed_is_replaced(daemon):
+    keeper, _ = daemon.ask("a", 0)
+    killed = daemon.tell("nursery")
+    daemon.tell(f"kill {killed}")
+    other, asked = daemon.ask("a", 0)
+    assert daemon.tell("nursery") != killed
+    assert other != keeper
+    assert asked == 1
+    await_true(lambda: not running(keeper))
+
+
+def test_where_nobody_can_replace_it_the_daemon_ends_so_that_spark_starts_another(daemon):
+    keeper, _ = daemon.ask("a", 0)
+    nursery = daemon.tell("nursery")
+    supervisor = daemon.tell("supervisor")
+    daemon.tell(f"kill {supervisor} {nursery}")
+    daemon.tell("work a 0")
+    await_true(lambda: daemon.process.poll() is not None)
+    await_true(lambda: not running(keeper))
+
+
 def test_queries_that_nobody_asks_for_are_let_go(daemon):
     old, _ = daemon.ask("old", 0)
     used, _ = daemon.ask("used", 0)

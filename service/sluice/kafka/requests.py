@@ -1,0 +1,224 @@
+"""How the service asks Kafka: which errors are asked again, with which client, for how long, and what bounds a call.
+
+An error is *transient* if Kafka may answer the same request later: a broker restarts, a leader or a coordinator moves,
+a connection is lost. A transient error is asked again for `PATIENCE` seconds, each time with a new client, because a
+client of librdkafka can keep a wrong view of the cluster after a broker's restart: its cached leader epoch makes every
+further answer FENCED_LEADER_EPOCH, and a coordinator that a re-bootstrap removed is never looked up again (librdkafka
+issue 5511). Every other error is final at once.
+
+A call of the client library can also not return at all. `bounded` ends the wait for such a call; the call itself cannot
+be ended, only its process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from sluice.kafka.client import Role, client_properties
+from sluice.kafka.client_log import LOGGER
+from sluice.kafka.kafka_errors import HungError, UnavailableError
+
+T = TypeVar("T")
+Client = TypeVar("Client")
+
+#: seconds during which a transient error is asked again, counted from the first attempt
+PATIENCE = 60.0
+#: seconds before the second attempt; each further pause is twice as long as the one before, up to the second number
+PAUSES = 0.2, 2.0
+#: seconds that a request may take, as the client library counts them
+REQUEST = 10.0
+#: seconds beyond the client library's own time-out after which a call counts as hung
+SLACK = 15.0
+
+#: errors that mean that a broker cannot be reached or does not answer
+GONE = frozenset({
+    KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._MSG_TIMED_OUT, KafkaError._RESOLVE, KafkaError.NETWORK_EXCEPTION, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+})  # fmt: skip
+#: errors of a client whose view of the cluster, or of its own producer, is out of date; a new client has a new one
+STALE = frozenset({
+    KafkaError._NOENT, KafkaError._UNKNOWN_BROKER, KafkaError._WAIT_COORD, KafkaError._WAIT_CACHE,
+    KafkaError._DESTROY_BROKER, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError._RETRY,
+    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_COORDINATOR, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError.INCONSISTENT_TOPIC_ID, KafkaError.REBOOTSTRAP_REQUIRED, KafkaError.FETCH_SESSION_ID_NOT_FOUND,
+    KafkaError.UNKNOWN_PRODUCER_ID, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.TRANSACTION_ABORTABLE,
+})  # fmt: skip
+#: errors of a broker that will be able to answer in a moment
+BUSY = frozenset({
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.CONCURRENT_TRANSACTIONS,
+    KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.KAFKA_STORAGE_ERROR, KafkaError._IN_PROGRESS,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._PREV_IN_PROGRESS,
+})  # fmt: skip
+TRANSIENT = GONE | STALE | BUSY
+#: what a client reports beside a request that then only times out: no later attempt can succeed
+HOPELESS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+
+
+def transient(error: KafkaError) -> bool:
+    """Whether Kafka may answer the same request later."""
+    return error.code() in TRANSIENT or bool(error.retriable())
+
+
+def bounded(action: str, seconds: float, call: Callable[[], T]) -> T:
+    """The result of `call`. Raises HungError when it has not returned after `seconds`.
+
+    The call runs in a thread of its own, which goes on after HungError. The caller has to give up every object that the
+    call uses.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name=f"sluice-{action}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise HungError(f"cannot {action}: the Kafka client did not return within {seconds:.0f} seconds")
+    if errors:
+        try:
+            raise errors[0]
+        finally:
+            errors.clear()  # the traceback refers to this frame
+    return results[0]
+
+
+class Time(NamedTuple):
+    """The clock of the policy and its pauses, in seconds."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Requests(Generic[Client]):
+    """Asks Kafka with one client as long as it answers, and with a new client after each transient error."""
+
+    def __init__(
+        self,
+        make: Callable[[Callable[[KafkaError], None]], Client],
+        patience: float | None = None,
+        time: Time | None = None,
+    ) -> None:
+        """`make` makes a client; its argument is the client's `error_cb`. `patience` is in seconds."""
+        self._make = make
+        self._patience = PATIENCE if patience is None else patience
+        self._time = time or Time()
+        self._client: Client | None = None
+        self._reported: list[KafkaError] = []
+
+    def ask(self, action: str, question: Callable[[Client], T], *, seconds: float = REQUEST) -> T:
+        """The answer to `question`, which may be asked several times.
+
+        action    what cannot be done where this fails, for messages
+        seconds   how long the question takes at most, as the client library counts
+
+        Raises UnavailableError when Kafka's error is final, or when there was no answer for the whole patience.
+        """
+        began, pause = self._time.now(), PAUSES[0]
+        while True:
+            try:
+                client = self._opened()
+                return bounded(action, seconds + SLACK, partial(question, client))
+            except (KafkaException, HungError) as error:
+                reason = self._reason(error)
+                self.close()
+                left = began + self._patience - self._time.now()
+                if reason.final or left <= 0:
+                    raise UnavailableError(f"cannot {action}: {reason.text}") from error
+                LOGGER.warning("asking again: cannot %s: %s", action, reason.text)
+                self._time.sleep(min(pause, left))
+                pause = min(2 * pause, PAUSES[1])
+
+    def close(self) -> None:
+        """Gives up the client; the next question gets a new one."""
+        client, self._client = self._client, None
+        if client is not None:
+            discard([client])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self) -> Client:
+        if self._client is None:
+            self._reported = []
+            self._client = self._make(self._reported.append)
+        return self._client
+
+    def _reason(self, error: Exception) -> _Reason:
+        if isinstance(error, HungError):
+            return _Reason("the Kafka client did not return", final=False)
+        kafka: KafkaError = error.args[0]
+        # The client reports a failed login to `error_cb` alone, which `poll` calls; the request itself times out.
+        if kafka.code() in GONE and isinstance(self._client, AdminClient | Producer):
+            self._client.poll(0)
+        hopeless = [one for one in self._reported if one.code() in HOPELESS]
+        reported = hopeless or (self._reported if kafka.code() in GONE else [])
+        text = reported[-1].str() if reported else kafka.str()
+        return _Reason(text, final=bool(hopeless) or not transient(kafka))
+
+
+class _Reason(NamedTuple):
+    """Why a question has no answer; `final`: no later attempt can have one."""
+
+    text: str
+    final: bool
+
+
+def asked(
+    kafka: Mapping[str, str],
+    role: Role,
+    action: str,
+    question: Callable[[Any], T],
+    own: Mapping[str, object] | None = None,
+    *,
+    seconds: float = REQUEST,
+) -> T:
+    """The answer to one question; `own` are the client's properties beside those of the `kafka:` block."""
+    with clients(kafka, role, own) as requests:
+        return requests.ask(action, question, seconds=seconds)
+
+
+def clients(
+    kafka: Mapping[str, str], role: Role, own: Mapping[str, object] | None = None, patience: float | None = None
+) -> Requests[Any]:
+    """Requests with clients of a role: `admin`, `consumer` or `producer`."""
+    kind = {"admin": AdminClient, "consumer": Consumer, "producer": Producer}[role]
+    properties = client_properties(kafka, role) | dict(own or {})
+    return Requests(lambda report: kind(properties | {"error_cb": report}), patience)
+
+
+def discard(clients: list[Any], seconds: float = 1.0) -> None:
+    """Closes clients and drops the last references to them, for which it empties the list.
+
+    Both can block as long as a broker does not answer. So a thread does it, for which this waits `seconds` at most.
+    """
+    ours = clients[:]
+    clients.clear()
+
+    def run() -> None:
+        while ours:
+            client = ours.pop()
+            if isinstance(client, Consumer):
+                client.close()
+
+    thread = threading.Thread(target=run, name="sluice-discard", daemon=True)
+    thread.start()
+    thread.join(seconds)

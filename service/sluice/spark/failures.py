@@ -1,0 +1,194 @@
+"""What made the service end, as one sentence with an exit code (docs/operations.md, "What ends it").
+
+Spark gives the failure of a query as a text: Java's and Python's stack traces, with the cause somewhere inside. The
+whole text goes to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import NamedTuple
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.jvm.java import find_java
+from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, UnavailableError
+from sluice.model.errors import SluiceError
+
+LOGGER = logging.getLogger("sluice.spark")
+#: seconds until the exit code of a Java process whose connections are closed is known
+ENDING = 5.0
+
+GO_ON = "to go on with what is there, start with on_data_loss: continue"
+AGAIN = "nothing of the batch is visible, and the next start does it again"
+
+
+class QueryError(SluiceError):
+    """A batch failed. Nothing of it is visible, and a new start does it again."""
+
+    exit_code = 6
+
+
+class JavaEndedError(SluiceError):
+    """The Java process in which Spark runs has ended, or did not start."""
+
+    exit_code = 3
+
+
+class Cause(NamedTuple):
+    """A failure that a pattern recognizes in Spark's text; `{0}` in the sentence is what its first group found."""
+
+    pattern: str
+    kind: type[SluiceError]
+    sentence: str
+
+
+#: The first that is found counts: a cause stands before what it brings about.
+CAUSES = (
+    Cause(
+        r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|\Z)", DataLossError,
+        f"records that were not read yet are gone ({{0}}); {GO_ON}",
+    ),
+    Cause(
+        r"java\.lang\.OutOfMemoryError: ([^\n]*)", QueryError,
+        f"a batch failed: Java ran out of memory ({{0}}); {AGAIN}. Give it more (SLUICE_SPARK_driver_memory=4g), or "
+        "make batches smaller (max_records_per_batch)",
+    ),
+    Cause(
+        r"Python worker exited unexpectedly|Python worker.{0,40}crashed", QueryError,
+        f"a batch failed: one of Spark's Python processes ended unexpectedly. It may have been killed because memory "
+        f"was short; {AGAIN}",
+    ),
+    Cause(r"^MemoryError|\bMemoryError\b", QueryError, f"a batch failed: a Python process ran out of memory; {AGAIN}"),
+    Cause(
+        r"([^\n:]*): No space left on device|No space left on device", QueryError,
+        f"a batch failed: the disk is full; {AGAIN}",
+    ),
+    Cause(
+        r"CONCURRENT_STREAM_LOG_UPDATE", FencedError,
+        "another instance of this pipeline writes to the same checkpoint; this one must stop",
+    ),
+    Cause(
+        r"sluice\.columns\.tables\.StateError: ([^\n]*)", CheckpointError,
+        "checkpoint: the state of the windows cannot be read ({0}). Restore an older copy of the folder, or start anew "
+        "with an empty folder and --reset-ledger",
+    ),
+    Cause(
+        # Spark's names for it; older ways to say it; and what went wrong while one of the logs was decoded
+        r"((?:INVALID_LOG_VERSION|MALFORMED_LOG_FILE|BATCH_METADATA_NOT_FOUND|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+        r"|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED)[^\n]*"
+        r"|Error reading stream metadata from [^\n]*|Incomplete log file[^\n]*|batch \d+ doesn't exist[^\n]*"
+        r"|^[^\n]*(?=(?:\n\s+at [^\n]*)*?\n\s+at [^\n]*(?:Log\.deserialize|StreamMetadata\$\.read)\())",
+        CheckpointError,
+        "checkpoint: one of Spark's files in it is damaged ({0}). Restore an older copy of the folder, or start anew "
+        "with an empty folder and --reset-ledger",
+    ),
+    Cause(
+        r"(?:Topic|Group|Cluster|TransactionalId)AuthorizationException: ([^\n]*)", TopicError,
+        "the user of the `kafka:` block lacks a permission: {0}",
+    ),
+    Cause(
+        r"(?:Sasl|Ssl)AuthenticationException: ([^\n]*)", UnavailableError,
+        "the brokers refuse the login of the `kafka:` block: {0}",
+    ),
+    Cause(
+        r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable"
+        r"|CoordinatorNotAvailable)Exception: ([^\n]*)",
+        UnavailableError, f"the brokers do not answer ({{0}}); {AGAIN}",
+    ),
+    Cause(r"(No resolvable bootstrap urls[^\n]*)", UnavailableError, "the brokers do not answer ({0})"),
+)  # fmt: skip
+
+#: one of our own errors, which was raised in another process
+OWN = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
+
+
+def explained(failure: str) -> SluiceError:
+    """The cause of a failed query as an error with one sentence; Spark's whole text goes to the log."""
+    LOGGER.error("a query failed; Spark's own words follow", extra={"failure": failure})
+    return _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
+
+
+def _own(failure: str) -> SluiceError | None:
+    """One of our own errors, found in Spark's account of it."""
+    for module, name, text in OWN.findall(failure):
+        kind = getattr(import_module(f"sluice.{module}"), name, None)
+        if isinstance(kind, type) and issubclass(kind, SluiceError):
+            error = kind.__new__(kind, text)
+            error.args = (text,)
+            return error
+    return None
+
+
+def _known(failure: str) -> SluiceError | None:
+    for pattern, kind, sentence in CAUSES:
+        if found := re.search(pattern, failure, re.DOTALL | re.MULTILINE):
+            groups = [" ".join(str(group or "").split())[:300] for group in found.groups()]
+            return kind(sentence.format(*groups))
+    return None
+
+
+def _unknown_topic(failure: str) -> SluiceError | None:
+    if "UnknownTopicOrPartitionException" not in failure:
+        return None
+    topics = re.search(r"Subscribe\[(.*?)\]", failure)
+    return TopicError(f"a topic that is read is gone; those are {topics[1] if topics else 'unknown'}")
+
+
+def _unknown(failure: str) -> SluiceError:
+    """The innermost cause that the text names; else its first line."""
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    raised = [line for line in lines if re.match(r"(?!(?:java|org|scala|py4j)\.)[\w.]+(?:Error|Exception): \S", line)]
+    cause = next(iter([*raised[-1:], *causes[-1:], *lines[:1]]), "Spark does not say why")
+    return QueryError(f"a batch failed: {cause[:300]}; {AGAIN}")
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """What Spark, or the connection to its Java process, raises inside comes out as a SluiceError."""
+    try:
+        yield
+    except PySparkException as error:
+        if "JAVA_GATEWAY_EXITED" in str(error):
+            find_java()  # raises the reason if it is the Java program
+            raise JavaEndedError("Java did not start; what it wrote to standard error says why") from error
+        raise explained(str(error)) from error
+    except (Py4JError, ConnectionError, EOFError) as error:
+        raise (_java_ended() or explained(_text(error))) from error
+
+
+def stopped(stop: Callable[[], None]) -> None:
+    """Stops Spark, if there still is a Java process to stop."""
+    with suppress(Py4JError, ConnectionError, EOFError):
+        stop()
+
+
+def _java_ended() -> JavaEndedError | None:
+    """None while the Java process runs."""
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:
+        return None
+    try:
+        code = process.wait(ENDING)
+    except subprocess.TimeoutExpired:
+        return None
+    how = f"with exit code {code}" if code >= 0 else f"by the signal {signal.Signals(-code).name}"
+    memory = ", as the system does when memory is short" if code == -signal.SIGKILL else ""
+    return JavaEndedError(f"the Java process of Spark has ended unexpectedly, {how}{memory}; {AGAIN}")
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)  # Py4J asks Java for it
+    except (Py4JError, OSError):
+        return type(error).__name__

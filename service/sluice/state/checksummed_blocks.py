@@ -1,0 +1,192 @@
+"""A file whose every byte is covered by a checksum, block by block.
+
+    what              bytes             covered by
+    magic, lengths    16                the checksum of the head
+    description       a JSON object,    the checksum of the head
+                      and spaces
+    checksum          8                 itself, and the last checksum
+    content           any number        one checksum for each BLOCK bytes
+    checksums         8 for each block  the last checksum
+    length, checksum  16                the last checksum: of all checksums, and of the length of the content
+
+All numbers are little-endian and unsigned. The content begins at a multiple of ALIGNMENT. The checksums stand behind
+the content, so that it can be written as a stream and mapped into memory as one piece.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from sluice.state.integrity import DamagedError
+
+#: the last byte is raised with every change of the layout
+MAGIC = b"SLUICE\0\1"
+#: magic, length of the description, bytes of a block
+START = struct.Struct("<8sII")
+SUM = struct.Struct("<Q")
+#: length of the content, the last checksum
+END = struct.Struct("<QQ")
+BLOCK = 1 << 20
+ALIGNMENT = 64
+#: bytes of a head, at most; a longer one is damaged
+MAX_HEAD = 1 << 16
+
+#: what a file is about; a reader states what it expects
+Description = Mapping[str, str | int]
+
+
+class BlockWriter:
+    """A binary file to write to, as pyarrow expects one. `finish` makes the file complete."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, description: Description, block: int = BLOCK) -> None:
+        self._file, self._size = file, block
+        head = _head(description, block)
+        self._head = SUM.pack(xxh3_64_intdigest(head))
+        file.write(head + self._head)
+        #: of the complete blocks, and of the one that is being written
+        self._sums: list[int] = []
+        self._sum, self._room = xxh3_64(), block
+        self._length = 0
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        view = memoryview(data).cast("B")
+        for start, end in self._pieces(len(view)):
+            piece = view[start:end]
+            self._sum.update(piece)
+            self._file.write(piece)  # while the piece is still in the processor's cache
+            self._room -= end - start
+            if not self._room:
+                self._end_block()
+        self._length += len(view)
+        return len(view)
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """The file stays open until `finish`."""
+
+    def finish(self) -> None:
+        if self._room < self._size:
+            self._end_block()
+        table = struct.pack(f"<{len(self._sums)}Q", *self._sums)
+        self._file.write(table + END.pack(self._length, _last_sum(self._head, table, self._length)))
+
+    def _pieces(self, length: int) -> Iterator[tuple[int, int]]:
+        """Cuts what is to be written at the ends of blocks."""
+        start = 0
+        while start < length:
+            end = min(length, start + self._room)
+            yield start, end
+            start = end
+
+    def _end_block(self) -> None:
+        self._sums.append(self._sum.intdigest())
+        self._sum, self._room = xxh3_64(), self._size
+
+
+class Head(NamedTuple):
+    """What the head of a file says; `end` is where the content begins."""
+
+    description: dict[str, str | int]
+    block: int
+    end: int
+    checksum: bytes
+
+
+def read(path: Path, expected: Description) -> memoryview:
+    """The content, mapped into memory; all checksums were compared before.
+
+    Raises DamagedError where one differs, where bytes are missing or too many, or where the file describes itself
+    otherwise than `expected`.
+    """
+    with path.open("rb", buffering=0) as file:
+        try:
+            head = _read_head(path, file)
+            _compare(path, head.description, expected)
+            length, sums = _read_sums(path, file, head)
+            _verify(path, file, head, length, sums)
+        except OSError as error:  # the disk cannot read a sector
+            raise DamagedError(path, f"it cannot be read ({error.strerror})") from error
+    return memoryview(pa.memory_map(str(path)).read_buffer())[head.end : head.end + length]
+
+
+def _head(description: Description, block: int) -> bytes:
+    text = json.dumps(description, separators=(",", ":")).encode()
+    text = text.ljust(-(START.size + len(text) + SUM.size) % ALIGNMENT + len(text))
+    return START.pack(MAGIC, len(text), block) + text
+
+
+def _last_sum(head: bytes, table: bytes, length: int) -> int:
+    return xxh3_64_intdigest(head + table + SUM.pack(length))
+
+
+def _read_head(path: Path, file: BinaryIO) -> Head:
+    start = _at(file, 0, START.size)
+    if len(start) < START.size:
+        raise DamagedError(path, "it was cut off in its head")
+    magic, length, block = START.unpack(start)
+    end = START.size + length + SUM.size
+    rest = _at(file, START.size, min(end, MAX_HEAD) - START.size)
+    head, checksum = start + rest[: -SUM.size], rest[-SUM.size :]
+    if end > MAX_HEAD or len(rest) != end - START.size or checksum != SUM.pack(xxh3_64_intdigest(head)):
+        raise DamagedError(path, "its head is damaged")
+    if magic != MAGIC:
+        raise DamagedError(path, f"it begins with {magic!r}, this version reads {MAGIC!r}")
+    return Head(json.loads(head[START.size :]), block, end, checksum)
+
+
+def _compare(path: Path, found: Description, expected: Description) -> None:
+    for name, value in expected.items():
+        if found.get(name) != value:
+            raise DamagedError(path, f"it belongs to {name} {found.get(name)}, not to {name} {value}")
+
+
+def _read_sums(path: Path, file: BinaryIO, head: Head) -> tuple[int, tuple[int, ...]]:
+    """The length of the content, and the checksums of its blocks."""
+    size = os.fstat(file.fileno()).st_size
+    end = _at(file, size - END.size, END.size) if size >= head.end + END.size else b""
+    length, last = END.unpack(end) if end else (0, 0)
+    count = -(-length // head.block)
+    if head.end + length + SUM.size * count + END.size == size:
+        table = _at(file, head.end + length, SUM.size * count)
+        if last == _last_sum(head.checksum, table, length):
+            return length, struct.unpack(f"<{count}Q", table)
+    message = f"it is not complete, or its last bytes are damaged: its {size} bytes do not end with their checksums"
+    raise DamagedError(path, message)
+
+
+def _verify(path: Path, file: BinaryIO, head: Head, length: int, sums: tuple[int, ...]) -> None:
+    """Reads the blocks one by one: a sector that the disk cannot read is then an error, and not the process's end."""
+    room = memoryview(bytearray(min(head.block, length)))
+    file.seek(head.end)
+    for number, expected in enumerate(sums):
+        block = room[: min(head.block, length - number * head.block)]
+        if _fill(file, block) < len(block) or xxh3_64_intdigest(block) != expected:
+            start = head.end + number * head.block
+            raise DamagedError(path, f"block {number} (bytes {start} to {start + len(block) - 1}) is damaged")
+
+
+def _at(file: BinaryIO, start: int, length: int) -> bytes:
+    """So many bytes from this place, or fewer where the file ends."""
+    data = bytearray(length)
+    file.seek(start)
+    return bytes(data[: _fill(file, memoryview(data))])
+
+
+def _fill(file: BinaryIO, room: memoryview) -> int:
+    """Reads until the room is full or the file ends; how many bytes were read."""
+    done = 0
+    while done < len(room) and (count := file.readinto(room[done:])):  # type: ignore[attr-defined]
+        done += count
+    return done

@@ -1,0 +1,43 @@
+"""What makes damage to the files of a state visible: checksums, and the bucket that a file belongs to.
+
+The checksum is XXH3 with 64 bits. It is not a signature: it detects accidents, not attacks.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from xxhash import xxh3_64_intdigest
+
+from sluice.columns.tables import StateError
+
+LOGGER = logging.getLogger("sluice.state")
+
+
+class DamagedError(StateError):
+    """A file of the state is not as it was written. The message has its path and the place of the damage."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self._path, self._what = path, what
+
+    def but(self, more: str) -> DamagedError:
+        """The same with more about it."""
+        return DamagedError(self._path, self._what + more)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The bucket whose state a file holds. `query`: the id of the checkpoint."""
+
+    pipeline: str = ""
+    query: str = ""
+    bucket: int = 0
+
+    @cached_property
+    def seed(self) -> int:
+        """Makes the checksums of one bucket's files differ from those of every other bucket."""
+        return xxh3_64_intdigest(f"{self.query}/{self.bucket}".encode())

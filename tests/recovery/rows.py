@@ -1,0 +1,95 @@
+"""The rows of the documents' tables of faults, and the letter and number with which the names of their tests begin.
+
+A test that covers row e03 is named `test_e03_...`; test_rows.py checks that each row has a test, and each test a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sluice.files import project_file
+
+
+class Table(NamedTuple):
+    """A table of a page: the one in this section."""
+
+    page: str
+    section: str
+    #: how many cells say which row it is
+    cells: int = 1
+
+
+FAULTS, STARTS = "What can fail, and when", "What is refused at the start"
+EXACTLY_ONCE = Table("docs/exactly-once.md", FAULTS)
+REFUSALS = Table("docs/exactly-once.md", STARTS, cells=2)
+STATE = Table("docs/state.md", FAULTS)
+
+ROWS: dict[Table, dict[str, str]] = {
+    EXACTLY_ONCE: {
+        "e01": "killed before batch 7 is planned",
+        "e02": "killed while tasks compute",
+        "e03": "killed while records are produced",
+        "e04": "killed while the commit is on its way",
+        "e05": "killed after Kafka's commit, before Spark's",
+        "e06": "killed after both",
+        "e07": "the driver or Spark's JVM is killed alone",
+        "e08": "a task fails, is repeated, or a zombie of it goes on",
+        "e09": "the process that keeps a bucket's state dies",
+        "e10": "the process beside the driver is replaced, "
+        "or a batch goes to another one (several stages leave several idle)",
+        "e11": "the broker is gone for a while, or connections are lost",
+        "e12": "an answer to the commit is lost",
+        "e13": "a call of the client library does not return",
+        "e14": "a record is larger than its topic takes",
+        "e15": "a second instance starts with the same checkpoint folder",
+        "e16": "a second instance starts with a copy of the checkpoint",
+    },
+    REFUSALS: {
+        "s1": "new | empty",
+        "s2": "planned batch 0 only | empty",
+        "s3": "new | of some checkpoint",
+        "s4": "used | of another checkpoint",
+        "s5": "used | empty, group and topic",
+        "s6": "used, older or newer than the ledger | its own",
+        "s7": "used, at the ledger's batch or one before it, "
+        "but with another digest of the ledger's last batch | its own",
+        "s8": "used, at the ledger's batch or one before it, with the same digest | its own",
+        "s9": "a file is damaged or missing: `sluice.json`, `metadata`, the last two of `offsets/`, "
+        "the last of `commits/`, `sources/0/0` |",
+    },
+    STATE: {
+        "k01": "the keeper is killed, at rest or at work",
+        "k02": "a batch fails inside the engine",
+        "k03": "the task dies after the keeper has answered",
+        "k04": "a task that was given up goes on",
+        "k05": "the machine's daemon of workers dies",
+        "k06": "killed while it appends to the log",
+        "k07": "killed while a snapshot is written",
+        "k08": "a snapshot is damaged",
+        "k09": "an entry of the log is damaged",
+        "k10": "an entry is missing",
+        "k11": "the machine loses power",
+        "k12": "the disk is full, or can only be read",
+    },
+}
+
+
+def documented(table: Table) -> Iterator[str]:
+    """What the first cells of each row of a table say."""
+    text = project_file(table.page).read_text()
+    section = text.partition(f"## {table.section}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    for line in lines[2:]:
+        cells = [cell.strip() for cell in line.removeprefix("|").split("|")]
+        yield " | ".join(cells[: table.cells]).strip()
+
+
+def covering(folder: Path) -> Iterator[tuple[str, str]]:
+    """The id of the row and the whole name of each test that covers one."""
+    for path in sorted(folder.glob("test_*.py")):
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE):
+            if found := re.match(r"test_([a-z]\d+)_", name):
+                yield found[1], f"{path.name}::{name}"

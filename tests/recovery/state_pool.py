@@ -1,0 +1,44 @@
+"""The pool and its state processes without Spark: `python state_pool.py CHECKPOINT [beside]`.
+
+Each line of the standard input is `BUCKET VERSION FIRST COUNT`: a task that feeds the tuples number FIRST and on to a
+bucket at a version. The answer is a line of JSON: {"outputs": [...]}, {"failed": ...} where the state process reports a
+failure, or {"died": ...} where the task fails because state processes died. With `beside`, every snapshot is written by
+a process of its own, as those of large states are.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from sluice.batch.envelope import RECORDS, unpack
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.state import bucket
+from sluice.state.server.pool import open_nursery
+from sluice.state.server.request import KeeperError, ask
+from sluice.state.server.state_server import keep
+from tests.unit.state.rows import plan_of, rows_of
+
+if "beside" in sys.argv[2:]:
+    bucket.SMALL = 0
+PLAN = plan_of(Path(sys.argv[1]), buckets=100)
+
+
+def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:
+    try:
+        answer = ask(PLAN, number, version, rows_of(first, count))
+    except (KeeperError, CheckpointError) as error:
+        return {"failed": str(error)}
+    except (EOFError, ConnectionError) as error:
+        return {"died": repr(error)}
+    values = [unpack(packed)[0].column("value").to_pylist() for holds, packed in answer if holds == RECORDS]
+    return {"outputs": [orjson.loads(value) for some in values for value in some if value]}
+
+
+open_nursery(keep)
+for line in sys.stdin:
+    sys.stdout.write(orjson.dumps(fed(*map(int, line.split()))).decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,342 @@
+"""The broker and the way to it fail under a service whose windows fire as time passes (rows.py).
+
+Records get the broker's time as they are appended (`LogAppendTime`). So what must come out is what `replay` gives for
+the records with the times that they have in the topic, however late the broker answered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from tests.recovery.conftest import Shared
+from tests.recovery.harness import Record, Service, frozen, wait_until
+from tests.recovery.proxy import Proxy, proxied_broker
+from tests.unit.kafka.tools import visible
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+KEYS = 10
+FILE = """
+trigger_interval: 0.1
+streams:
+  in: {schema: {k: string, v: int64}}
+  seconds: {marks: none}
+  sums: {marks: none}
+operators:
+  - name: seconds
+    aggregate: in
+    window: tumbling, time(1.0), partitioned
+    partition_by: [k]
+    output: {seconds: {k: k, n: Count(), all: Collect(v)}}
+  - name: sums
+    aggregate: in
+    window: sliding, count(20), count(1), partitioned
+    partition_by: [k]
+    aggregate_incomplete_windows: true
+    output: {sums: {k: k, s: Sum(v)}}
+"""
+OUTPUTS = ("seconds", "sums")
+#: the broker did not answer for longer than the service waits
+UNAVAILABLE = 3
+#: seconds that an outage lasts at least: many windows
+SHORT = 8.0
+#: seconds of an outage that the service bridges in any case: clients repeat for a minute
+BRIDGED = 45.0
+
+
+class Network:
+    """A broker behind a proxy, and what was sent to it past the proxy."""
+
+    def __init__(self, proxy: Proxy, broker: EmbeddedBroker) -> None:
+        self.proxy, self.broker = proxy, broker
+
+    @property
+    def direct(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.broker.bootstrap}
+
+    @property
+    def through(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.proxy.address}
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    with proxied_broker() as (proxy, broker):
+        yield Network(proxy, broker)
+
+
+@pytest.fixture(scope="module")
+def shared(services, network) -> Shared:
+    def make() -> Service:
+        service = services(FILE, kafka=network.direct, through=network.through)
+        service.create("in", partitions=1, **{"message.timestamp.type": "LogAppendTime"})
+        service.create(*OUTPUTS)
+        return service
+
+    return Shared(make)
+
+
+@pytest.fixture
+def service(shared, network) -> Iterator[Service]:
+    """It runs, and windows fired."""
+    network.proxy.resume()
+    network.proxy.accept()
+    one = shared.service()
+    with feeding(one) as sent:
+        sent(20)
+        await_firing(one)
+    yield one
+    network.proxy.resume()
+    network.proxy.accept()
+
+
+@contextmanager
+def feeding(service: Service) -> Iterator[Callable[[int], None]]:
+    """Sends a tuple about every 20 ms, past the proxy; what is yielded waits for so many more."""
+    producer = Producer(service.kafka | {"enable.idempotence": True, "linger.ms": 0})
+    over, confirmed = threading.Event(), threading.Semaphore(0)
+
+    def delivered(error: object, _: object) -> None:
+        if error is None:
+            confirmed.release()
+
+    def feed() -> None:
+        while not over.wait(0.02):
+            number = time.monotonic_ns() // 1_000_000
+            value = {"k": f"key {number % KEYS}", "v": number}
+            producer.produce(service.topic("in"), json.dumps(value).encode(), value["k"], on_delivery=delivered)
+            producer.poll(0)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        yield lambda count: [confirmed.acquire(timeout=120) for _ in range(count)] and None
+    finally:
+        over.set()
+        thread.join()
+        assert producer.flush(120) == 0
+
+
+def await_firing(service: Service, codes: Sequence[int] = ()) -> None:
+    """Windows fired that had not."""
+    before = service.count("seconds")
+    service.wait_until(lambda: service.count("seconds") > before + 5, "windows fire", codes=codes)
+
+
+def await_outputs(service: Service, codes: Sequence[int] = ()) -> None:
+    """What `replay` gives for the records of the topic, with their times there."""
+    service.await_outputs(codes, expected=service.expected(events(service)))
+
+
+def events(service: Service) -> list[Record]:
+    """What the input topic holds; at the end enough time has passed for every window."""
+    found = [
+        {"at": message.timestamp()[1] / 1000, "stream": "in", "tuple": json.loads(message.value())}
+        for message in visible(service.kafka, service.topic("in"))
+    ]
+    return [*found, {"at": found[-1]["at"] + 5}]
+
+
+def last_seconds(duration: float) -> None:
+    """The length of an outage is what the test is about."""
+    end = time.monotonic() + duration
+    wait_until(lambda: time.monotonic() > end, "time passes")
+
+
+def outage(network: Network, meanwhile: Callable[[], None] = lambda: None) -> Sequence[int]:
+    """The broker is killed and comes back. The exit codes that are right: none, unless its start took very long."""
+    began = time.monotonic()
+    network.broker.kill()
+    meanwhile()
+    last_seconds(SHORT)
+    network.broker.restart()
+    return [] if time.monotonic() - began < BRIDGED else [UNAVAILABLE]
+
+
+# ---- the broker ------------------------------------------------------------------------------------------------------
+
+
+def test_e11_the_broker_dies_and_comes_back_while_windows_fire(service, network):
+    with feeding(service) as sent:
+        codes = outage(network)
+        sent(50)
+        await_firing(service, codes)
+    await_outputs(service, codes)
+
+
+@pytest.mark.slow
+def test_e11_the_broker_dies_and_comes_back_while_a_batch_is_in_hand(service, network):
+    with feeding(service) as sent:
+        service.at("produced")
+        service.await_moment("produced")
+        codes = outage(network, lambda: service.go_on("produced"))
+        sent(50)
+    await_outputs(service, codes)
+
+
+@pytest.mark.slow
+def test_e11_the_broker_is_frozen_while_windows_fire(service, network):
+    with feeding(service) as sent:
+        with frozen(network.broker.pid):
+            last_seconds(SHORT)
+        sent(50)
+        await_firing(service)
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
+    with feeding(service) as sent:
+        service.at("committing")
+        service.await_moment("committing")
+        with frozen(network.broker.pid):
+            service.go_on("committing")
+            last_seconds(SHORT)
+        sent(50)
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_the_broker_is_gone_for_longer_than_the_service_waits(service, network):
+    with feeding(service):
+        service.at("produced")
+        service.await_moment("produced")
+        network.broker.kill()
+        service.go_on("produced")
+        try:
+            assert service.await_end() == UNAVAILABLE, service.log()
+        finally:
+            network.broker.restart()
+    service.start()
+    await_outputs(service)
+
+
+# ---- the network -----------------------------------------------------------------------------------------------------
+
+
+def test_e11_connections_are_cut_again_and_again(service, network):
+    with feeding(service) as sent:
+        for number in range(8):
+            (network.proxy.cut if number % 2 else network.proxy.reset)()
+            sent(20)
+        await_firing(service)
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_connections_are_refused_for_a_while(service, network):
+    with feeding(service) as sent:
+        network.proxy.refuse()
+        network.proxy.reset()
+        last_seconds(SHORT)
+        network.proxy.accept()
+        sent(50)
+        await_firing(service)
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_the_network_is_slow(service, network):
+    network.proxy.delay(requests=0.1, answers=0.1)
+    with feeding(service) as sent:
+        sent(100)
+        await_firing(service)
+    network.proxy.resume()
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_no_byte_passes_for_a_while(service, network):
+    """Connections stay open: nobody is told that anything is wrong."""
+    with feeding(service) as sent:
+        network.proxy.hold_requests()
+        network.proxy.hold_answers()
+        last_seconds(SHORT)
+        network.proxy.resume()
+        sent(50)
+        await_firing(service)
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e12_the_answer_to_a_commit_is_lost(service, network):
+    """The broker has committed the batch, and the connection breaks before the service knows."""
+    with feeding(service) as sent:
+        commit_sent(service, network.proxy.hold_answers)
+        network.proxy.reset()
+        network.proxy.resume()
+        sent(50)
+    await_outputs(service, codes=[UNAVAILABLE])
+
+
+@pytest.mark.slow
+def test_e12_the_request_for_a_commit_is_lost(service, network):
+    with feeding(service) as sent:
+        service.at("committing")
+        service.await_moment("committing")
+        network.proxy.hold_requests()
+        service.go_on("committing")
+        last_seconds(1)
+        network.proxy.reset()
+        network.proxy.resume()
+        sent(50)
+    await_outputs(service, codes=[UNAVAILABLE])
+
+
+@pytest.mark.slow
+def test_e13_a_call_of_the_client_library_does_not_return(service):
+    with feeding(service):
+        service.at("commit-call")
+        service.await_moment("commit-call")
+        assert service.await_end() == UNAVAILABLE, service.log()
+    service.forget_moments()
+    service.start()
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e04_killed_when_the_broker_has_the_commit(service, network):
+    with feeding(service):
+        commit_sent(service, network.proxy.hold_answers)
+        position = service.kill()
+        assert position.planned == position.next_batch - 1 > position.committed
+    network.proxy.reset()
+    network.proxy.resume()
+    skipped = service.skipped()
+    service.start()
+    await_outputs(service)
+    assert service.skipped() == skipped + 1
+
+
+@pytest.mark.slow
+def test_e04_killed_before_the_broker_has_the_commit(service, network):
+    with feeding(service):
+        service.at("committing")
+        service.await_moment("committing")
+        network.proxy.hold_requests()
+        service.go_on("committing")
+        last_seconds(1)
+        position = service.kill()
+        assert position.planned == position.next_batch > position.committed
+    network.proxy.reset()
+    network.proxy.resume()
+    service.start()
+    await_outputs(service)
+
+
+def commit_sent(service: Service, hold: Callable[[], None]) -> None:
+    """The request for a commit is with the broker, and no answer comes back."""
+    service.at("committing")
+    service.await_moment("committing")
+    before = service.position().next_batch
+    hold()
+    service.go_on("committing")
+    service.wait_until(lambda: service.position().next_batch == before + 1, "the broker has the commit")

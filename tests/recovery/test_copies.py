@@ -1,0 +1,97 @@
+"""Two copies of a checkpoint that part: what one of them wrote is neither lost nor doubled by the other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from sluice.checkpoint import offset_log
+from sluice.checkpoint.checkpoint_identity import batches
+from sluice.config.load import load
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Report
+from sluice.kafka.kafka_errors import LedgerError
+from sluice.kafka.transactions import TransactionalWriter, WriterSettings
+from sluice.spark.query import prepare
+from tests.recovery.checkpoint_service import Running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def plan(folder, topic, batch, end):
+    """As Spark does, in its log of offsets."""
+    (folder / "offsets").mkdir(exist_ok=True)
+    reads = json.dumps({topic: {"0": end}})
+    (folder / "offsets" / str(batch)).write_text(f'v1\n{{"batchTimestampMs":{1000 + batch}}}\n{reads}')
+
+
+def commit(folder, batch):
+    (folder / "commits").mkdir(exist_ok=True)
+    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+@pytest.fixture
+def copies(broker, tmp_path):
+    """Two copies of a checkpoint at batch 0; and what writes a batch as a copy has planned it."""
+    one = Running(broker, tmp_path)
+    pipelines = [
+        load(one.file, overrides={"checkpoint": str(folder)}) for folder in (one.checkpoint, tmp_path / "other")
+    ]
+    query = prepare(pipelines[0]).query
+    (one.checkpoint / "metadata").write_text('{"id":"x"}')
+    (one.checkpoint / "sources" / "0").mkdir(parents=True)
+    (one.checkpoint / "sources" / "0" / "0").write_text(f'\0v1\n{{"{one.name}.in":{{"0":0}}}}')
+
+    def write(folder, batch):
+        settings = WriterSettings(tuple(sorted(one.kafka.items())), one.name, query)
+        return TransactionalWriter(settings).write(batch, [], Report(), planned=offset_log.planned(folder, batch))
+
+    plan(one.checkpoint, f"{one.name}.in", 0, 50)
+    write(one.checkpoint, 0)
+    commit(one.checkpoint, 0)
+    shutil.copytree(one.checkpoint, tmp_path / "other")
+    return one, pipelines, [one.checkpoint, tmp_path / "other"], write
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("ends", [(60, 110), (110, 60)])
+def test_a_copy_whose_planned_batch_is_not_the_one_that_was_written_is_refused(copies, ends, committed):
+    """Its batch would be skipped: with more records than the written one they would be lost, with fewer doubled."""
+    one, (mine, theirs), (first, other), write = copies
+    for folder, end in zip((first, other), ends, strict=True):
+        plan(folder, f"{one.name}.in", 1, end)
+    assert write(first, 1)
+    if committed:  # the copy is as far as the ledger, or one batch behind it
+        commit(other, 1)
+    with pytest.raises(LedgerError, match="batch 1 read other records than the checkpoint has planned") as refused:
+        prepare(theirs)
+    assert refused.value.exit_code == 4
+    with pytest.raises(LedgerError, match="batch 1 read other records"):
+        write(other, 1)
+    prepare(mine)
+    assert not write(first, 1), "its own batch is skipped"
+
+
+@pytest.mark.slow
+def test_real_services_on_two_copies(broker, tmp_path):
+    """Both have planned a batch of the same number; one of them has written it."""
+    one, other = Running(broker, tmp_path), tmp_path / "other"
+    one.send(50)
+    one.until_complete()
+    shutil.copytree(one.checkpoint, other)
+    one.send(10)
+    one.until_planned(other)
+    one.send(50)
+    one.until_complete()
+    number = batches(other)[1]
+    assert offset_log.digest(other, number) != offset_log.digest(one.checkpoint, number)
+    assert ledger.read_stand(one.kafka, one.name).next_batch == number + 1
+
+    process = one.start(other)
+    assert process.exit_code() == 4
+    last = process.log().splitlines()[-1]
+    assert f"batch {number} read other records than the checkpoint has planned" in last
+    assert "--reset-ledger" in last
+    assert one.outputs() == one.expected()

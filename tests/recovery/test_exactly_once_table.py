@@ -1,0 +1,272 @@
+"""Each row of "What can fail, and when" in docs/exactly-once.md that needs no fault of the broker (rows.py)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import IsolationLevel
+
+from tests.recovery.conftest import Shared
+from tests.recovery.harness import Service, by_role, frozen
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+KEYS = 10
+FILE = """
+max_records_per_batch: 400
+clock: records
+streams:
+  in: {schema: {k: string, v: int64}}
+  sums: {marks: none}
+  runs: {}
+operators:
+  - name: sums
+    aggregate: in
+    window: sliding, count(20), count(1), partitioned
+    partition_by: [k]
+    aggregate_incomplete_windows: true
+    output: {sums: {k: k, n: Count(), s: Sum(v), last: Last(v)}}
+  - name: runs
+    aggregate: in
+    window: tumbling, count(7), partitioned
+    partition_by: [k]
+    output: {runs: {k: k, all: Collect(v)}}
+"""
+OUTPUTS = ("sums", "runs")
+#: exit codes: the JVM was killed, checkpoint and ledger do not fit, another instance runs or has taken over, a batch
+#: failed
+JAVA_ENDED, REFUSED, TAKEN, FAILED = 3, 4, 5, 6
+numbers = count()
+
+
+def tuples(size: int) -> list[dict]:
+    return [{"k": f"key {number % KEYS}", "v": number} for number in (next(numbers) for _ in range(size))]
+
+
+@pytest.fixture(scope="module")
+def shared(services) -> Shared:
+    def make() -> Service:
+        service = services(FILE)
+        service.create("in")
+        return service
+
+    return Shared(make)
+
+
+@pytest.fixture
+def service(shared) -> Service:
+    """It runs and rests, and 300 tuples went through it."""
+    one = shared.service()
+    one.send("in", tuples(300))
+    one.await_rest()
+    return one
+
+
+def restarted(service: Service) -> None:
+    """All that was sent comes out once."""
+    service.start()
+    service.await_outputs()
+
+
+def paused(service: Service, moment: str) -> None:
+    """A batch is in hand, and the service stands still at this moment."""
+    service.at(moment)
+    service.send("in", tuples(1000))
+    service.await_moment(moment)
+
+
+# ---- the service is killed -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_e01_killed_before_a_batch_is_planned(service):
+    before = service.position()
+    (jvm,) = service.pids("jvm")
+    with frozen(jvm):  # it sees none of these
+        service.send("in", tuples(1000))
+        after = service.kill()
+    assert after == before
+    restarted(service)
+
+
+@pytest.mark.slow
+def test_e02_killed_while_tasks_compute(service):
+    visible = service.count(*OUTPUTS)
+    paused(service, "feeding")
+    position = service.kill()
+    assert position.planned == position.next_batch == position.committed + 1
+    assert service.count(*OUTPUTS) == visible
+    restarted(service)
+
+
+def test_e03_killed_while_records_are_produced(service):
+    visible = service.count(*OUTPUTS)
+    paused(service, "produced")
+    position = service.kill()
+    assert position.planned == position.next_batch == position.committed + 1
+    assert service.count(*OUTPUTS) == visible
+    assert service.count(*OUTPUTS, isolation=IsolationLevel.READ_UNCOMMITTED) > visible + 400, "the transaction is open"
+    restarted(service)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["committing", "committed"])
+def test_e04_killed_while_the_commit_is_on_its_way(service, moment):
+    """The process goes on while it is killed: the broker may have got the commit or not."""
+    service.at(moment, "signal")
+    service.send("in", tuples(1000))
+    service.await_moment(moment)
+    position = service.kill()
+    assert position.next_batch - position.committed in (1, 2)
+    restarted(service)
+
+
+def test_e05_killed_after_kafkas_commit_before_sparks(service):
+    skipped = service.skipped()
+    paused(service, "written")
+    position = service.kill()
+    assert position.planned == position.next_batch - 1 == position.committed + 1
+    restarted(service)
+    service.await_rest()
+    assert service.skipped() == skipped + 1
+
+
+@pytest.mark.slow
+def test_e06_killed_after_both(service):
+    skipped = service.skipped()
+    position = service.kill()
+    assert position.planned == position.committed == position.next_batch - 1
+    service.send("in", tuples(300))
+    restarted(service)
+    assert service.skipped() == skipped
+
+
+# ---- one of its processes is killed ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_e08_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services):
+    """Its worker dies while the state process works for it; that work then ends for nobody."""
+    service = services(FILE, arguments=["--master", "local[2,4]"])
+    service.create("in")
+    service.start()
+    service.send("in", tuples(300))
+    service.await_rest()
+    paused(service, "feeding")
+    service.signal("worker")
+    service.go_on("feeding")
+    service.await_outputs()
+    service.end()
+
+
+@pytest.mark.slow
+def test_e08_a_worker_dies_where_spark_repeats_no_task(service):
+    paused(service, "feeding")
+    service.signal("worker")
+    service.go_on("feeding")
+    service.await_outputs(codes=[FAILED])
+
+
+def test_e09_a_state_process_dies_at_work(service):
+    paused(service, "feeding")
+    service.signal("state")
+    service.await_outputs()
+
+
+@pytest.mark.slow
+def test_e09_state_processes_die_at_rest(service):
+    service.signal("state")
+    service.send("in", tuples(300))
+    service.await_outputs()
+
+
+@pytest.mark.slow
+def test_e09_the_pool_of_state_processes_dies(service):
+    """In a batch, and at rest."""
+    paused(service, "feeding")
+    service.signal("pool")
+    service.go_on("feeding")
+    service.await_outputs(codes=[FAILED])
+    service.await_rest()
+    service.signal("pool")
+    service.send("in", tuples(300))
+    service.await_outputs(codes=[FAILED])
+
+
+@pytest.mark.slow
+def test_e10_the_process_that_commits_dies_at_rest(service):
+    service.signal("committer")
+    service.send("in", tuples(300))
+    service.await_outputs(codes=[FAILED])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["produced", "written"])
+def test_e10_the_process_that_commits_dies_at_work(service, moment):
+    paused(service, moment)
+    service.signal("committer")
+    service.await_outputs(codes=[FAILED])
+
+
+@pytest.mark.slow
+def test_e07_the_driver_dies_alone(service):
+    """No process of the service outlives it, so that the next start is alone."""
+    paused(service, "produced")
+    (driver,) = service.pids("driver")
+    os.kill(driver, signal.SIGKILL)
+    service.await_no_process()
+    service.forget_moments()
+    restarted(service)
+
+
+@pytest.mark.slow
+def test_e07_the_jvm_dies_alone(service):
+    """The service ends by itself with a documented exit code."""
+    paused(service, "feeding")
+    service.signal("jvm")
+    assert service.await_end() == JAVA_ENDED
+    service.forget_moments()
+    restarted(service)
+
+
+# ---- a second instance -----------------------------------------------------------------------------------------------
+
+
+def test_e15_a_second_instance_on_the_same_folder_is_refused(service, services):
+    """The first one goes on."""
+    second = services(FILE, name=service.name, checkpoint=service.checkpoint)
+    second.start()
+    assert second.await_end() == TAKEN
+    service.send("in", tuples(1000))
+    service.await_outputs()
+
+
+@pytest.mark.slow
+def test_e16_a_second_instance_on_a_copy_ends_the_first(services, tmp_path):
+    """What both read comes out once. The first one's folder then is the older copy."""
+    first = services(FILE)
+    first.create("in")
+    first.start()
+    first.send("in", tuples(300))
+    first.await_rest()
+    copy = Path(shutil.copytree(first.checkpoint, tmp_path / "copy"))
+    second = services(FILE, name=first.name, checkpoint=copy)
+    second.adopt(first)
+    second.start()
+    second.wait_until(lambda: by_role(second.session)["daemon"], "the second instance starts Spark")
+    second.send("in", tuples(1000))
+    assert first.await_end() == TAKEN
+    second.await_outputs(codes=[FAILED])
+    second.await_rest()
+    first.start()
+    assert first.await_end() == REFUSED
+    second.send("in", tuples(300))
+    assert second.await_end() == TAKEN, "it was shut out while it was told that the other one does not fit"
+    second.start()
+    second.await_outputs()
+    second.end()

@@ -1,0 +1,24 @@
+"""Each row of the documents' tables of faults has a test, and each test that names a row covers one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.recovery.rows import ROWS, Table, covering, documented
+
+COVERED = {row for row, _ in covering(Path(__file__).parent)}
+
+
+@pytest.mark.parametrize("table", ROWS, ids=lambda table: f"{table.page}: {table.section}")
+def test_the_rows_are_those_of_the_document(table: Table):
+    assert [*documented(table)] == [*ROWS[table].values()]
+
+
+def test_each_row_has_a_test():
+    assert not {row for rows in ROWS.values() for row in rows} - COVERED
+
+
+def test_each_test_that_names_a_row_has_one():
+    assert not COVERED - {row for rows in ROWS.values() for row in rows}

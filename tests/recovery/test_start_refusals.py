@@ -1,0 +1,253 @@
+"""Each row of "What is refused at the start" in docs/exactly-once.md, as `sluice run` meets it (rows.py)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
+from sluice.kafka import ledger
+from tests.recovery.harness import Service
+from tests.recovery.test_exactly_once_table import FILE, tuples
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: checkpoint and ledger do not fit together
+REFUSED = 4
+#: another instance has taken over
+FENCED = 5
+
+
+class History:
+    """A service that has run, with copies of its checkpoint at some moments, and of its ledger."""
+
+    def __init__(self, make: Callable[..., Service], folder: Path) -> None:
+        self.service, self._make, self._folder = make(FILE), make, folder
+        self.service.create("in")
+        self.service.start()
+        self._batch()
+        self.old = self._copy("old")
+        self._batch()
+        self.service.at("feeding")
+        self.service.send("in", tuples(200))
+        self.service.await_moment("feeding")
+        self.service.kill()
+        #: the last batch that was planned has not been written
+        self.planned = self._copy("planned")
+        self.service.start()
+        self.service.await_outputs()
+        self.service.await_rest()
+
+    def _batch(self) -> None:
+        self.service.send("in", tuples(200))
+        self.service.await_rest()
+
+    def _copy(self, name: str) -> Path:
+        """As a copy is made in practice: with all that stands in the folder at that time."""
+        return Path(shutil.copytree(self.service.checkpoint, self._folder / name))
+
+    def restored(self, checkpoint: Path | None) -> Service:
+        """Another start of the same pipeline on a copy of the checkpoint, or on an empty folder."""
+        folder = self._folder / f"restored-{len(list(self._folder.iterdir()))}"
+        if checkpoint:
+            shutil.copytree(checkpoint, folder)
+        service = self._make(FILE, name=self.service.name, checkpoint=folder)
+        service.adopt(self.service)
+        return service
+
+    def foreign(self) -> Service:
+        """Another pipeline with the same name, whose checkpoint is used."""
+        service = self.restored(self.service.checkpoint)
+        identity = service.checkpoint / IDENTITY
+        identity.write_text(json.dumps(json.loads(identity.read_text()) | {"query": "of-another-service"}))
+        return service
+
+
+@pytest.fixture(scope="module")
+def history(services, tmp_path_factory) -> History:
+    return History(services, tmp_path_factory.mktemp("history"))
+
+
+def assert_refused(service: Service, words: str, code: int = REFUSED) -> None:
+    before = service.count("sums", "runs")
+    service.start()
+    assert service.await_end() == code, service.log()
+    assert words in service.log()
+    assert service.count("sums", "runs") == before, "nothing was written"
+
+
+def assert_goes_on(service: Service) -> None:
+    """It still runs, and writes what comes."""
+    service.send("in", tuples(200))
+    service.await_outputs()
+    service.await_rest()
+
+
+def test_s1_a_new_checkpoint_and_an_empty_ledger_start(history):
+    """As the service of this module did."""
+    assert history.service.position().next_batch > 2
+    history.service.check_outputs(history.service.expected())
+
+
+@pytest.mark.slow
+def test_s2_only_batch_0_is_planned_and_the_ledger_is_empty(services):
+    service = services(FILE)
+    service.create("in")
+    service.send("in", tuples(200))
+    service.at("feeding")
+    service.start()
+    service.await_moment("feeding")
+    position = service.kill()
+    assert (position.planned, position.committed, position.next_batch) == (0, -1, 0)
+    service.start()
+    service.await_outputs()
+    service.end()
+
+
+def test_s3_a_new_checkpoint_beside_a_ledger_is_refused(history):
+    """The instance that runs does not notice."""
+    history.service.start()
+    assert_refused(history.restored(None), "--reset-ledger")
+    assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s4_a_checkpoint_beside_the_ledger_of_another_is_refused(history):
+    history.service.start()
+    assert_refused(history.foreign(), "belongs to the checkpoint")
+    assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s5_a_used_checkpoint_without_a_ledger_is_refused(services):
+    """Another cluster, or someone deleted the ledger."""
+    service = services(FILE)
+    service.create("in")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.end()
+    delete_ledger(service)
+    assert_refused(service, "Kafka has no ledger")
+    service.start("--reset-ledger")
+    service.send("in", tuples(200))
+    service.await_outputs()
+    service.end()
+
+
+@pytest.mark.slow
+def test_s6_an_older_copy_of_the_checkpoint_is_refused(history):
+    """It ends the instance that runs, and nothing comes out twice."""
+    history.service.start()
+    history.service.await_rest()
+    old = history.restored(history.old)
+    old.start()
+    assert old.await_end() == REFUSED, old.log()
+    assert "older copy" in old.log()
+    history.service.send("in", tuples(200))
+    assert history.service.await_end() == FENCED
+    history.service.start()
+    history.service.await_outputs()
+
+
+@pytest.mark.slow
+def test_s6_an_older_copy_of_the_ledger_is_refused(history):
+    history.service.start()
+    position = history.service.await_rest()
+    history.service.end()
+    set_ledger(history.service, position.next_batch - 3)
+    assert_refused(history.service, "older copy")
+    set_ledger(history.service, position.next_batch)
+    history.service.start()
+    assert_goes_on(history.service)
+
+
+def test_s8_a_checkpoint_at_the_ledgers_batch_starts(history):
+    history.service.start()
+    position = history.service.await_rest()
+    history.service.end()
+    assert position.committed == position.next_batch - 1
+    history.service.start()
+    assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s8_a_checkpoint_one_batch_before_the_ledger_starts(history):
+    """A copy of the moment when the ledger had a batch that the checkpoint's commits did not have."""
+    history.service.start()
+    history.service.at("written")
+    history.service.send("in", tuples(200))
+    history.service.await_moment("written")
+    position = history.service.kill()
+    assert position.committed == position.next_batch - 2
+    copy = history.restored(history.service.checkpoint)
+    shutil.rmtree(history.service.checkpoint)
+    shutil.copytree(copy.checkpoint, history.service.checkpoint)
+    history.service.start()
+    assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s7_the_other_one_of_two_copies_is_refused(history):
+    """Each planned a batch with the same number, and one of them wrote it."""
+    first = history.service
+    first.start()
+    first.await_rest()
+    first.end()
+    second = history.restored(first.checkpoint)
+    second.at("feeding")
+    second.start()
+    second.send("in", tuples(200))
+    second.await_moment("feeding")
+    planned = second.kill()
+    first.at("written")
+    first.start()
+    first.await_moment("written")
+    written = first.kill()
+    assert written.next_batch == planned.planned + 1, "both planned this batch"
+    assert_refused(second, "copies")
+    first.start()
+    assert_goes_on(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_s9_a_file_that_is_damaged_or_missing_is_named(history, how):
+    history.service.start()
+    history.service.await_rest()
+    history.service.end()
+    for pattern in (IDENTITY, "metadata", "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0"):
+        broken = history.restored(history.service.checkpoint)
+        file = max(broken.checkpoint.glob(pattern), key=lambda path: int(path.name) if path.name.isdigit() else 0)
+        if how == "missing":
+            file.unlink()
+        else:
+            file.write_bytes(b"\0" * file.stat().st_size)
+        assert_refused(broken, file.name)
+    history.service.start()
+    assert_goes_on(history.service)
+
+
+def delete_ledger(service: Service) -> None:
+    """Of this service; other services of the test have theirs in the same topic."""
+    admin = AdminClient(service.kafka)
+    (future,) = admin.delete_consumer_groups([ledger.group_of(service.name)]).values()
+    future.result()
+    producer = Producer(service.kafka)
+    producer.produce(ledger.TOPIC, None, service.name, ledger.PARTITION)
+    assert producer.flush(30) == 0
+
+
+def set_ledger(service: Service, next_batch: int) -> None:
+    query = json.loads((service.checkpoint / IDENTITY).read_text())["query"]
+    place = TopicPartition(ledger.TOPIC, ledger.PARTITION, next_batch, metadata=query)
+    admin = AdminClient(service.kafka)
+    group = ConsumerGroupTopicPartitions(ledger.group_of(service.name), [place])
+    (future,) = admin.alter_consumer_group_offsets([group]).values()
+    future.result()

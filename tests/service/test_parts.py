@@ -1,0 +1,177 @@
+"""A batch with many bytes is handled in parts, and gives what it would give whole."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from itertools import chain, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sluice.batch.bucket_batch import Batch
+from sluice.batch.envelope import PULSE, RECORDS, pack, packed_time, pieces
+from sluice.batch.merge import merged, merged_parts
+from sluice.batch.partition_router import routed
+from sluice.batch.query_plan import Bounds, Plan
+from sluice.batch.reject_collector import letters
+from sluice.config.load import load_text
+from sluice.engine.stream.items import LONE, TUPLE, WINDOW
+from sluice.inspect.rerun import SCHEMA
+from sluice.state.bucket import Bucket
+from sluice.time_units import SECOND, UNSET
+
+FILE = """
+pipeline: parts
+kafka: {bootstrap.servers: "127.0.0.1:1"}
+streams:
+  in: {topic: in, schema: {k: string, v: int64}}
+  sums: {topic: sums}
+  late: {topic: late}
+  all: {topic: all}
+operators:
+  - name: sums
+    aggregate: in
+    window: sliding, count(7), time(3.0), partitioned
+    partition_by: [k]
+    output: {sums: {k: k, n: Count(), s: Sum(v)}}
+  - name: late
+    aggregate: in
+    window: tumbling, time(2.0)
+    output: {late: {n: Count(), last: Last(v)}}
+  - {name: all, map: in, output: [all]}
+"""
+PARTITIONS, RECORDS_EACH = 3, 120
+
+
+@pytest.fixture
+def plan():
+    return Plan(load_text(FILE, "parts", environment=None), "q", "s", "c", 1, {"in": 3, "sums": 2, "late": 1, "all": 3})
+
+
+def arrived(plan):
+    """The packed rows of a batch, several for each topic partition; clocks of records go back and forth."""
+    choose = random.Random(1)
+    for partition in range(PARTITIONS):
+        rows, time = [], 100.0
+        for offset in range(RECORDS_EACH):
+            time += choose.choice([0, 0, 0.1, 0.7, -0.3])
+            value = b"garbage" if offset % 11 == 3 else json.dumps({"k": f"k{offset % 4}", "v": offset}).encode()
+            rows.append({
+                "key": b"k", "value": value, "headers": None, "place": packed_place(partition), "offset": offset,
+                "timestamp": int(time * 1_000_000),
+            })  # fmt: skip
+        batches = [pa.RecordBatch.from_pylist(rows[start : start + 25], SCHEMA) for start in range(0, len(rows), 25)]
+        for batch in routed(plan, 10**6 * SECOND, batches):
+            yield from ((row["holds"], row["packed"]) for row in batch.to_pylist())
+    yield PULSE, packed_time(150 * SECOND)
+
+
+def packed_place(partition):
+    return partition << 32
+
+
+def outputs(plan, folder, rows):
+    """What a bucket makes of them, and its state after it."""
+    bucket, found = Bucket(plan, 0, folder), {}
+    parts = 0
+    for part, made in bucket.tried([row for row in rows if row[0] in (RECORDS, PULSE)]):
+        parts += 1
+        for name, items in made.items():
+            places = np.where(items.event < 0, -1, part.places[items.event]).tolist() if len(part.places) else []
+            at = zip(items.at.tolist(), items.kind.tolist(), items.source.tolist(), strict=True)
+            found.setdefault(name, []).append((list(at), places, items.tuples.to_pylist()))
+    flat = {name: [list(chain(*column)) for column in zip(*some, strict=True)] for name, some in found.items()}
+    return parts, flat, bucket.graph.save(bucket._state)  # noqa: SLF001
+
+
+@pytest.mark.parametrize("size", [1, 300, 2000])
+def test_parts_give_what_the_whole_gives(plan, tmp_path, size):
+    rows = list(arrived(plan))
+    _, expected, _ = outputs(plan, tmp_path / "whole", rows)
+    assert len(expected) == 3
+    parts, found, _ = outputs(replace(plan, bounds=Bounds(part=size)), tmp_path / "parts", rows)
+    assert parts > 3
+    assert found == expected
+
+
+def test_no_part_has_many_more_bytes_than_it_may(plan):
+    rows = [row for row in arrived(plan) if row[0] == RECORDS]
+    parts = list(Batch.parts(replace(plan, bounds=Bounds(part=2000)), rows, UNSET))
+    counts = [sum(len(items) for items in part.inputs.values()) for part in parts]
+    whole = sum(len(pa.ipc.open_stream(body).read_all()) for _, body in rows)
+    assert sum(counts) == whole
+    assert max(counts) < whole / 3
+    ends = [part.clock.end for part in parts]
+    assert ends == sorted(ends)
+
+
+def test_a_large_batch_is_one_version_of_the_state(plan, tmp_path):
+    plan = replace(plan, bounds=Bounds(part=300))
+    rows = [row for row in arrived(plan) if row[0] in (RECORDS, PULSE)]
+    made = []
+    bucket = Bucket(plan, 0, tmp_path / "b")
+    bucket.feed(0, rows, lambda _, items: made.append(items))
+    assert len(made) > 3
+    again = Bucket(plan, 0, tmp_path / "b")
+    assert again.newest() == 1
+    assert again.graph.save(again.at(1)) == bucket.graph.save(bucket.at(1))
+
+
+# ---- what comes out --------------------------------------------------------------------------------------------------
+
+
+def part(rows):
+    at, places, kind, key = zip(*rows, strict=True)
+    return pa.RecordBatch.from_pydict({
+        "at": pa.array(at, pa.int64()), "place": pa.array(places, pa.int64()), "kind": pa.array(kind, pa.int8()),
+        "key": pa.array(key, pa.binary()),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_outputs_that_come_in_pieces_are_merged_as_if_they_came_whole(seed):
+    choose = random.Random(seed)
+    sources = []
+    lone = sorted((choose.randrange(9), -1) for _ in range(4))
+    for bucket in range(3):
+        rows = [(*place, LONE, b"") for place in lone]
+        for _ in range(40):
+            at, place = choose.randrange(9), choose.randrange(-1, 5)
+            rows += [(at, place, TUPLE, b"%d" % bucket), (at, place, WINDOW, b"%d" % bucket)]
+        rows.sort(key=lambda row: row[:2])
+        sources.append(part(rows))
+    cut = []
+    for source in sources:
+        ends = sorted({0, source.num_rows, *(choose.randrange(source.num_rows) for _ in range(choose.randrange(9)))})
+        cut.append([source.slice(start, end - start) for start, end in pairwise(ends)])
+    found = [row for batch in merged_parts(cut, 3) for row in batch.to_pylist()]
+    assert found == merged(sources, 3).to_pylist()
+
+
+def test_pieces_are_the_rows_in_order():
+    rows = part([(n, n, TUPLE, b"x" * 30) for n in range(50)])
+    some = list(pieces(rows, 100))
+    assert len(some) > 10
+    assert pa.concat_batches(some).equals(rows)
+    assert not list(pieces(rows.slice(0, 0), 100))
+
+
+def test_dead_letters_come_in_the_order_of_their_places_a_few_at_a_time():
+    def letters_at(*places, stream):
+        return pack(pa.RecordBatch.from_pydict({
+            "place": pa.array(places, pa.int64()), "reason": ["r"] * len(places), "timestamp": [0] * len(places),
+            "partition": pa.array([0] * len(places), pa.int32()), "offset": [*places],
+            "key": pa.array([b"k"] * len(places)), "value": pa.array([b"v" * 50] * len(places)),
+            "headers": pa.nulls(len(places)),
+        }), {"stream": stream, "topic": "t"})  # fmt: skip
+
+    rows = [letters_at(*range(0, 60, 3), stream="a"), letters_at(*range(1, 60, 3), stream="b"), letters_at(stream="a")]
+    found = list(letters(rows, 500))
+    assert len(found) > 3
+    flat = [letter for some in found for letter in some]
+    assert [letter.offset for letter in flat] == sorted([*range(0, 60, 3), *range(1, 60, 3)])
+    assert {letter.stream for letter in flat if letter.offset % 3 == 1} == {"b"}
+    assert not list(letters([], 500))

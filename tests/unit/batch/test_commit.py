@@ -1,0 +1,84 @@
+"""When the process beside the driver writes a batch again, and when it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.batch import commit as committing
+from sluice.kafka.kafka_errors import FencedError, HungError, UnavailableError, WriteError
+from sluice.kafka.requests import PATIENCE
+
+
+class Writer:
+    """Takes `seconds` for each attempt, which ends with the next of `results`: an error, or None."""
+
+    def __init__(self, *results, seconds=1.0):
+        self.results, self.seconds, self.now, self.attempts, self.ending = list(results), seconds, 0.0, 0, []
+
+    def write(self, *_):
+        self.attempts += 1
+        self.now += self.seconds
+        error = self.results.pop(0) if len(self.results) > 1 else self.results[0]
+        if error is not None:
+            raise error
+        return True
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class Gathered:
+    report, too_large = None, None
+
+    def records(self):
+        return iter(())
+
+
+@pytest.fixture
+def commit(monkeypatch):
+    def run(writer):
+        monkeypatch.setattr(committing, "writer", lambda _: writer)
+        monkeypatch.setattr(committing, "Gathered", lambda *_: Gathered())
+        monkeypatch.setattr(committing, "settings_of", lambda _: None)
+        monkeypatch.setattr(committing, "time", writer_time(writer))
+        monkeypatch.setattr(committing, "end_soon", writer.ending.append)
+        committing.commit(None, 7, [])
+
+    return run
+
+
+def writer_time(writer):
+    class Clock:
+        monotonic = staticmethod(lambda: writer.now)
+        sleep = staticmethod(writer.sleep)
+
+    return Clock
+
+
+def test_a_batch_that_kafka_did_not_take_is_written_again(commit):
+    writer = Writer(UnavailableError("no broker"), UnavailableError("no broker"), None)
+    commit(writer)
+    assert writer.attempts == 3
+
+
+def test_after_a_minute_the_batch_fails(commit):
+    writer = Writer(UnavailableError("no broker"), seconds=10.0)
+    with pytest.raises(UnavailableError):
+        commit(writer)
+    assert PATIENCE < writer.now < PATIENCE + 15
+    assert writer.ending == []
+
+
+@pytest.mark.parametrize("error", [FencedError("another"), WriteError("too large")])
+def test_any_other_error_fails_the_batch_at_once(commit, error):
+    writer = Writer(error)
+    with pytest.raises(type(error)):
+        commit(writer)
+    assert writer.attempts == 1
+
+
+def test_a_call_that_does_not_return_ends_the_process_and_reports_that_first(commit):
+    writer = Writer(HungError("hung"), None)
+    with pytest.raises(HungError):
+        commit(writer)
+    assert (writer.attempts, writer.ending) == (1, [committing.REPORT])

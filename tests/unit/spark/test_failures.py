@@ -1,0 +1,177 @@
+"""What Spark and Java say when something fails -> one sentence and the exit code of docs/operations.md."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
+
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.jvm.java import JavaError
+from sluice.kafka.kafka_errors import (
+    DataLossError,
+    ExpiredError,
+    FencedError,
+    LedgerError,
+    TopicError,
+    UnavailableError,
+)
+from sluice.model.errors import SluiceError
+from sluice.spark.failures import JavaEndedError, QueryError, explained, explaining, stopped
+
+PYTHON = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
+  File "transactions.py", line 84, in write
+cimpl.KafkaException: KafkaError{{code=_FENCED,val=-144}}
+
+The above exception was the direct cause of the following exception:
+
+service.{error}: what happened: and why
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+"""
+JAVA = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted SQLSTATE: XXKST
+
+JVM stacktrace:
+org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated with exception
+\tat org.apache.spark.sql.execution.streaming.runtime.StreamExecution.run(StreamExecution.scala:372)
+Caused by: {error}
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+OWN = {
+    "kafka.errors.FencedError": (FencedError, 5),
+    "kafka.errors.LedgerError": (LedgerError, 4),
+    "kafka.errors.UnavailableError": (UnavailableError, 3),
+    "kafka.errors.ExpiredError": (ExpiredError, 6),
+    "spark.checkpoint.CheckpointError": (CheckpointError, 4),
+}
+
+
+@pytest.mark.parametrize(("name", "kind", "code"), [(name, *meant) for name, meant in OWN.items()])
+def test_an_error_of_our_own_is_found_in_what_spark_says(name: str, kind: type[SluiceError], code: int):
+    found = explained(PYTHON.format(error=name))
+    assert (type(found), str(found), found.exit_code) == (kind, "what happened: and why", code)
+
+
+#: what Java or Python says -> the error, its exit code, and a part of the sentence
+OTHERS = {
+    "java.lang.OutOfMemoryError: Java heap space": (QueryError, 6, "Java ran out of memory (Java heap space)"),
+    "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)": (
+        QueryError, 6, "Python processes ended unexpectedly",
+    ),
+    "org.apache.spark.api.python.PythonException: Traceback\nMemoryError": (
+        QueryError, 6, "a Python process ran out of memory",
+    ),
+    "java.io.IOException: No space left on device": (QueryError, 6, "the disk is full"),
+    "org.apache.spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update": (
+        FencedError, 5, "another instance",
+    ),
+    "sluice.columns.tables.StateError: cut off": (CheckpointError, 4, "state of the windows cannot be read (cut off)"),
+    "java.lang.IllegalStateException: Incomplete log file /c/offsets/3": (
+        CheckpointError, 4, "is damaged (Incomplete log file /c/offsets/3)",
+    ),
+    "org.apache.spark.SparkIllegalStateException: [MALFORMED_LOG_FILE] Log file was malformed: no version": (
+        CheckpointError, 4, "is damaged (MALFORMED_LOG_FILE] Log file was malformed: no version)",
+    ),
+    "com.fasterxml.jackson.core.JsonParseException: Unrecognized token\n\tat a.B.parse(B.java:1)"
+    "\n\tat org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog.deserialize(OffsetSeqLog.scala:60)": (
+        CheckpointError, 4, "is damaged (Caused by: com.fasterxml.jackson.core.JsonParseException: Unrecognized token)",
+    ),
+    "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [a]": (
+        TopicError, 3, "lacks a permission: Not authorized to access topics: [a]",
+    ),
+    "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed": (
+        UnavailableError, 3, "refuse the login of the `kafka:` block: Authentication failed",
+    ),
+    "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listOffsets": (
+        UnavailableError, 3, "the brokers do not answer (Timed out waiting for a node assignment",
+    ),
+    "org.apache.spark.SparkException: Some data may have been lost.\n. Reason: it is\ngone SQLSTATE: 1": (
+        DataLossError, 3, "were not read yet are gone (it is gone); to go on",
+    ),
+    "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x, Subscribe[a, b]": (
+        TopicError, 3, "a topic that is read is gone; those are a, b",
+    ),
+    "java.lang.IllegalStateException: something new": (
+        QueryError, 6, "a batch failed: java.lang.IllegalStateException: something new",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "kind", "code", "sentence"), [(said, *meant) for said, meant in OTHERS.items()])
+def test_a_failure_is_one_sentence(said: str, kind: type[SluiceError], code: int, sentence: str):
+    found = explained(JAVA.format(error=said))
+    assert (type(found), found.exit_code) == (kind, code)
+    assert sentence in str(found)
+    assert "\n" not in str(found)
+    assert "Traceback" not in str(found)
+    assert len(str(found)) < 1_000
+
+
+def test_what_spark_says_is_in_the_log(caplog: pytest.LogCaptureFixture):
+    explained(JAVA.format(error="java.lang.IllegalStateException: something new"))
+    assert "StreamExecution.scala:372" in caplog.records[0].failure  # type: ignore[attr-defined]
+
+
+def test_a_text_without_a_cause_is_a_failed_batch():
+    assert str(explained("")).startswith("a batch failed: Spark does not say why; nothing of the batch is visible")
+
+
+# ---- the Java process --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[bytes]:
+    """The process that stands for Java's, which runs."""
+    process = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(), Py4JError()]
+)
+def test_a_killed_java_process_is_named(java: subprocess.Popen[bytes], error: Exception):
+    java.kill()
+    killed = "ended unexpectedly, by the signal SIGKILL, as the system does when"
+    with pytest.raises(JavaEndedError, match=killed), explaining():
+        raise error
+    assert JavaEndedError.exit_code == 3
+
+
+def test_an_error_of_a_java_process_that_runs_is_not_its_end(
+    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sluice.spark.failures.ENDING", 0.0)
+    assert java.poll() is None
+    with pytest.raises(QueryError, match=r"a batch failed: java\.lang\.IllegalStateException: no"), explaining():
+        raise Py4JError("java.lang.IllegalStateException: no")
+
+
+def test_no_java_is_named_where_spark_does_not_start(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(JavaError, match="JAVA_HOME is /nowhere, which has no bin/java"), explaining():
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+
+def test_the_failure_of_a_query_is_explained_wherever_it_is_raised():
+    with pytest.raises(CheckpointError), explaining():
+        raise PySparkException("Incomplete log file /c/offsets/3")
+
+
+def test_errors_of_our_own_pass():
+    with pytest.raises(LedgerError, match="as it is"), explaining():
+        raise LedgerError("as it is")
+
+
+def test_spark_whose_java_process_is_gone_needs_no_stop():
+    def stop() -> None:
+        raise ConnectionRefusedError
+
+    stopped(stop)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from sluice.files import read_file
+
+
+def test_a_file_is_read_whole(tmp_path: Path) -> None:
+    content = os.urandom(3 << 20)
+    (tmp_path / "file").write_bytes(content)
+    assert read_file(tmp_path / "file") == content
+    assert read_file(tmp_path / "file", most=len(content)) == content
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"content")
+    os.close(writing)
+    assert read_file(f"/dev/fd/{reading}") == b"content"
+    os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/dev/zero", "it has more than 16 MiB"),
+        ("/dev", "Is a directory"),
+        ("/no/such/file", "No such file or directory"),
+        ("a\0b", "not the name of a file"),
+        ("a\ud800b", "not the name of a file"),
+        ("a" * 10_000, "File name too long"),
+    ],
+)
+def test_what_cannot_be_read_says_why(path: str, why: str) -> None:
+    with pytest.raises(OSError, match=re.escape(why)):
+        read_file(path)
+
+
+def test_a_pipe_without_an_end_is_given_up() -> None:
+    reading, writing = os.pipe()
+    with pytest.raises(OSError, match="its end did not come within 0 seconds"):
+        read_file(f"/dev/fd/{reading}", patience=0)
+    os.close(writing)
+    os.close(reading)
+
+
+def test_a_pipe_that_nothing_writes_to_is_given_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="its end did not come within 0 seconds"):
+        read_file(tmp_path / "pipe", patience=0)
