@@ -61,7 +61,7 @@ fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 
 
 test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
 	@rm -rf build/bounds # numba does not notice what changed in a function that a kernel calls
-	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/spec tests/unit/columns tests/unit/engine tests/unit/wire tests/unit/replay $(ARGS)
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/spec tests/unit/columns tests/unit/engine tests/unit/wire tests/unit/replayer $(ARGS)
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on
 	@$(BIN)/python -m benchmarks $(ARGS)

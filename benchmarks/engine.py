@@ -26,7 +26,7 @@ from benchmarks.page import write
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.stream.items import TUPLE, Items
-from sluice.replay.player import with_origin
+from sluice.replayer.player import with_origin
 
 SECOND = 1_000_000_000
 HEAD = (

@@ -32,7 +32,7 @@ def replay(
     if isinstance(pipeline, str | Path):
         pipeline = import_module("sluice.config.load").load(pipeline, environment=None)
     events = Path(events) if isinstance(events, str) else events
-    run = import_module("sluice.replay.player").replay
+    run = import_module("sluice.replayer.player").replay
     records: Iterator[dict[str, Any]] = run(pipeline, events, clock_origin=clock_origin, batch=batch, trace=trace)
     return records
 

@@ -21,8 +21,8 @@ from sluice.config.load import load_text
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.engine.stream.rejects import NO_VALUE
 from sluice.model.spec import Pipeline
-from sluice.replay.event_file import Batch, Cutter, Event, Placed, numbered, topic_partitions
-from sluice.replay.player import Player, with_origin
+from sluice.replayer.event_file import Batch, Cutter, Event, Placed, numbered, topic_partitions
+from sluice.replayer.player import Player, with_origin
 
 Record = dict[str, Any]
 

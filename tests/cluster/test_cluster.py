@@ -23,7 +23,7 @@ from confluent_kafka.admin import NewTopic
 from sluice.config.load import load
 from sluice.files import PACKAGE
 from sluice.processes import Tethered
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.unit.kafka.tools import create, visible
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -35,7 +35,7 @@ from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.topics import LEDGER_CONFIG
 from sluice.model.spec import Pipeline
 from sluice.processes import Tethered
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.unit.kafka.tools import create, end, visible
 

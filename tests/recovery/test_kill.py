@@ -25,7 +25,7 @@ from sluice.files import project_file
 from sluice.kafka import ledger
 from sluice.kafka.murmur2 import partition_for
 from sluice.processes import Tethered
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from sluice_demo.flights import load as load_flights
 

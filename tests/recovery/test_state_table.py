@@ -17,7 +17,7 @@ import pytest
 
 from sluice.config.load import load_text
 from sluice.files import project_file
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from tests.recovery.harness import PATIENCE, SUPERVISED, processes, wait_until
 from tests.unit.state.rows import FILE
 

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.model.spreading import spread_by
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.testing import about_input, on_stream, operator_of, pipeline_of, schema_of
 from tests.service.conftest import Service
 from tests.service.playing import ORIGIN, record

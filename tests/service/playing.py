@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from sluice.model.spec import Pipeline
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 
 #: the record timestamps of the tests begin here, milliseconds

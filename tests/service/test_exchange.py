@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from sluice.model.stages import stages
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.kafka.murmur2 import partition_for
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

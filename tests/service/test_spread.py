@@ -24,7 +24,7 @@ from sluice.model.expressions import Attribute
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, spread_by
 from sluice.model.types import INT64
-from sluice.replay.event_file import Batch, Cutter, numbered, topic_partitions
+from sluice.replayer.event_file import Batch, Cutter, numbered, topic_partitions
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import event_strategies
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts

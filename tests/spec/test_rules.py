@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sluice.columns.json_columns import python_values
-from sluice.replay.event_file import Cutter, numbered, topic_partitions
-from sluice.replay.player import Player
+from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.player import Player
 from sluice.testing import on_stream, pipeline_of, run_case
-from tests.unit.replay.test_player import briefly, everything, pipeline
+from tests.unit.replayer.test_player import briefly, everything, pipeline
 
 MADE_WATERMARKS = """
 pipeline: made

@@ -41,15 +41,15 @@ FLOORS = {
         "model", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/operators", "engine/library",
     },
     "planning": {"model", "engine", "engine/operators"},
-    "replay": {"model", "columns", "engine", "engine/stream", "engine/library"},
+    "replayer": {"model", "columns", "engine", "engine/stream", "engine/library"},
     "wire": {"model", "columns", "engine/stream"},
     "kafka": {"model", "columns", "jvm"},
     "checkpoint": {"model", "kafka"},
     "batch": {"model", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
-    "state": {"model", "columns", "engine", "engine/stream", "kafka", "checkpoint", "batch"},
+    "state": {"model", "columns", "engine", "engine/stream", "kafka", "ops", "checkpoint", "batch"},
     "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state"},
     "inspect": {"model", "columns", "engine/contents", "wire", "kafka", "checkpoint", "batch", "state"},
-    "commands": {"model", "config", "columns", "replay", "planning", "ops", "spark", "inspect"},
+    "commands": {"model", "config", "columns", "replayer", "planning", "ops", "spark", "inspect"},
 }  # fmt: skip
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOOR_MODULES = [path for path in MODULES if path.parent != PACKAGE]

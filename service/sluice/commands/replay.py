@@ -17,8 +17,8 @@ import pyarrow as pa
 from sluice.commands import options
 from sluice.config.load import load
 from sluice.model.errors import SluiceError
-from sluice.replay.player import BATCH
-from sluice.replay.player import replay as run
+from sluice.replayer.player import BATCH
+from sluice.replayer.player import replay as run
 
 #: bytes of events from a pipe, which are copied into a file for the time of the replay
 MOST_PIPED = 1 << 30

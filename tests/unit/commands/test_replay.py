@@ -102,5 +102,5 @@ def test_loads_nothing_that_takes_long(folder: Path):
     """It starts within a second on an idle machine; here, what would prevent that."""
     done = sluice(folder, "pairs.yaml", "events.jsonl", python=["-X", "importtime"])
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "sluice.replay.player" in loaded
+    assert "sluice.replayer.player" in loaded
     assert not loaded & {"pyspark", "pandas.core", "polars", "confluent_kafka", "rich", "hypothesis"}

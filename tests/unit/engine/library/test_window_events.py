@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import sluice
 from sluice.config.load import load_text
 from sluice.engine.operators import compaction
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
 from tests.spec import event_oracle
 from tests.spec.comparing import differences

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from sluice.engine.operators import compaction
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
 from tests.spec import event_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.config.load import load_text
-from tests.unit.replay.test_player import briefly, everything
+from tests.unit.replayer.test_player import briefly, everything
 
 FILE = """
 pipeline: idle

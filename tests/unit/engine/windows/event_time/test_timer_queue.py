@@ -9,7 +9,7 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAXIMUM
-from sluice.replay.player import replay
+from sluice.replayer.player import replay
 from sluice.testing import run_case
 from sluice.time_units import SECOND
 from tests.spec.join_strategies import join_cases, sort_cases

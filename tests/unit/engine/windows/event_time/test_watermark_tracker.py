@@ -6,7 +6,7 @@ from typing import Any
 
 from sluice.config.load import load_text
 from sluice.model.spreading import spread_by
-from tests.unit.replay.test_player import briefly, everything, pipeline
+from tests.unit.replayer.test_player import briefly, everything, pipeline
 
 Record = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
 from sluice.model.spec import Stream
 from sluice.model.types import FLOAT64, INT64, STRING, Schema
-from sluice.replay.event_file import Cutter, EventError, numbered, read, topic_partitions
+from sluice.replayer.event_file import Cutter, EventError, numbered, read, topic_partitions
 
 SCHEMA: Schema = (("name", STRING), ("x", INT64), ("f", FLOAT64))
 

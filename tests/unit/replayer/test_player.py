@@ -12,8 +12,8 @@ import sluice
 from sluice.config.load import load_text
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Pipeline
-from sluice.replay.event_file import EventError
-from sluice.replay.player import shown
+from sluice.replayer.event_file import EventError
+from sluice.replayer.player import shown
 
 Record = dict[str, Any]
 

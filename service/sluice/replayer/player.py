@@ -24,7 +24,7 @@ from sluice.engine.stream.watermark_text import to_text
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Operator, Pipeline, Time, Windowed, policies
 from sluice.model.types import Schema, Type
-from sluice.replay.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
+from sluice.replayer.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 
 Record = dict[str, Any]
 #: makes Python values of a column
