@@ -1,4 +1,4 @@
-"""`sluice play`."""
+"""`sluice-demo play`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from sluice.cli import main
+from sluice_demo.__main__ import main
 from tests.unit.kafka.tools import visible
 
 

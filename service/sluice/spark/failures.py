@@ -78,11 +78,6 @@ CAUSES = (
         "another instance of this pipeline writes to the same checkpoint; this one must stop",
     ),
     Cause(
-        r"sluice\.columns\.tables\.StateError: ([^\n]*)", CheckpointError,
-        "checkpoint: the state of the windows cannot be read ({0}). Restore an older copy of the folder, or start anew "
-        "with an empty folder and --reset-ledger",
-    ),
-    Cause(
         # Spark's names for it; older ways to say it; and what went wrong while one of the logs was decoded
         r"((?:INVALID_LOG_VERSION|MALFORMED_LOG_FILE|BATCH_METADATA_NOT_FOUND|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
         r"|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED)[^\n]*"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from sluice.batch import commit as committing
 from sluice.kafka.kafka_errors import FencedError, HungError, UnavailableError, WriteError
 from sluice.kafka.requests import PATIENCE
+from sluice.kafka.transactions import WriterSettings
+
+SETTINGS = WriterSettings((), "query", "id")
 
 
 class Writer:
@@ -28,7 +33,7 @@ class Writer:
 
 
 class Gathered:
-    report, too_large = None, None
+    report, too_large, size = None, None, 0
 
     def records(self):
         return iter(())
@@ -39,10 +44,13 @@ def commit(monkeypatch):
     def run(writer):
         monkeypatch.setattr(committing, "writer", lambda _: writer)
         monkeypatch.setattr(committing, "Gathered", lambda *_: Gathered())
-        monkeypatch.setattr(committing, "settings_of", lambda _: None)
+        monkeypatch.setattr(committing, "settings_of", lambda _: SETTINGS)
         monkeypatch.setattr(committing, "time", writer_time(writer))
         monkeypatch.setattr(committing, "end_soon", writer.ending.append)
-        committing.commit(None, 7, [])
+        monkeypatch.setattr(committing, "planned", lambda *_: None)
+        monkeypatch.setattr(committing, "in_memory", lambda _, rows: rows)
+        monkeypatch.setattr(committing, "forget", lambda *_: None)
+        committing.commit(SimpleNamespace(checkpoint=""), 7, [])
 
     return run
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -201,6 +203,7 @@ def test_events_may_come_from_a_pipe_that_has_a_name():
     reading, writing = os.pipe()
     os.write(writing, b'{"at": 1, "tuple": {"word": "a", "size": 5}}\n')
     os.close(writing)
-    result = CliRunner().invoke(main, ["replay", "p.yaml", f"/dev/fd/{reading}"])
+    command = [sys.executable, "-m", "sluice", "replay", "p.yaml", f"/dev/fd/{reading}"]
+    done = subprocess.run(command, pass_fds=[reading], capture_output=True, text=True, check=True)
     os.close(reading)
-    assert '"tuple":{"x":5}' in result.output
+    assert '"tuple":{"x":5}' in done.stdout

@@ -16,6 +16,7 @@ from sluice.config.load import check
 from sluice.model.secrets import MASKS, masked, substitute
 from sluice.ops.log_lines import configure
 from sluice.spark.masking import masked_stderr
+from sluice_demo.__main__ import main as demo
 from tests.unit.config.files import aggregate
 
 SECRET = "hunter2-and-more"  # noqa: S105 - it is one for these tests alone
@@ -75,7 +76,7 @@ def test_explain_shows_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_property_on_the_command_line_is_masked_like_one_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORD", SECRET)
-    result = CliRunner().invoke(main, ["play", "--kafka", "bootstrap.servers=b", "--kafka", "retries=${WORD}"])
+    result = CliRunner().invoke(demo, ["play", "--kafka", "bootstrap.servers=b", "--kafka", "retries=${WORD}"])
     assert result.exit_code == 2
     assert "got '${WORD}'" in result.output
     assert SECRET not in result.output

@@ -11,6 +11,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.columns.tables import StateError
 from sluice.jvm.java import JavaError
 from sluice.kafka.kafka_errors import (
     DataLossError,
@@ -29,7 +30,7 @@ cimpl.KafkaException: KafkaError{{code=_FENCED,val=-144}}
 
 The above exception was the direct cause of the following exception:
 
-service.{error}: what happened: and why
+sluice.{error}: what happened: and why
  SQLSTATE: 38000 SQLSTATE: XXKST
 === Streaming Query ===
 """
@@ -43,11 +44,12 @@ Caused by: {error}
 """
 
 OWN = {
-    "kafka.errors.FencedError": (FencedError, 5),
-    "kafka.errors.LedgerError": (LedgerError, 4),
-    "kafka.errors.UnavailableError": (UnavailableError, 3),
-    "kafka.errors.ExpiredError": (ExpiredError, 6),
-    "spark.checkpoint.CheckpointError": (CheckpointError, 4),
+    "kafka.kafka_errors.FencedError": (FencedError, 5),
+    "kafka.kafka_errors.LedgerError": (LedgerError, 4),
+    "kafka.kafka_errors.UnavailableError": (UnavailableError, 3),
+    "kafka.kafka_errors.ExpiredError": (ExpiredError, 6),
+    "checkpoint.checkpoint_identity.CheckpointError": (CheckpointError, 4),
+    "columns.tables.StateError": (StateError, 4),
 }
 
 
@@ -70,7 +72,6 @@ OTHERS = {
     "org.apache.spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update": (
         FencedError, 5, "another instance",
     ),
-    "sluice.columns.tables.StateError: cut off": (CheckpointError, 4, "state of the windows cannot be read (cut off)"),
     "java.lang.IllegalStateException: Incomplete log file /c/offsets/3": (
         CheckpointError, 4, "is damaged (Incomplete log file /c/offsets/3)",
     ),

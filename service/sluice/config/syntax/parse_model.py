@@ -98,6 +98,8 @@ def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Pa
 
 def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
     for step in path:
+        if step not in (data if isinstance(data, Mapping) else range(len(data))):
+            return {}  # pydantic replaces a lone surrogate in the path that it reports
         data = data[step]
     return data
 
