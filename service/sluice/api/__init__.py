@@ -1,0 +1,1 @@
+"""What users' Python sees: the classes of window handlers and of custom aggregation functions, and how they are loaded."""

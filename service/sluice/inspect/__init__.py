@@ -1,0 +1,1 @@
+"""A checkpoint seen from outside: what windows hold, and batches that are repeated and compared."""

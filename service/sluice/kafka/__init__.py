@@ -1,0 +1,1 @@
+"""Kafka clients: topics, ledger, transactions, and the one policy for what is asked again."""

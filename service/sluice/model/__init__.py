@@ -1,0 +1,1 @@
+"""A pipeline as immutable values: specs, types, typed expressions, errors, and what follows from a pipeline alone."""

@@ -1,0 +1,1 @@
+"""The state of a bucket: in memory, as snapshots and as a log."""

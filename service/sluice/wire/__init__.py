@@ -1,0 +1,1 @@
+"""Bytes of Kafka records <-> tuples: formats, marks in headers, dead letters."""

@@ -1,0 +1,1 @@
+"""The meaning of the pipeline file: whether names, types, windows, streams and settings fit together."""

@@ -1,0 +1,1 @@
+"""What flows between operators: items, the clock, marks, expressions, rejected tuples."""

@@ -1,0 +1,1 @@
+"""WHEN windows change: policies and timers."""

@@ -1,0 +1,1 @@
+"""`sluice explain`: the plan of a pipeline in words and as a drawing."""

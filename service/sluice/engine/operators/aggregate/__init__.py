@@ -1,0 +1,1 @@
+"""Aggregate, over windows of processing time and of event time."""

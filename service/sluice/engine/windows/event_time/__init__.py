@@ -1,1 +1,1 @@
-"""Windows over event time: timeInterval (reference section 5) and slidingTime (KIP-450)."""
+"""Windows over event time: timeInterval (section 5 of the SPL reference) and slidingTime (KIP-450)."""
