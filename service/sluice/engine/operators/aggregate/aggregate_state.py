@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,8 @@ from sluice.columns.state_tables import (  # fmt: skip
     PartOfKey,
     Table,
     distinct,
-    intern_pairs,
     keep_texts,
     moved_to,
-    pairs_of,
     parts_of,
     rename,
     walked,
@@ -31,6 +29,7 @@ from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
 from sluice.engine.contents.group_contents import CELL, ENDS
 from sluice.engine.contents.ring import RING
 from sluice.engine.operators.aggregate.aggregate_program import Program, widths
+from sluice.engine.operators.aggregate.group_pairs import rename_pairs, take_groups
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.processing_time import CHAIN, LIVE, TICK, window_state
 from sluice.engine.windows.processing_time.window_state import SLOTS, WindowTables
@@ -273,22 +272,12 @@ class AggregateState(WindowTables):
         if self.keyed:
             numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
         partition = moved_to(partitions, numbers, state.rows["partition"])
-        group = self._groups_of(state, partition)
+        group = take_groups(self, state, partition) if self._program.group_by else partition
         slots = state.stored_in(partition, group)
         slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
         self.top += len(slots)
         part = self._parts_of(state, group)
         return {"partition": partition, "group": group, "slot": slot, "part": part}
-
-    def _groups_of(self, state: AggregateState, partition: np.ndarray) -> np.ndarray:
-        """The map of the groups that hold tuples; without `group_by` groups are partitions."""
-        if not self._program.group_by:
-            return partition
-        pairs, count = pairs_of(state.pairs), state.rows["group"]
-        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
-        of, name = pairs[holding].T
-        groups = self.groups.intern_arrow(state.groups.take(name))
-        return moved_to(holding, intern_pairs(self.pairs, partition[of], groups), count)
 
     def stored_in(self, partition: np.ndarray, group: np.ndarray) -> np.ndarray:
         """The slots, or blocks, of the tuples of partitions and groups that have a number in these maps."""
@@ -338,22 +327,6 @@ class AggregateState(WindowTables):
         taken["first"] = rename(taken["first"], entry)
         self.counted.heads.reshape(-1, series)[group[kept]] = taken
         self.counted.hash_anew()
-
-
-class Paired(Protocol):
-    """A state whose groups are pairs of a partition and a name."""
-
-    groups: Strings
-    pairs: Strings
-
-
-def rename_pairs(state: Paired, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
-    """Interns the kept pairs anew, with the new numbers of partitions and groups."""
-    pairs = pairs_of(state.pairs)[kept]
-    groups = state.groups.keep(pairs[:, 1])
-    renamed = state.pairs.keep(np.zeros(0, np.int64))
-    renamed[kept] = intern_pairs(state.pairs, partitions[pairs[:, 0]], groups[pairs[:, 1]])
-    return renamed
 
 
 def _repeated(texts: np.ndarray, width: int, times: int) -> tuple[int, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sluice.columns.state_tables import NIL, intern_pairs, keep_texts
-from sluice.engine.operators.aggregate.aggregate_state import rename_pairs
 from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.aggregate.group_pairs import rename_pairs
 from sluice.engine.operators.compaction import outgrown
 
 

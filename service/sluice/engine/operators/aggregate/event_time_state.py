@@ -19,7 +19,6 @@ from sluice.columns.state_tables import (  # fmt: skip
     distinct,
     intern_pairs,
     moved_to,
-    pairs_of,
     parts_of,
     walked,
     words,
@@ -27,6 +26,7 @@ from sluice.columns.state_tables import (  # fmt: skip
 from sluice.columns.tables import Format, column
 from sluice.engine.contents import slices
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.group_pairs import take_groups
 from sluice.engine.windows.event_time import event_records, timeline_blocks
 from sluice.engine.windows.event_time.event_records import (  # fmt: skip
     ENDLESS,
@@ -272,7 +272,7 @@ class EventState(Tables):
         if self._apart:
             numbers = intern_pairs(self.places, state.partitions["source"][partitions], numbers)
         partition = moved_to(partitions, numbers, state.rows["partition"])
-        group = self._groups_of(state, partition)
+        group = take_groups(self, state, partition) if self._program.group_by else partition
         used = np.ones(state.top, np.bool_)
         used[state.free.slots] = False
         slots = np.flatnonzero(used)
@@ -285,16 +285,6 @@ class EventState(Tables):
     def _apart(self) -> bool:
         """Whether each topic partition has partitions of its own."""
         return len(self.clocks) > 1
-
-    def _groups_of(self, state: EventState, partition: np.ndarray) -> np.ndarray:
-        """The map of the groups that hold tuples; without `group_by` groups are partitions."""
-        if not self._program.group_by:
-            return partition
-        pairs, count = pairs_of(state.pairs), state.rows["group"]
-        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
-        of, name = pairs[holding].T
-        groups = self.groups.intern_arrow(state.groups.take(name))
-        return moved_to(holding, intern_pairs(self.pairs, partition[of], groups), count)
 
     def _place(
         self, space: str, room: np.ndarray,
