@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
-
-import numpy as np
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
-from sluice.engine.operators.stored_tuples import Held
+from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
+from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.model.spec import Pipeline
 
-#: tables of an aggregate over event time with a row per time that tuples share, and per tuple that is listed
-TIMES, LISTED = ("nodes", "slices", "sums", "stack"), ("links", "words")
+#: what an aggregate over event time has a row for: a time that tuples share
+TIMES = ("node", "slice")
 
 
 class Footprint(NamedTuple):
@@ -38,33 +35,23 @@ def _of(operator: object) -> Footprint | None:
     match operator:
         case AggregateOperator():
             state = operator.initial()
-            partition = _widths(state, [*state.per_partition, *state.per_cell, "spread"])
-            stored = _widths(state, state.per_slot) if operator.holding else 0
+            partition = state.footprint("partition", "group", "part")
+            stored = state.footprint("slot") if operator.holding else 0
             unfilled = stored if state.packed else 0
-            return Footprint(partition + unfilled, -(-stored // state.block) + _queued(state))
+            return Footprint(partition + unfilled, -(-stored // state.block) + state.footprint("queue"))
         case EventAggregateOperator():
             times = operator.initial()
-            per_tuple = [*TIMES, *(LISTED if operator.holding else ())]
-            return Footprint(_widths(times, ["partitions", "ends", "cells", "back"]), _widths(times, per_tuple))
+            per_tuple = [*TIMES, *(["slot"] if operator.holding else [])]
+            return Footprint(times.footprint("partition", "group"), times.footprint(*per_tuple))
+        case SortOperator() | EventSortOperator():
+            return _of(operator.windows)
         case JoinOperator():
-            sides = [_held(side) for side in operator.initial().sides]
+            sides = [_stored(side) for side in operator.initial().sides]
             return Footprint(*(max(of) for of in zip(*sides, strict=True)))
         case ProgressiveOperator():
-            return _held(operator.initial())
+            return _stored(operator.initial())
     return None
 
 
-def _held(state: Held) -> Footprint:
-    return Footprint(_widths(state, state.per_partition), _widths(state, state.per_slot) + _queued(state))
-
-
-def _queued(state: AggregateState | Held) -> int:
-    return _width(state.queue) if state.queued else 0
-
-
-def _widths(state: object, tables: Iterable[str]) -> int:
-    return sum(_width(getattr(state, name)) for name in tables)
-
-
-def _width(table: np.ndarray) -> int:
-    return int(table.dtype.itemsize * np.prod(table.shape[1:], dtype=np.int64))
+def _stored(state: StoredTuples) -> Footprint:
+    return Footprint(state.footprint("partition"), state.footprint("slot", "queue"))

@@ -1,0 +1,43 @@
+"""Groups as pairs of a window partition and values of `group_by`: the codes of the interned pairs number the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from sluice.columns.interner import Strings
+from sluice.columns.state_tables import NIL, intern_pairs, moved_to, pairs_of
+
+
+class Grouped(Protocol):
+    """A state whose groups are pairs: `groups` has the values of `group_by`, `pairs` partition and code of these."""
+
+    groups: Strings
+    pairs: Strings
+    cells: np.ndarray
+
+    @property
+    def rows(self) -> Mapping[str, int]: ...
+
+
+def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+    """Interns the kept pairs anew, by the new numbers of their partitions; gives the new number of each group."""
+    pairs = pairs_of(state.pairs)[kept]
+    groups = state.groups.keep(pairs[:, 1])
+    renamed = state.pairs.keep(np.zeros(0, np.int64))
+    renamed[kept] = intern_pairs(state.pairs, partitions[pairs[:, 0]], groups[pairs[:, 1]])
+    return renamed
+
+
+def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray) -> np.ndarray:
+    """Interns in `made` the groups of `state` that hold tuples, of the partitions that have a number in this map.
+
+    Gives the map of the groups.
+    """
+    pairs, count = pairs_of(state.pairs), state.rows["group"]
+    holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
+    of, name = pairs[holding].T
+    groups = made.groups.intern_arrow(state.groups.take(name))
+    return moved_to(holding, intern_pairs(made.pairs, partitions[of], groups), count)
