@@ -1,1 +1,1 @@
-"""What users' Python sees: the classes of window handlers and of custom aggregation functions, and how they are loaded."""
+"""What users' Python sees: the classes of window handlers and of custom aggregation functions."""
