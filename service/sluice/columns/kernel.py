@@ -6,20 +6,18 @@ loops themselves do. Small functions become part of the kernel that calls them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from sluice.columns.kernel_cache import njit
+from sluice.columns.kernel_cache import Function, compiled
 
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-Function = TypeVar("Function", bound=Callable[..., Any])
+OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 
 
 def kernel(function: Function) -> Function:
     """Compiles a function that Python calls."""
-    return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
+    return compiled(function, **OPTIONS)
 
 
 def read_only(values: np.ndarray) -> np.ndarray:
@@ -31,4 +29,4 @@ def read_only(values: np.ndarray) -> np.ndarray:
 
 def inlined(function: Function) -> Function:
     """Compiles a function that only kernels call, into them."""
-    return njit(**OPTIONS, forceinline=True)(function)  # type: ignore[no-any-return]
+    return compiled(function, **OPTIONS, forceinline=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.kernel_cache import njit
+from sluice.columns.kernel_cache import compiled
 
 SEED = np.uint32(0x9747B28C)
 MULTIPLIER = np.uint32(0x5BD1E995)
@@ -32,13 +34,13 @@ def murmur2(keys: pa.BinaryArray) -> np.ndarray:
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@partial(compiled, nogil=True)
 def _hash_all(data: np.ndarray, offsets: np.ndarray, hashes: np.ndarray) -> None:
     for row in range(len(hashes)):
         hashes[row] = _hash(data, offsets[row], offsets[row + 1])
 
 
-@njit(cache=True, nogil=True)
+@partial(compiled, nogil=True)
 def _hash(data: np.ndarray, start: int, stop: int) -> np.uint32:
     value = SEED ^ np.uint32(stop - start)
     whole = stop - (stop - start) % 4
@@ -52,14 +54,14 @@ def _hash(data: np.ndarray, start: int, stop: int) -> np.uint32:
     return np.uint32(value ^ (value >> np.uint32(15)))
 
 
-@njit(cache=True, nogil=True)
+@partial(compiled, nogil=True)
 def _word(data: np.ndarray, i: int) -> np.uint32:
     """Four bytes, the lowest first."""
     low = np.uint32(data[i]) | np.uint32(data[i + 1]) << np.uint32(8)
     return np.uint32(low | np.uint32(data[i + 2]) << np.uint32(16) | np.uint32(data[i + 3]) << np.uint32(24))
 
 
-@njit(cache=True, nogil=True)
+@partial(compiled, nogil=True)
 def _mixed(word: np.uint32) -> np.uint32:
     word = np.uint32(word * MULTIPLIER)
     word = word ^ (word >> np.uint32(24))
