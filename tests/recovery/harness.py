@@ -230,6 +230,8 @@ class Service:
         """Starts it, unless it runs."""
         if self.running:
             return
+        if self._process:
+            self._process.kill()  # it has ended; this closes its pipe
         path = [str(Path(__file__).parent / "pausing"), os.environ.get("PYTHONPATH", str(Path.cwd()))]
         command = [sys.executable, "-m", "sluice", "run", str(self.file), "--no-http", *self.arguments, *arguments]
         environment = {"SLUICE_TEST_MOMENTS": str(self._moments), "PYTHONPATH": os.pathsep.join(path)}

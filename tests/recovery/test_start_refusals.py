@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
+from sluice.checkpoint.checkpoint_identity import claim, fingerprint_of
 from sluice.kafka import ledger
 from tests.recovery.harness import Service
 from tests.recovery.test_exactly_once_table import FILE, tuples
@@ -64,8 +64,10 @@ class History:
     def foreign(self) -> Service:
         """Another pipeline with the same name, whose checkpoint is used."""
         service = self.restored(self.service.checkpoint)
-        identity = service.checkpoint / IDENTITY
-        identity.write_text(json.dumps(json.loads(identity.read_text()) | {"query": "of-another-service"}))
+        (service.checkpoint / IDENTITY).unlink()
+        new = service.folder / "new"
+        claim(new, service.name, fingerprint_of(service.pipeline), service.pipeline.settings.buckets, 2)
+        (new / IDENTITY).rename(service.checkpoint / IDENTITY)
         return service
 
 
@@ -159,11 +161,17 @@ def test_s6_an_older_copy_of_the_checkpoint_is_refused(history):
 @pytest.mark.slow
 def test_s6_an_older_copy_of_the_ledger_is_refused(history):
     history.service.start()
-    position = history.service.await_rest()
+    history.service.await_rest()
+    old = ledger_place(history.service)
+    history.service.send("in", tuples(200))
+    history.service.await_rest()
     history.service.end()
-    set_ledger(history.service, position.next_batch - 3)
-    assert_refused(history.service, "older copy")
-    set_ledger(history.service, position.next_batch)
+    new = ledger_place(history.service)
+    set_ledger(history.service, old)
+    try:
+        assert_refused(history.service, "older copy")
+    finally:
+        set_ledger(history.service, new)
     history.service.start()
     assert_goes_on(history.service)
 
@@ -211,7 +219,7 @@ def test_s7_the_other_one_of_two_copies_is_refused(history):
     first.await_moment("written")
     written = first.kill()
     assert written.next_batch == planned.planned + 1, "both planned this batch"
-    assert_refused(second, "copies")
+    assert_refused(second, "another copy")
     first.start()
     assert_goes_on(first)
 
@@ -244,10 +252,16 @@ def delete_ledger(service: Service) -> None:
     assert producer.flush(30) == 0
 
 
-def set_ledger(service: Service, next_batch: int) -> None:
-    query = json.loads((service.checkpoint / IDENTITY).read_text())["query"]
-    place = TopicPartition(ledger.TOPIC, ledger.PARTITION, next_batch, metadata=query)
-    admin = AdminClient(service.kafka)
+def ledger_place(service: Service) -> TopicPartition:
+    """What the ledger's group has committed."""
+    member = ledger.group_member(service.kafka, service.name)
+    (place,) = member.committed([TopicPartition(ledger.TOPIC, ledger.PARTITION)], timeout=30)
+    member.close()
+    return place
+
+
+def set_ledger(service: Service, place: TopicPartition) -> None:
     group = ConsumerGroupTopicPartitions(ledger.group_of(service.name), [place])
+    admin = AdminClient(service.kafka)
     (future,) = admin.alter_consumer_group_offsets([group]).values()
     future.result()
