@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
-from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
 from sluice.engine.operators.stored_tuples import Held
 from sluice.model.spec import Pipeline
 
-#: tables of an aggregate over event time with a row per time that tuples share, and per tuple that is listed
-TIMES, LISTED = ("nodes", "slices", "sums", "stack"), ("links", "words")
+
+@runtime_checkable
+class Measured(Protocol):
+    """An operator that names the tables of its state: those with a row per window partition, and per tuple."""
+
+    @property
+    def tables(self) -> tuple[Sequence[str], Sequence[str]]: ...
+
+    def initial(self) -> object: ...
 
 
 class Footprint(NamedTuple):
@@ -42,10 +48,10 @@ def _of(operator: object) -> Footprint | None:
             stored = _widths(state, state.per_slot) if operator.holding else 0
             unfilled = stored if state.packed else 0
             return Footprint(partition + unfilled, -(-stored // state.block) + _queued(state))
-        case EventAggregateOperator():
-            times = operator.initial()
-            per_tuple = [*TIMES, *(LISTED if operator.holding else ())]
-            return Footprint(_widths(times, ["partitions", "ends", "cells", "back"]), _widths(times, per_tuple))
+        case Measured():
+            per_partition, per_tuple = operator.tables
+            tables = operator.initial()
+            return Footprint(_widths(tables, per_partition), _widths(tables, per_tuple))
         case JoinOperator():
             sides = [_held(side) for side in operator.initial().sides]
             return Footprint(*(max(of) for of in zip(*sides, strict=True)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -40,6 +41,9 @@ from sluice.model.types import Schema
 
 #: room for window events and for firings per item, to begin with
 EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 5, 3
+#: the tables of the state by what a row of them belongs to
+PER_PARTITION, PER_TIME = ("partitions", "ends", "cells", "back"), ("nodes", "slices", "sums", "stack")
+PER_TUPLE = ("links", "words")
 
 
 class EventAggregateOperator:
@@ -74,6 +78,11 @@ class EventAggregateOperator:
     def holding(self) -> bool:
         """Whether each tuple is stored, not only what they make together."""
         return self._program.listing
+
+    @property
+    def tables(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The tables with a row per window partition; those with a row per time, or per tuple that is listed."""
+        return PER_PARTITION, PER_TIME + (PER_TUPLE if self.holding else ())
 
     def initial(self) -> EventState:
         return EventState(self._widths, self._nodes)
