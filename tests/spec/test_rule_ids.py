@@ -13,8 +13,22 @@ import pytest
 from sluice.files import project_file
 
 SERVICE, PAGE = project_file("service/sluice"), project_file("docs/rules.md")
-#: families of rules, and the last number of each: of SPL, and of Kafka's sliding windows
-SPL = {"P": 16, "C": 6, "W": 27, "T": 20, "S": 20, "E": 39, "V": 20, "A": 26, "J": 22, "O": 15, "K": 18, "X": 6}
+#: families of rules, and the last number of each: of SPL and of sessions (G), and of Kafka's sliding windows
+SPL = {
+    "P": 16,
+    "C": 6,
+    "W": 27,
+    "T": 20,
+    "S": 20,
+    "E": 39,
+    "V": 20,
+    "A": 26,
+    "J": 22,
+    "O": 15,
+    "K": 18,
+    "X": 6,
+    "G": 14,
+}
 KIP = {"T": 11, "W": 11, "R": 6, "E": 10, "P": 6, "S": 6, "H": 12, "C": 6, "D": 14}
 
 ID = r"[A-Z]\d{1,2}[ab]?(?![\w.])"

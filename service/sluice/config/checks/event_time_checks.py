@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from sluice.config.syntax.event_time_clause import Sizes
+from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, EventTimeShape, SortShape
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import Path, nearest
+from sluice.model.expressions import Call, Expression, Literal
 from sluice.model.spec import EventTime, Window
 from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Schema, Type
 from sluice.time_units import MILLISECOND, SECOND
@@ -68,19 +71,39 @@ def window_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, 
 
 
 def sized_window(
-    clause: Clause, shape: AggregateShape | SortShape | CustomShape, of: EventTime | None, path: Path, report: Report
-) -> Window:
-    """The window of a clause without faults. `of` is the event time of the input, if it has one."""
+    clause: Clause, shape: AggregateShape | SortShape | CustomShape, of: EventTime | None, path: Path, report: Report,
+    *, scope: Scope,
+) -> Window:  # fmt: skip
+    """The window of a clause without faults. `of` is the event time of the input, None without one."""
     sizes = clause.sizes
     assert sizes is not None  # noqa: S101 - the callers have checked
     tick = clause.kind.tick or (of.tick if of is not None else 1)
     check_ticks(sizes, tick, (*path, "window"), report)
     options = {key: getattr(shape, key, default) for key, default in clause.kind.options.items()}
-    found = clause.kind.of(sizes.nanoseconds, options, partitioned=clause.partitioned, event_time=of is not None)
+    expressions = {word: size_of(word, sizes, scope, (*path, "window"), report) for word in sizes.expressions}
+    given = {**sizes.nanoseconds, **expressions}
+    found = clause.kind.of(given, options, partitioned=clause.partitioned, event_time=of is not None)
     for problem in found.problems():
         report.problem((*path, "window"), problem)
     for caution in found.cautions():
         report.caution((*path, "window"), caution)
+    return found
+
+
+def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -> Expression:
+    """A size that is an expression of the tuple, float64 seconds; 0 where it is wrong, which the report says."""
+    text, part = sizes.expressions[word], sizes.parts[word]
+    try:
+        found = parse(text, replace(scope, no_aggregates="in a window clause"))
+    except ExpressionError as error:
+        start = part.column + part.text.index(text, len(word)) - 1
+        for fault in error.faults:
+            report.fault(path, replace(fault, column=start + (fault.column or 1)))
+        return Literal(0.0, FLOAT64)
+    if found.type == INT64:
+        found = Call("float64", (found,), FLOAT64)
+    if found.type != FLOAT64:
+        report.fault(path, part.fault(f"a size that is float64, in seconds, not {found.type}"))
     return found
 
 

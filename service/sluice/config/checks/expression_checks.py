@@ -91,7 +91,8 @@ class Typed:
             ((inner, _),) = inputs_of(shape)
             self.report.problem(self.path(index, *inner), what)
             return None, UNKNOWN
-        found = UNKNOWN if clause.faults else sized_window(clause, shape, of, self.path(index), self.report)
+        path = self.path(index)
+        found = UNKNOWN if clause.faults else sized_window(clause, shape, of, path, self.report, scope=scope)
         return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
 
     def wrong(self, stream: str) -> bool:

@@ -25,10 +25,11 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the clause says: part -> nanoseconds, and where it stands."""
+    """What the clause says: part -> nanoseconds, or the text of an expression of the tuple, and where it stands."""
 
     kind: type[WindowKind]
     nanoseconds: Mapping[str, int]
+    expressions: Mapping[str, str]
     parts: Mapping[str, Part]
 
 
@@ -37,9 +38,12 @@ def read_sizes(parts: list[Part], faults: list[Fault]) -> Sizes:
     kind = SIZED[next(part.word for part in parts if part.word in SIZED)]
     seen: dict[str, Part] = {}
     sizes: dict[str, int] = {}
+    expressions: dict[str, str] = {}
     for part in parts:
         if part.word in seen:
             faults.append(part.fault(f"{part.word} only once (rule W12)"))
+        elif part.word in kind.parts and kind.parts[part.word].expression and is_expression(part):
+            expressions[part.word] = (part.arguments or ("",))[0]
         elif part.word in kind.parts:
             take_size(part, kind.parts[part.word], sizes, faults)
         elif part.word == kind.word or (part.word == "partitioned" and kind.says_partitioned):
@@ -50,7 +54,14 @@ def read_sizes(parts: list[Part], faults: list[Fault]) -> Sizes:
         seen.setdefault(part.word, part)
     missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
     faults.extend(Fault(f"{word}(seconds) in a {kind.word} window (rule W12)") for word in missing)
-    return Sizes(kind, sizes, seen)
+    return Sizes(kind, sizes, expressions, seen)
+
+
+def is_expression(part: Part) -> bool:
+    match part.arguments:
+        case (text,):
+            return bool(text) and not NUMBER.fullmatch(text)
+    return False
 
 
 def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Fault]) -> None:
@@ -74,7 +85,9 @@ def size(part: Part, of: SizePart) -> int | Fault:
 
 def limits(part: Part, of: SizePart) -> str:
     """What a size may be (W26)."""
-    return f"{part.word}(seconds) with a number {'from 0 on' if of.zero else 'above 0'} (rule {of.rule})"
+    least = "from 0 on" if of.zero else "above 0"
+    more = ", or an expression of the tuple" if of.expression else ""
+    return f"{part.word}(seconds) with a number {least}{more} (rule {of.rule})"
 
 
 def stranger(part: Part, kind: type[WindowKind]) -> Fault:

@@ -9,14 +9,17 @@ from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperat
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.session.session_operator import SessionOperator
+from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator, SortState
 from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
 from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
 from sluice.model.types import Schema
+from sluice.model.windows.session_window import Session
 from sluice.model.windows.window_kind import WindowKind
 
-WindowOperator: TypeAlias = AggregateOperator | EventAggregateOperator | ProgressiveOperator
-WindowState: TypeAlias = AggregateState | EventState | SortState
+WindowOperator: TypeAlias = AggregateOperator | EventAggregateOperator | SessionOperator | ProgressiveOperator
+WindowState: TypeAlias = AggregateState | EventState | SessionState | SortState
 
 #: gets the schema and the event time of the input, and the number of its topic partitions
 ForAggregate = Callable[[Aggregate, Schema, EventTime | None, int], WindowOperator]
@@ -41,6 +44,7 @@ AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
     Sliding: _policies,
     TimeInterval: _event_time,
     SlidingTime: _event_time,
+    Session: lambda spec, schema, of, _: SessionOperator(spec, schema, of),
 }
 SORTS: Mapping[type[WindowKind], ForSort] = {
     Tumbling: lambda spec, schema, _, sources: SortOperator(spec, schema, sources),
@@ -49,7 +53,7 @@ SORTS: Mapping[type[WindowKind], ForSort] = {
 }
 
 #: windows of the kinds with sized parts, for the compilation of their kernels ahead of the first use
-SAMPLES: tuple[WindowKind, ...] = (TimeInterval(1, 1, partitioned=True), SlidingTime(10**6))
+SAMPLES: tuple[WindowKind, ...] = (TimeInterval(1, 1, partitioned=True), SlidingTime(10**6), Session(1))
 
 
 def windowed(spec: Aggregate | Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sluice.model.errors import one_of
 from sluice.model.functions import Function
+from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -13,7 +14,9 @@ from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_kind import WindowFunction, WindowKind
 
 #: the word of a clause -> the kind
-KINDS: Mapping[str, type[WindowKind]] = {kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, SlidingTime)}
+KINDS: Mapping[str, type[WindowKind]] = {
+    kind.word: kind for kind in (Tumbling, Sliding, TimeInterval, SlidingTime, Session)
+}
 
 #: those whose clause has a word and sized parts; the others have policies
 SIZED = {word: kind for word, kind in KINDS.items() if kind.parts}

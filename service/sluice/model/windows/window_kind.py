@@ -27,12 +27,14 @@ class SizePart:
 
     needed       whether a clause must have the part
     zero         whether the size may be 0; else it is above 0
+    expression   whether the size may be an expression of the tuple: float64 seconds
     rule         the rule that limits the size, for messages
     """
 
     rule: str
     needed: bool = False
     zero: bool = True
+    expression: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class WindowKind:
 
     @classmethod
     def of(cls, sizes: Mapping[str, Any], options: Mapping[str, str], *, partitioned: bool, event_time: bool) -> Self:
-        """The window of a clause with these sizes: part -> nanoseconds. `options` has the keys that the kind reads.
+        """The window of a clause with these sizes: part -> nanoseconds, or an expression where the part may be one.
+        `options` has the keys that the kind reads.
 
         `event_time`: whether the input has one.
         """
