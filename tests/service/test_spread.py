@@ -4,41 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import orjson
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.batch.merge import merged
-from sluice.batch.outgoing import records
-from sluice.batch.query_plan import Plan
-from sluice.columns.key_bytes import key_bytes
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph
-from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import LONE, TUPLE, WINDOW, Items
+from sluice.engine.stream.items import TUPLE, Items
 from sluice.kafka.murmur2 import partition_for
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys, spread_by
 from sluice.model.types import INT64
-from sluice.replay.event_file import Batch, Cutter, numbered, topic_partitions
+from sluice.replay.event_file import Cutter, numbered
 from sluice.testing import on_stream, pipeline_of
 from tests.spec import event_strategies
+from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
 from tests.spec.strategies import SCHEMA, events, operators
-
-TOPIC_PARTITIONS = 3
 
 
 def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> list[list[Any]]:
     """Per batch and stream the rows that go to Kafka: time, kind, topic partition, key, value."""
     placed = list(numbered(given_events))
-    streams = {stream.name: TOPIC_PARTITIONS for stream in pipeline.outputs}
-    partitions = topic_partitions(placed, [s.name for s in pipeline.inputs]) | streams
-    plan = Plan(pipeline, query="q", start="s", checkpoint="", buckets=buckets, topic_partitions=partitions)
+    plan = plan_of(pipeline, placed, buckets)
     graphs = [Graph(pipeline, plan.topic_partitions) for _ in range(buckets)]
     states = [graph.initial() for graph in graphs]
     keys = spread_by(pipeline) or {}
@@ -46,7 +36,7 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     for batch in Cutter(pipeline.inputs).batches(placed, size):
         clock = Clock(int(batch.at[0]), int(batch.at[-1]))
         made = [
-            graph.feed(state, {name: share(items, keys[name], number, buckets) for name, items in batch.inputs.items()}
+            graph.feed(state, {name: own(items, keys[name], number, buckets) for name, items in batch.inputs.items()}
                        if buckets > 1 else batch.inputs, clock)
             for number, (graph, state) in enumerate(zip(graphs, states, strict=True))
         ]  # fmt: skip
@@ -54,23 +44,10 @@ def records_with(buckets: int, pipeline: Pipeline, given_events: list[dict[str, 
     return found
 
 
-def share(items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
+def own(items: Items, keys: Keys, bucket: int, buckets: int) -> Items:
     """What a bucket gets: its own tuples and all marks."""
-    kept = items.kind != TUPLE
-    if keys:
-        kept[~kept] = partition_for(key_bytes([evaluate(e, items.tuples) for e in keys]), buckets) == bucket
-    else:
-        kept[~kept] = items.source[~kept] % buckets == bucket
-    return items.only(kept)
-
-
-def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batch) -> list[Any]:
-    places = np.arange(batch.first + len(batch.at))
-    output = plan.pipeline.streams[stream]
-    parts = [records(plan, output, items[stream], places, number) for number, items in enumerate(made)]
-    rows: pa.RecordBatch = merged([part for part in parts if part.num_rows] or parts[:1], plan.buckets)
-    columns = [rows.column(name).to_pylist() for name in ("at", "kind", "partition", "key", "value")]
-    return [(at, WINDOW if kind == LONE else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]
+    unkeyed = items.source[items.kind == TUPLE] % buckets == bucket
+    return share(items, keys, lambda names: partition_for(names, buckets) == bucket, unkeyed=unkeyed)
 
 
 def check(pipeline: Pipeline, given_events: list[dict[str, Any]], size: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from sluice.engine.operators import compaction
 from sluice.engine.operators.aggregate import aggregate_program
 from sluice.testing import run_case
-from tests.spec import oracle
+from tests.spec import invariants, oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
 from tests.spec.finds import FINDS
 from tests.spec.strategies import VALUES, Case, cases, cuts
@@ -21,6 +21,7 @@ from tests.spec.strategies import VALUES, Case, cases, cuts
 def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no window holds any more is forgotten at once, not only among thousands of keys."""
     monkeypatch.setattr(compaction, "SMALL", 2)
+    invariants.checked(monkeypatch)
 
 
 @pytest.fixture(params=["in rings", "in blocks"])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from sluice.engine.operators import compaction
 from sluice.engine.operators.join import join_operator
 from sluice.testing import run_case
+from tests.spec import invariants
 from tests.spec.comparing import differences
 from tests.spec.join_oracle import Record, run_join, run_sort
 from tests.spec.join_strategies import join_cases, sort_cases
@@ -23,6 +24,7 @@ def tables_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no window holds is forgotten at once, and a join's log is settled after every few entries."""
     monkeypatch.setattr(compaction, "SMALL", 2)
     monkeypatch.setattr(join_operator, "ENTRIES", 4)
+    invariants.checked(monkeypatch)
 
 
 def by_stream(records: list[Record]) -> dict[str, list[Record]]:

@@ -18,6 +18,7 @@ from tests.spec import session_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
 from tests.spec.session_strategies import cases
 from tests.spec.strategies import Case, cuts
+from tests.spec.test_split_and_merge import Division, check_case, divisions
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +79,12 @@ def run_apart(case: Case) -> list[dict[str, Any]]:
 @settings(max_examples=60, derandomize=True)
 def test_states_that_are_split_and_merged(case: Case):
     assert differences(run_apart(case), run_case(case), with_groups_in_any_order(case)) == []
+
+
+@given(cases, divisions())
+@settings(max_examples=40, derandomize=True)
+def test_parts_of_a_pipeline_that_go_on_apart(case: Case, division: Division):
+    check_case(case, division)
 
 
 def test_each_part_of_a_split_state_goes_on_alone():

@@ -27,6 +27,15 @@ def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     return _texts(column)
 
 
+def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
+    """The key of some attributes of a key of several, by their places; `text`: the only one chosen is a string."""
+    values = orjson.loads(key)
+    if len(places) > 1:
+        return _json([values[place] for place in places])
+    (place,) = places
+    return str(values[place]).encode() if text else _json(values[place])
+
+
 def key_codes(columns: Sequence[pa.Array], table: Strings) -> np.ndarray:
     """The code in `table` of the key of each row."""
     if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):

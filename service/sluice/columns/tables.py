@@ -1,15 +1,24 @@
-"""State as named columns: growing them, and putting them into bytes."""
+"""Columns of state: how they grow, and how they become bytes, in formats that each have a version of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-#: raised with every change of what `save` writes, the columns' types included
-FORMAT = 12
+
+class Format(NamedTuple):
+    """What a saved state says about itself. `version` is raised with every change of the columns or of their types."""
+
+    kind: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}, version {self.version}"
+
 
 #: what is read back: bytes, or a part of a file in memory
 Data = bytes | memoryview
@@ -46,23 +55,23 @@ class Saved:
             writer.write_batch(self.record)
 
 
-def save(columns: Mapping[str, np.ndarray]) -> Saved:
+def save(columns: Mapping[str, np.ndarray], form: Format) -> Saved:
     """A record with a binary field for each column's bytes. It changes as the columns do: write it first."""
     fields = [_field(column) for column in columns.values()]
-    schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(FORMAT)})
+    schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(form)})
     return Saved(pa.record_batch(fields, schema=schema))
 
 
-def load(data: Data) -> dict[str, pa.Buffer]:
-    """What `save` wrote. Raises StateError for anything else."""
+def load(data: Data, form: Format) -> dict[str, pa.Buffer]:
+    """What `save` wrote in this format. Raises StateError for anything else."""
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
     except (pa.ArrowException, StopIteration) as error:
         msg = f"the saved state cannot be read: {error}"
         raise StateError(msg) from error
     written = (batch.schema.metadata or {}).get(b"format", b"none").decode()
-    if written != str(FORMAT):
-        msg = f"the saved state has format {written}, this version reads format {FORMAT}"
+    if written != str(form):
+        msg = f"the saved state has format {written}; this version reads format {form}"
         raise StateError(msg)
     return {name: _bytes(batch.column(name)) for name in batch.schema.names}
 

@@ -6,46 +6,52 @@ No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.columns.tables import Data, Saved, StateError, column, load, save
+from sluice.columns.key_bytes import chosen_of_key, key_bytes
+from sluice.columns.state_tables import PartOfKey
+from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
 from sluice.engine.contents.window_snapshot import Inside
-from sluice.engine.library.clock_windows import ClockState
 from sluice.engine.library.handler_operator import CustomOperator
-from sluice.engine.library.pane_windows import PaneState
 from sluice.engine.operators.join.join_operator import JoinOperator
-from sluice.engine.operators.join.join_state import JoinState
 from sluice.engine.operators.map_operator import MapOperator
-from sluice.engine.operators.window_operators import WindowOperator, WindowState, windowed
+from sluice.engine.operators.operator import Operator, OperatorState
+from sluice.engine.operators.window_operators import windowed
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import FINAL, MAXIMUM, Items
+from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.items import FINAL, MAXIMUM, TUPLE, Items, merged_items
 from sluice.engine.stream.rejects import REJECTS, joined
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
-from sluice.model.spec import Aggregate, Custom, Join, Map, Operator, Pipeline, Sort
-from sluice.model.types import Schema
+from sluice.model.spec import Aggregate, Custom, Join, Map, Pipeline, Sort
+from sluice.model.spec import Operator as OperatorSpec
+from sluice.model.spreading import equalities_apart, layout
+from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
+
+#: of what a graph remembers beside its operators
+FORMAT = Format("graph", 1)
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 
-AnyOperator = WindowOperator | MapOperator | JoinOperator | CustomOperator
-#: hears of an operator's name, what its ports are fed, and the clock
+AnyOperator = Operator[Any]
+#: is called with an operator's name, what its ports are fed, and the clock
 Observer = Callable[[str, list[Items], Clock], None]
-State = WindowState | JoinState | ClockState | PaneState
 
 
 @dataclass(slots=True)
 class GraphState:
     """What a pipeline remembers: its operators' states and, per input stream, the topic partitions that are final."""
 
-    operators: list[State | None]
+    operators: list[OperatorState | None]
     finals: dict[str, set[int]] = field(default_factory=dict)
     origin: int = UNSET
     #: where the clock stood last
@@ -69,7 +75,7 @@ class Graph:
         `observer` is told what each operator is fed, before it is.
         """
         self._spread, self._observer = spread, observer
-        self._origin = pipeline.settings.clock_origin
+        self._pipeline, self._origin = pipeline, pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
         self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
@@ -102,7 +108,7 @@ class Graph:
             ]
             if self._observer is not None:
                 self._observer(operator.spec.name, items, clock)
-            found = operator.feed(remembered, *items, clock=clock)  # type: ignore[arg-type,misc]
+            found = operator.feed(remembered, items, clock)
             made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
             made |= {stream: self._with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
         state.now = max(state.now, clock.end)
@@ -115,14 +121,14 @@ class Graph:
 
     def due(self, state: GraphState) -> int:
         """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
-        of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]  # type: ignore[arg-type]
+        of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]
         of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
         return min([MAXIMUM, *of_operators, *of_streams])
 
     def inside(self, state: GraphState, key: str | None) -> list[Inside]:
         """What the windows of this key hold, and those without keys, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
-        return [found for operator, one in pairs for found in operator.inside(one, key)]  # type: ignore[arg-type]
+        return [found for operator, one in pairs for found in operator.inside(one, key)]
 
     def ended(self, state: GraphState) -> bool:
         """Whether every topic partition of every input has sent its final mark."""
@@ -176,7 +182,7 @@ class Graph:
             "sources": np.concatenate([np.zeros(0, SOURCE), *(p.sources for p in progress.values())]),
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
             "source": np.array([source for _, source in final], np.int64),
-        })  # fmt: skip
+        }, FORMAT)  # fmt: skip
         held = (mark_alignment.save(state.held.get(name)) for name in self._aligned)
         return [head, *(None if p is None else p.save() for p in state.operators), *held]
 
@@ -193,14 +199,12 @@ class Graph:
             msg = "the saved state belongs to another pipeline, or is damaged"
             raise StateError(msg)
         head, *parts = (data[start:end] for start, end in pairwise(ends))
-        saved, names = load(head), list(self._partitions)
+        saved, names = load(head, FORMAT), list(self._partitions)
         sources = column(saved.pop("sources"), SOURCE)
         columns = {name: column(part, np.int64).tolist() for name, part in saved.items()}
         origin, now = columns["origin"]
-        state = GraphState(
-            [operator.load(part) for operator, part in zip(self.operators, parts, strict=False)],
-            origin=origin, now=now,
-        )  # fmt: skip
+        operators = [_loaded(operator, part) for operator, part in zip(self.operators, parts, strict=False)]
+        state = GraphState(operators, origin=origin, now=now)
         for name, part in zip(self._aligned, parts[len(self.operators) :], strict=True):
             held = mark_alignment.load(part, arrow_schema(self._schemas[name]))
             state.held |= {} if held is None else {name: held}
@@ -212,7 +216,68 @@ class Graph:
             state.finals.setdefault(names[stream], set()).add(source)
         return state
 
-    def _operator(self, spec: Operator) -> AnyOperator:
+    # ---- parts of a state -------------------------------------------------------------------------------------------
+
+    def split(self, state: GraphState, parts: int, part_of_key: PartOfKey) -> list[GraphState]:
+        """So many states, which together give what this one gives, if each is fed the tuples of its keys, all marks and
+        watermarks, and the clock. This state is used up: the parts may share memory with it.
+
+        A key is that by which `layout` spreads tuples over buckets; `part_of_key` gives its part, by its bytes. A
+        pipeline that must be in one bucket is whole in part 0, and what other parts are fed changes nothing in it.
+        """
+        spread = layout(self._pipeline).keys is not None
+        part = part_of_key if spread else _first
+        made = [
+            operator.split(of, parts, self._by_key_of(operator.spec, part) if spread else part)
+            for operator, of in zip(self.operators, state.operators, strict=True)
+        ]
+        held = {name: self._split_items(name, items, parts, part) for name, items in state.held.items()}
+        return [
+            GraphState(
+                [of[number] for of in made], {name: set(of) for name, of in state.finals.items()},
+                state.origin, state.now,
+                {name: Progress(of.watermark, of.sources.copy()) for name, of in state.progress.items()},
+                {name: of[number] for name, of in held.items()},
+            )
+            for number in range(parts)
+        ]  # fmt: skip
+
+    def merge(self, states: Sequence[GraphState]) -> GraphState:
+        """One state in the place of several, in the order of their parts. No two of them may have tuples of one key.
+
+        Raises StateError where two hold a window partition of the same key. The states are used up.
+        """
+        first = states[0]
+        per_operator = zip(self.operators, zip(*(state.operators for state in states), strict=True), strict=True)
+        operators = [operator.merge(of) for operator, of in per_operator]
+        held = {name: merged_items([state.held[name] for state in states if name in state.held]) for name in first.held}
+        now = max(state.now for state in states)
+        return GraphState(operators, first.finals, first.origin, now, first.progress, held)
+
+    def _by_key_of(self, spec: OperatorSpec, part_of_key: PartOfKey) -> PartOfKey:
+        """The part of a key of an operator: in a join, of the equalities by which its tuples are spread."""
+        if not isinstance(spec, Join) or len(spec.left.equality) <= 1:
+            return part_of_key
+        places = equalities_apart(self._pipeline, spec)
+        text = len(places) == 1 and spec.left.equality[places[0]].type == STRING
+        return lambda key: part_of_key(chosen_of_key(key, places, text=text))
+
+    def _split_items(self, stream: str, items: Items, parts: int, part_of_key: PartOfKey) -> list[Items]:
+        """The items that wait for a mark: each tuple in its part, everything else in all parts."""
+        keys = (layout(self._pipeline).keys or {}).get(stream, ())
+        of = np.zeros(items.tuples.num_rows, np.int64)
+        if keys:
+            names = key_bytes([evaluate(e, items.tuples) for e in keys])
+            of = np.array([part_of_key(name) for name in names.to_pylist()], np.int64)
+        is_tuple = items.kind == TUPLE
+        made = []
+        for part in range(parts):
+            kept = ~is_tuple
+            kept[is_tuple] = of == part
+            made.append(items.only(kept))
+        return made
+
+    def _operator(self, spec: OperatorSpec) -> AnyOperator:
         match spec:
             case Map():
                 return MapOperator(spec)
@@ -268,3 +333,17 @@ def nothing(schema: Schema) -> Items:
         numbers, numbers, numbers.astype(np.int8), numbers.astype(np.int32), numbers.astype(np.int32),
         pa.array([], pa.binary()), tuples,
     )  # fmt: skip
+
+
+def _loaded(operator: AnyOperator, part: Data) -> OperatorState | None:
+    """Raises StateError, which names the operator."""
+    try:
+        return operator.load(part)  # type: ignore[no-any-return]
+    except StateError as error:
+        msg = f"operator {operator.spec.name}: {error}"
+        raise StateError(msg) from error
+
+
+def _first(_: bytes) -> int:
+    """All keys are in part 0."""
+    return 0

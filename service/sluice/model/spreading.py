@@ -85,6 +85,19 @@ def independent(join: Join) -> tuple[int, ...]:
     return tuple(n for n, (left, right) in pairs if _within(join.left, left) and _within(join.right, right))
 
 
+def equalities_apart(pipeline: Pipeline, join: Join) -> tuple[int, ...]:
+    """The places of the equalities by which the tuples of a join are spread over buckets, in the order of the key.
+
+    Those that hold apart all that can meet, or fewer where an operator behind the join asks for these.
+    """
+    for output in join.outputs:
+        for wish in _needed(pipeline, output.stream, made=True):
+            places = _equalities(join, output, wish.key)
+            if places:
+                return places
+    return independent(join)
+
+
 def _within(side: Side, key: Expression) -> bool:
     if side.window.partition_eviction:
         return False

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
-from sluice.engine.operators.stored_tuples import Held
+from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
+from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.model.spec import Pipeline
+
+
+class Rows(Protocol):
+    """A state of declared tables."""
+
+    def footprint(self, *spaces: str) -> int: ...
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """An operator that names the tables of its state: those with a row per window partition, and per tuple."""
+    """An operator that names the row spaces of its state: those of a window partition, and those of a tuple."""
 
     @property
-    def tables(self) -> tuple[Sequence[str], Sequence[str]]: ...
+    def spaces(self) -> tuple[Sequence[str], Sequence[str]]: ...
 
-    def initial(self) -> object: ...
+    def initial(self) -> Rows: ...
 
 
 class Footprint(NamedTuple):
@@ -44,33 +48,23 @@ def _of(operator: object) -> Footprint | None:
     match operator:
         case AggregateOperator():
             state = operator.initial()
-            partition = _widths(state, [*state.per_partition, *state.per_cell, "spread"])
-            stored = _widths(state, state.per_slot) if operator.holding else 0
+            partition = state.footprint("partition", "group", "part")
+            stored = state.footprint("slot") if operator.holding else 0
             unfilled = stored if state.packed else 0
-            return Footprint(partition + unfilled, -(-stored // state.block) + _queued(state))
+            return Footprint(partition + unfilled, -(-stored // state.block) + state.footprint("queue"))
         case Measured():
-            per_partition, per_tuple = operator.tables
+            of_partition, of_tuple = operator.spaces
             tables = operator.initial()
-            return Footprint(_widths(tables, per_partition), _widths(tables, per_tuple))
+            return Footprint(tables.footprint(*of_partition), tables.footprint(*of_tuple))
+        case SortOperator() | EventSortOperator():
+            return _of(operator.windows)
         case JoinOperator():
-            sides = [_held(side) for side in operator.initial().sides]
+            sides = [_stored(side) for side in operator.initial().sides]
             return Footprint(*(max(of) for of in zip(*sides, strict=True)))
         case ProgressiveOperator():
-            return _held(operator.initial())
+            return _stored(operator.initial())
     return None
 
 
-def _held(state: Held) -> Footprint:
-    return Footprint(_widths(state, state.per_partition), _widths(state, state.per_slot) + _queued(state))
-
-
-def _queued(state: AggregateState | Held) -> int:
-    return _width(state.queue) if state.queued else 0
-
-
-def _widths(state: object, tables: Iterable[str]) -> int:
-    return sum(_width(getattr(state, name)) for name in tables)
-
-
-def _width(table: np.ndarray) -> int:
-    return int(table.dtype.itemsize * np.prod(table.shape[1:], dtype=np.int64))
+def _stored(state: StoredTuples) -> Footprint:
+    return Footprint(state.footprint("partition"), state.footprint("slot", "queue"))

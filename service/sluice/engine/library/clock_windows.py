@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.state_tables import Maps, PartOfKey
 from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
     AFTER_EVICTION,
@@ -51,27 +53,52 @@ class ClockState(LibraryState):
     def save(self) -> Saved:
         return packed(self.windows.save(), saved((None, content) for content in self.contents.values()))
 
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[ClockState]:
+        made = [self.windows.gathered([(self.windows, own)]) for own in self.windows.divided(parts, part_of_key)]
+        states = [ClockState(windows, {}) for windows, _ in made]
+        for name, content in self.contents.items():
+            part = part_of_key(name) if self.windows.keyed else 0
+            states[part].contents[name] = self._moved(content, made[part][1][0])
+        return states
 
-class ClockLibrary(AggregateOperator):
-    """Tells of the windows of an operator, whatever that does with them."""
+    def merge(self, others: Sequence[ClockState]) -> ClockState:
+        windows, maps = self.windows.merged([other.windows for other in others])
+        contents = {
+            name: self._moved(content, of)
+            for state, of in zip((self, *others), maps, strict=True)
+            for name, content in state.contents.items()
+        }
+        return ClockState(windows, contents)
+
+    def _moved(self, content: Content, maps: Maps) -> Content:
+        """The content with its tuples under their new slots. Without slots they are counted."""
+        if not self.windows.holding:
+            return content
+        return replace(content, held={int(maps["slot"][slot]): row for slot, row in content.held.items()})
+
+
+class ClockLibrary:
+    """Gives the window events of an operator, whatever that does with them."""
 
     def __init__(self, spec: Windowed, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
-        super().__init__(_counting(spec), schema, sources, by_slot=True)
+        self._windows = AggregateOperator(_counting(spec), schema, sources, by_slot=True)
+        self._program = self._windows.program
+        self._tumbling = isinstance(spec.window, Tumbling)
 
     def started(self) -> ClockState:
-        return ClockState(super().initial(), {})
+        return ClockState(self._windows.initial(), {})
 
     def resumed(self, data: Data) -> ClockState:
         windows, contents = unpacked(data)
-        return ClockState(super().load(windows), {c.name: c for _, c in restored(contents)})
+        return ClockState(self._windows.load(windows), {c.name: c for _, c in restored(contents)})
 
     @property
     def reads(self) -> tuple[Expression, ...]:
         """The expressions that `tell` wants."""
         return self._program.reads
 
-    def due(self, state: ClockState) -> int:  # type: ignore[override]
+    def due(self, state: ClockState) -> int:
         """When the next tuple leaves or the timer ticks, MAXIMUM without either."""
         return MAXIMUM if state.finished else min(self._next(state.windows))
 
@@ -83,9 +110,9 @@ class ClockLibrary(AggregateOperator):
         `rows` are the tuples, `start` is where the clock's timers count from.
         """
         window = state.windows
-        if self._timer is not None and window.scalars[TICK] == UNSET:
-            window.scalars[TICK] = self._timer.after(start)
-        arrivals = self._arrive(window, items, read)
+        if self._windows.timer is not None and window.scalars[TICK] == UNSET:
+            window.scalars[TICK] = self._windows.timer.after(start)
+        arrivals = self._windows.arrive(window, items, read)
         keys = [values_of(read.column(i)) for i in self._program.partition_by]
         freed: list[int] = []
         row = 0
@@ -120,22 +147,22 @@ class ClockLibrary(AggregateOperator):
 
     def _next(self, window: AggregateState) -> tuple[int, int]:
         """When the next tuple leaves, and the next tick."""
-        return processing_time.leaves(self._program.clause, window), super().due(window)
+        return processing_time.leaves(self._program.clause, window), self._windows.due(window)
 
     def _pass_over(self, window: AggregateState, until: int) -> None:
         """The ticks that are passed over in silence."""
         clause = self._program.clause
         if (
-            self._timer is not None
+            self._windows.timer is not None
             and until - int(window.scalars[TICK]) > int(clause.period) * processing_time.MOST_VOID
         ):
             none = np.zeros(0, EVENT), np.zeros(0, processing_time.FIRING), np.zeros(2, np.int64)
-            instants = self._instants(window, until)
+            instants = self._windows.instants(window, until)
             processing_time.pass_over(processing_time.window_of(clause, window, window.sources, *none, instants), until)
 
     def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
         """All window events and firings of one item, or of one moment."""
-        found = [(events.copy(), firings) for events, firings in self._window_events(window, arrivals, now)]
+        found = [(events.copy(), firings) for events, firings in self._windows.window_events(window, arrivals, now)]
         return np.concatenate([events for events, _ in found]), found[-1][1]
 
     def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
@@ -197,7 +224,7 @@ class ClockLibrary(AggregateOperator):
 
     def _cleared(self, content: Content, event: int, at: int, freed: list[int], *, flushed: bool) -> Iterator[Told]:
         """A tumbling window is empty after it fired; else the partition leaves with all that is known of it (V3)."""
-        if not (flushed and isinstance(self.spec.window, Tumbling)):
+        if not (flushed and self._tumbling):
             yield Told(PARTITION_EVICTION, event, at, content)
             content.full = False
             content.memory.clear()

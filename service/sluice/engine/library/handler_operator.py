@@ -24,6 +24,7 @@ from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.library.window_events import LATE, TRIGGER, Content, Told, rows_of
 from sluice.engine.library.window_library import State, library
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
+from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MADE, TUPLE, WINDOW, Items
 from sluice.engine.stream.rejects import SCHEMA as REJECTED
@@ -59,7 +60,7 @@ class Sending:
         self.rejected: list[tuple[int, int, str, str]] = []
 
 
-class CustomOperator:
+class CustomOperator(Stateful[State]):
     """Runs one `Custom`. It has no state of its own: `feed` changes the one that it is given."""
 
     def __init__(self, spec: Custom, schema: Schema, event_time: EventTime | None, sources: int) -> None:
@@ -86,8 +87,9 @@ class CustomOperator:
         """Nothing: what its windows mean is the handler's to say."""
         return []
 
-    def feed(self, state: State, items: Items, clock: Clock) -> dict[str, Items]:
+    def feed(self, state: State, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
+        (items,) = inputs
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._library.reads, self.spec.name)
         rows = rows_of(items.tuples.select(self._reads))

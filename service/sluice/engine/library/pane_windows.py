@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
     AFTER_EVICTION,
@@ -55,28 +56,44 @@ class PaneState(LibraryState):
     def save(self) -> Saved:
         return packed(self.windows.save(), saved(((place[0], self.came), c) for place, c in self.contents.items()))
 
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[PaneState]:
+        states = [PaneState(windows, {}, self.came) for windows in self.windows.split(parts, part_of_key)]
+        for place, content in self.contents.items():
+            part = part_of_key(place[1]) if self.windows.keyed else 0
+            states[part].contents[place] = content
+        return states
 
-class PaneLibrary(EventAggregateOperator):
-    """Tells of the windows of an operator, whatever that does with them."""
+    def merge(self, others: Sequence[PaneState]) -> PaneState:
+        windows = self.windows.merge([other.windows for other in others])
+        contents = {place: content for state in (self, *others) for place, content in state.contents.items()}
+        return PaneState(windows, contents, max(state.came for state in (self, *others)))
 
-    #: who hears of a late firing decides what it is worth (E34, O15)
-    ONLY_FULL = False
+
+class PaneLibrary:
+    """Gives the window events of an operator, whatever that does with them.
+
+    Late firings of all partitions are among them: the operator decides what they are worth (E34, O15).
+    """
 
     def __init__(self, spec: Windowed, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
-        super().__init__(
-            Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by), schema, event_time, sources
-        )
+        counting = Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by)
+        self._windows = EventAggregateOperator(counting, schema, event_time, sources, only_full=False)
+        self._ticks, self._when, self._program = self._windows.ticks, self._windows.when, self._windows.program
 
     def started(self) -> PaneState:
-        return PaneState(super().initial(), {}, 0)
+        return PaneState(self._windows.initial(), {}, 0)
 
     def resumed(self, data: Data) -> PaneState:
         windows, contents = unpacked(data)
         found = restored(contents)
         came = max((came for (_, came), _ in found), default=0)
-        return PaneState(super().load(windows), {(place, c.name): c for (place, _), c in found}, came)
+        return PaneState(self._windows.load(windows), {(place, c.name): c for (place, _), c in found}, came)
+
+    def due(self, state: PaneState) -> int:
+        """Never: only watermarks and tuples move event time."""
+        return self._windows.due(state.windows)
 
     @property
     def reads(self) -> tuple[Expression, ...]:
@@ -88,7 +105,9 @@ class PaneLibrary(EventAggregateOperator):
     ) -> Iterator[Told]:
         """The events of these items, which have no final mark. `rows` are the tuples; the clock does nothing here."""
         times, bad = self._ticks.of(items.tuples)
-        arrivals = self._arrive(state.windows, items, read, np.where(bad, 0, times) if bad is not None else times)
+        arrivals = self._windows.arrive(
+            state.windows, items, read, np.where(bad, 0, times) if bad is not None else times
+        )
         keys = [values_of(read.column(i)) for i in self._program.partition_by]
         row = 0
         for i, (kind, event, at) in enumerate(
@@ -105,7 +124,7 @@ class PaneLibrary(EventAggregateOperator):
             elif kind == WATERMARK:
                 yield from self._advanced(state, arrivals[i : i + 1], event, at)
                 yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
-        clean(state.windows, self._program, full=False)
+        clean(state.windows, full=False)
 
     # ---- a tuple ----------------------------------------------------------------------------------------------------
 
@@ -113,9 +132,9 @@ class PaneLibrary(EventAggregateOperator):
         self, state: PaneState, arrival: np.ndarray, event: int, at: int, new: tuple[list[Any], Row]
     ) -> Iterator[Told]:
         """It comes in; and of slidingTime, where tuples move the time: what fires (E1, E2), and what is forgotten."""
-        events, firings, late = self._window_events(state.windows, arrival)
+        events, firings, late = self._windows.window_events(state.windows, arrival)
         for behind in late["behind"].tolist():
-            why = self._reason(int(arrival["time"][0]), behind)
+            why = self._windows.reason(int(arrival["time"][0]), behind)
             yield Told(LATE, event, at, row=new[1], reason=why)
         for k in self._in_order(state, events, firings):
             begin, last, slot, partition, code, *_ = events[k].item()
@@ -182,7 +201,7 @@ class PaneLibrary(EventAggregateOperator):
         if not isinstance(self._when, panes.Grid):
             return
         before, now = int(state.windows.clocks[0]), int(arrival["time"][0])
-        _, firings, _ = self._window_events(state.windows, arrival)
+        _, firings, _ = self._windows.window_events(state.windows, arrival)
         fired = {
             (int(f["end"]), self._name(state, int(f["partition"]))): int(f["index"])
             for f in firings

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.tables import Data, Saved, StateError, load, save
+from sluice.columns.tables import Data, Format, Saved, StateError, load, save
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
 
@@ -133,18 +133,21 @@ def _offsets(lists: pa.ListArray) -> pa.Array:
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------
 
+#: of what is kept beside the windows
+FORMAT = Format("handler", 1)
+
 
 def packed(windows: Saved, contents: bytes) -> Saved:
     """Both parts of a state as one."""
     sink = pa.BufferOutputStream()
     windows.write(sink)
     parts = {"windows": sink.getvalue(), "contents": contents}
-    return save({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+    return save({name: np.frombuffer(part, np.uint8) for name, part in parts.items()}, FORMAT)
 
 
 def unpacked(data: Data) -> tuple[Data, bytes]:
     """What `packed` put together. Raises StateError."""
-    parts = load(data)
+    parts = load(data, FORMAT)
     if parts.keys() != {"windows", "contents"}:
         msg = "the saved state belongs to another operator"
         raise StateError(msg)

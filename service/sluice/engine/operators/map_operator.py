@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data
 from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.stream.clock import Clock
@@ -42,8 +45,15 @@ class MapOperator:
     def inside(self, state: None, key: str | None) -> list[Inside]:
         return []
 
-    def feed(self, state: None, items: Items, clock: Clock) -> dict[str, Items]:
+    def split(self, state: None, parts: int, part_of_key: PartOfKey) -> list[None]:
+        return [None] * parts
+
+    def merge(self, states: Sequence[None]) -> None:
+        return None
+
+    def feed(self, state: None, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream."""
+        (items,) = inputs
         kept = self._kept(items)
         outputs, rejected = {}, []
         for stream, expressions, schema in self._outputs:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
-from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.operator import Operator
 from sluice.engine.operators.session.session_operator import SessionOperator
-from sluice.engine.operators.session.session_state import SessionState
-from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator, SortState
+from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
 from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
 from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
 from sluice.model.types import Schema
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.window_kind import WindowKind
 
-WindowOperator: TypeAlias = AggregateOperator | EventAggregateOperator | SessionOperator | ProgressiveOperator
-WindowState: TypeAlias = AggregateState | EventState | SessionState | SortState
+WindowOperator: TypeAlias = Operator[Any]
 
 #: gets the schema and the event time of the input, and the number of its topic partitions
 ForAggregate = Callable[[Aggregate, Schema, EventTime | None, int], WindowOperator]

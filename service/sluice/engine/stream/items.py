@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +86,20 @@ class Items:
             tuples,
             of(self.watermark),
         )
+
+
+def merged_items(parts: Sequence[Items]) -> Items:
+    """One stretch in the place of several that have equal marks, finals and watermarks, and tuples of their own.
+
+    A tuple stands between the same marks as before; tuples of several parts that stand between the same two come part
+    after part.
+    """
+    whole, place = parts[0], 2 * np.cumsum(parts[0].kind != TUPLE) + (parts[0].kind == TUPLE)
+    for part in parts[1:]:
+        is_tuple = part.kind == TUPLE
+        whole = concatenated(whole, part.only(is_tuple))
+        place = np.append(place, 2 * np.cumsum(~is_tuple)[is_tuple] + 1)
+    return whole.take(np.argsort(place, kind="stable"))
 
 
 def concatenated(first: Items, second: Items) -> Items:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.window_outputs import Aggregating, Making
 from sluice.engine.operators.compaction import clean
+from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MAXIMUM, WINDOW, Items
@@ -40,39 +41,47 @@ EVENTS_PER_ITEM = 4
 MOST_EVENTS = 16_384
 
 
-class AggregateOperator:
-    """Runs one `Aggregate`. It has no state of its own: `feed` changes the one that it is given."""
+class AggregateOperator(Stateful[AggregateState]):
+    """Runs one `Aggregate`, or the windows of another operator.
 
-    def __init__(self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False) -> None:
-        """`schema` is that of the input, `sources` the number of its topic partitions; `by_slot`: whether somebody asks
+    That operator says in `spec` what the windows keep, and by `making` what becomes of it when they fire; or it calls
+    `arrive` and `window_events` instead of `feed`, and gets the window events.
+    """
+
+    def __init__(
+        self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False,
+        making: Callable[[Program], Making] | None = None,
+    ) -> None:  # fmt: skip
+        """`schema` is that of the input, `sources` the number of its topic partitions; `by_slot`: window events say
         which tuple leaves.
         """
         self.spec = spec
-        self._program = Program.of(spec, schema, by_slot=by_slot)
-        self._making: Making = Aggregating(self._program, spec.name)
+        self.program = Program.of(spec, schema, by_slot=by_slot)
+        self._making = Aggregating(self.program, spec.name) if making is None else making(self.program)
         self._sources = sources
-        self._timer = timer(spec.window)
+        self.timer = timer(spec.window)
         self._scratch = Scratch()
 
     @property
     def holding(self) -> bool:
         """Whether tuples are stored beyond their batch."""
-        return self._program.holding
+        return self.program.holding
 
     def initial(self) -> AggregateState:
-        return AggregateState(self._program, self._sources)
+        return AggregateState(self.program, self._sources)
 
     def load(self, data: Data) -> AggregateState:
-        return AggregateState.load(data, self._program, self._sources)
+        return self.initial().read(data)
 
-    def feed(self, state: AggregateState, items: Items, clock: Clock) -> dict[str, Items]:
+    def feed(self, state: AggregateState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the timers due by `clock.end`, per output stream."""
-        program = self._program
+        program = self.program
+        (items,) = inputs
         items, last, end = until_final(state, items, clock)
-        if self._timer is not None and state.scalars[processing_time.TICK] == UNSET:
-            state.scalars[processing_time.TICK] = self._timer.after(clock.start)
+        if self.timer is not None and state.scalars[processing_time.TICK] == UNSET:
+            state.scalars[processing_time.TICK] = self.timer.after(clock.start)
         items, read, unread = readable(items, program.reads, self.spec.name)
-        rows, firings = self._run(state, self._arrive(state, items, read), end)
+        rows, firings = self._run(state, self.arrive(state, items, read), end)
         outputs, unmade = self._making.outputs(rows, firings, state.keys)
         clean(state, program)
         if last is not None:
@@ -82,11 +91,11 @@ class AggregateOperator:
 
     def due(self, state: AggregateState) -> int:
         """The next tick of the timer, MAXIMUM without one."""
-        return MAXIMUM if self._timer is None or state.finished else int(state.scalars[processing_time.TICK])
+        return MAXIMUM if self.timer is None or state.finished else int(state.scalars[processing_time.TICK])
 
     def inside(self, state: AggregateState, key: str | None) -> list[Inside]:
         """The window of this key, or where there are no partitions the only one, if it holds anything."""
-        program = self._program
+        program = self.program
         p = window_snapshot.place_of(state.keys, key) if program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
@@ -105,21 +114,21 @@ class AggregateOperator:
 
     def _held(self, state: AggregateState, p: int, found: Found) -> np.ndarray:
         """The words of the tuples of a partition, those that are stored, oldest first."""
-        if not self._program.clause.sliding:
+        if not self.program.clause.sliding:
             return found.listed
         if state.ring:
-            return state.stored.take(ring.places(state.rings, p, state.ring), axis=0)
+            return state.tuples.take(ring.places(state.rings, p, state.ring), axis=0)
         ends, links = (state.cells[p], state.links) if state.packed else (state.partitions[p], state.chain)
-        return state.stored.take(window_snapshot.chained(ends, links, state.block), axis=0)
+        return state.tuples.take(window_snapshot.chained(ends, links, state.block), axis=0)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
-    def _arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
+    def arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
         """Gives every tuple its partition (W3), its cell and a slot with its words. `read` has the `reads`.
 
         Where no tuple is known by its slot beyond the batch, it is its number in that.
         """
-        program, count = self._program, read.num_rows
+        program, count = self.program, read.num_rows
         partition = np.zeros(count, np.int64)
         if program.partition_by:
             partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
@@ -138,20 +147,20 @@ class AggregateOperator:
 
     def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The part of its partition that each tuple goes to: its group (A7)."""
-        if not self._program.group_by:
+        if not self.program.group_by:
             return partition
-        group = key_codes([read.column(i) for i in self._program.group_by], state.groups)
+        group = key_codes([read.column(i) for i in self.program.group_by], state.groups)
         pairs = np.ascontiguousarray(np.stack([partition, group], axis=1))
         return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
         state.reserve_queue(count)
-        if self._program.by_slot:
+        if self.program.by_slot:
             slots, state.top = state.free.take(count, state.top)
             state.reserve_slots(state.top)
             return slots
-        if not self._program.holding:
+        if not self.program.holding:
             state.reserve_slots(count)
         state.reserve_words(count)
         return np.arange(count)
@@ -161,17 +170,17 @@ class AggregateOperator:
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
         """What is made of the windows that fired, and the firings."""
         state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
-        blocks = state.free.next(len(arrivals) if self._program.packed else 0, state.top)
+        blocks = state.free.next(len(arrivals) if self.program.packed else 0, state.top)
         state.reserve_slots(state.top + len(blocks))
         (run, kernel), results = self._contents(state, blocks), self._room(state, len(arrivals))
         parts: list[Rows] = []
-        for events, firings in self._window_events(state, arrivals, end):
+        for events, firings in self.window_events(state, arrivals, end):
             take = partial(self._take, parts, state, firings)
             results = filled(run, kernel, events, results, take)
         take(results)
         state.top = state.free.taken(int(state.used[TAKEN]), state.top)
         state.used[TAKEN] = 0
-        if self._program.holding:
+        if self.program.holding:
             state.free.give(results.freed[: results.used[FREED]])
         return Rows.joined(parts), firings
 
@@ -179,7 +188,7 @@ class AggregateOperator:
         """Makes another part of the rows."""
         parts.append(self._making.rows(self._found(state, firings, results)))
 
-    def _window_events(
+    def window_events(
         self, state: AggregateState, arrivals: np.ndarray, end: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The window events of these arrivals and of the timers due by `end`, some at a time, and the firings so far.
@@ -189,10 +198,10 @@ class AggregateOperator:
         events = self._scratch.room(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), processing_time.EVENT)
         firings = self._scratch.room(len(arrivals) + len(events), processing_time.FIRING)
         used = np.zeros(2, np.int64)
-        first, instants = 0, self._instants(state, max([end, *arrivals["at"][-1:].tolist()]))
+        first, instants = 0, self.instants(state, max([end, *arrivals["at"][-1:].tolist()]))
         while True:
             window = processing_time.window_of(
-                self._program.clause, state, state.sources, events, firings, used, instants
+                self.program.clause, state, state.sources, events, firings, used, instants
             )
             first = processing_time.run(window, arrivals, end, first)
             yield events[: used[0]], firings[: used[1]]
@@ -206,23 +215,23 @@ class AggregateOperator:
 
     def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> Found:
         rows, listed, _, pairs = results.used
-        words = state.rows.take(results.tuples[:listed], axis=0)
+        words = state.tuples.take(results.tuples[:listed], axis=0)
         return Found(
-            results.size[:rows], results.firing[:rows], firings["stored"], bool(self._program.group_by),
+            results.size[:rows], results.firing[:rows], firings["stored"], bool(self.program.group_by),
             results.summary[:rows], words, state.strings,
-            counted=Counted(results.counts[:rows], results.pairs[:pairs], self._program.series["rounded"]),
+            counted=Counted(results.counts[:rows], results.pairs[:pairs], self.program.series["rounded"]),
         )  # fmt: skip
 
-    def _instants(self, state: AggregateState, end: int) -> np.ndarray:
+    def instants(self, state: AggregateState, end: int) -> np.ndarray:
         """When the timer is due until then, and once more, where it cannot be told by adding up periods."""
-        if not isinstance(self._timer, WallClock):
+        if not isinstance(self.timer, WallClock):
             return processing_time.PERIODIC
         state.scalars[processing_time.INSTANT] = 0
-        return self._timer.through(int(state.scalars[processing_time.TICK]), end)
+        return self.timer.through(int(state.scalars[processing_time.TICK]), end)
 
     def _room(self, state: AggregateState, arrivals: int) -> Results:
         """Room for what comes out of so many arrivals, to begin with."""
-        program, rows = self._program, arrivals + 1
+        program, rows = self.program, arrivals + 1
         return Results(
             np.empty(rows, np.int64), np.empty(rows, np.int64),
             np.empty((rows, program.summary + len(program.edges)), np.int64),
@@ -233,14 +242,14 @@ class AggregateOperator:
 
     def _contents(self, state: AggregateState, blocks: np.ndarray) -> tuple[Run, group_contents.Contents | ring.Rings]:
         """The kernel, and what the windows hold, as it reads that; `blocks` are free."""
-        program, linked = self._program, "links" in state.per_slot
+        program, linked = self.program, state.linked
         if program.ring:
             return ring.run, ring.Rings(
-                program.layout, program.edges, state.strings.text, state.rings, state.rows, program.ring, state.words,
+                program.layout, program.edges, state.strings.text, state.rings, state.tuples, program.ring, state.words,
                 state.counted.kernel,
             )  # fmt: skip
         links = state.links if linked else state.chain
-        rows, shift = state.rows, program.block.bit_length() - 1
+        rows, shift = state.tuples, program.block.bit_length() - 1
         spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
         return group_contents.run, group_contents.Contents(
             combine_plan.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),

@@ -1,42 +1,74 @@
-"""What an aggregate remembers between batches: records per partition, per cell and per stored tuple."""
+"""What an aggregate remembers between batches: records per partition, per group and per stored tuple."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from sluice.columns.interner import Strings
-from sluice.columns.intrusive_list import NOBODY
 from sluice.columns.pairing_heap import NODE
-from sluice.columns.slot_allocator import Free
-from sluice.columns.tables import Data, Saved, StateError, column, grown, load, save
+from sluice.columns.state_tables import (  # fmt: skip
+    NIL,
+    Maps,
+    PartOfKey,
+    Table,
+    distinct,
+    intern_pairs,
+    keep_texts,
+    moved_to,
+    pairs_of,
+    parts_of,
+    rename,
+    walked,
+    words,
+)
+from sluice.columns.tables import Format, column, grown
+from sluice.engine.contents import multisets
 from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
 from sluice.engine.contents.group_contents import CELL, ENDS
-from sluice.engine.contents.multisets import TABLE, Table
 from sluice.engine.contents.ring import RING
 from sluice.engine.operators.aggregate.aggregate_program import Program, widths
 from sluice.engine.windows import processing_time
-from sluice.engine.windows.processing_time import LIVE, TICK, time_queue
+from sluice.engine.windows.processing_time import CHAIN, LIVE, TICK, window_state
+from sluice.engine.windows.processing_time.window_state import SLOTS, WindowTables
 from sluice.time_units import UNSET
 
-#: tables of records: the window's, and those of its contents
-PER_PARTITION = processing_time.PER_PARTITION | {"ends": ENDS, "rings": RING}
-PER_CELL = {"cells": CELL}
-PER_SLOT = processing_time.PER_SLOT | {"cell_of": np.dtype(np.int32), "links": processing_time.CHAIN, "nodes": NODE}
-#: tables of words, as many in each row as `widths` says: per partition, per cell, and per slot or block
-PER_PARTITION_WORDS, PER_CELL_WORDS, PER_SLOT_WORDS = ("sources", "ringed"), ("back",), ("words", "blocks", "stack")
-WORDS = (*PER_PARTITION_WORDS, *PER_CELL_WORDS, "spread", *PER_SLOT_WORDS)
-STRINGS = ("keys", "groups", "pairs", "strings")
+#: the lists of a partition's groups
+GROUPS = dict.fromkeys(("oldest", "youngest"), "group")
+
+
+def tables(program: Program, sources: int) -> dict[str, Table]:
+    """The tables beside those of the window. A row of the space "part" has the summaries of the tuples of a block."""
+    width, columns, texts = widths(program, sources), len(program.columns), program.text_columns
+    return {
+        "ends": Table("partition", ENDS, refers=GROUPS, fresh=dict.fromkeys(GROUPS, NIL)),
+        "rings": Table("partition", RING),
+        "sources": words("partition", width["sources"]),
+        "ringed": words("partition", width["ringed"], _repeated(texts, columns, program.ring)),
+        "cells": Table("group", CELL, refers={
+            "oldest": "slot", "youngest": "slot", "root": "slot",
+            "younger": "group", "older": "group", "spread": "part",
+        }),
+        "back": words("group", width["back"], program.text_words),
+        "spread": words("part", width["spread"], _repeated(program.text_words, program.summary, program.block)),
+        "cell_of": Table("slot", np.dtype(np.int32), refers={"": "group"}),
+        "links": Table("slot", CHAIN, refers=SLOTS),
+        "nodes": Table("slot", NODE, refers={"next": "slot", "below": "slot"}),
+        "words": words("slot", width["words"], texts),
+        "blocks": words("slot", width["blocks"], _repeated(texts, columns, program.block)),
+        "stack": words("slot", width["stack"], program.text_words if width["stack"] else ()),
+    }  # fmt: skip
 
 
 def needed(program: Program) -> set[str]:
     """The names of the tables that are not always empty.
 
-    The tuples of a cell have links of their own where it is not the whole partition, and where the window's do not
-    serve: a tumbling one has none, and where tuples leave by value, wherever they stand, they no longer say who stood
-    beside them. Where they are packed, their blocks have. Rings need nothing else.
+    The tuples of a group have links of their own where it is not the whole partition, and where the window's do not
+    serve: a tumbling one has none, and where tuples leave by value, wherever they stand, the window's links no longer
+    say which tuples stood beside them. Where tuples are packed, their blocks have links. Rings need nothing else.
     """
     names = processing_time.needed(program.clause) | {"sources"}
     if program.ring:
@@ -45,70 +77,61 @@ def needed(program: Program) -> set[str]:
     linked = program.group_by or by_value or program.packed if program.clause.sliding else program.listing
     more = {
         "ends": program.group_by, "cell_of": program.group_by, "links": linked, "nodes": by_value,
-        "blocks": program.packed, "words": not program.packed,
+        "blocks": program.packed, "spread": program.packed, "words": not program.packed,
     }  # fmt: skip
     return names | {"cells", "back", "stack"} | {name for name, wanted in more.items() if wanted}
 
 
-class AggregateState:
-    """Partition ids are codes of `keys`; cell ids are partition ids or, with `group_by`, codes of `pairs`.
+class AggregateState(WindowTables):
+    """Partition ids are codes of `keys`; group ids are partition ids or, with `group_by`, codes of `pairs`.
 
     What is said of slots holds for blocks where tuples are packed, `block` in each. Then, and where they are in rings,
     `words` are those of a batch.
     """
 
-    SLOTS: ClassVar[dict[str, tuple[str, ...]]] = processing_time.SLOTS | {
-        "links": ("younger", "older"), "nodes": ("next", "below"), "cells": ("oldest", "youngest", "root"),
-    }  # fmt: skip
+    FORMAT: ClassVar[Format] = Format("aggregate", 1)
+    NUMBERS: ClassVar[tuple[str, ...]] = ("top", "finished", "kept_keys", "kept_strings")
+    ARRAYS: ClassVar[Mapping[str, np.dtype]] = {**WindowTables.ARRAYS, "used": np.dtype(np.int64)}
+    STRINGS: ClassVar[tuple[str, ...]] = ("keys", "groups", "pairs", "strings")
 
-    partitions: np.ndarray
-    ages: np.ndarray
-    gone: np.ndarray
-    values: np.ndarray
     ends: np.ndarray
     rings: np.ndarray
     ringed: np.ndarray
     cells: np.ndarray
-    chain: np.ndarray
-    order: np.ndarray
-    queue: np.ndarray
     cell_of: np.ndarray
     links: np.ndarray
     nodes: np.ndarray
     sources: np.ndarray
     back: np.ndarray
     spread: np.ndarray
-    words: np.ndarray
     blocks: np.ndarray
     stack: np.ndarray
 
     def __init__(self, program: Program, sources: int) -> None:
         """`sources` is the number of topic partitions."""
-        names, row = needed(program), widths(program, sources)
-        self.block, self.ring, self.packed, self.queued = program.block, program.ring, program.packed, "queue" in names
-        self.scalars = processing_time.scalars()
+        super().__init__()
+        self._program, self._sources = program, sources
+        self.block, self.ring, self.packed = program.block, program.ring, program.packed
+        self.declare({**window_state.TABLES, **tables(program, sources)}, needed(program))
         self.scalars[TICK] = UNSET  # while the timer has not started
-        for name, dtype in (PER_PARTITION | PER_CELL | PER_SLOT | processing_time.OTHER).items():
-            setattr(self, name, np.zeros(0, dtype))
-        for name in WORDS:
-            setattr(self, name, np.zeros((0, row[name]), np.int64))
-        self.per_partition = [name for name in (*PER_PARTITION, *PER_PARTITION_WORDS) if name in names]
-        self.per_cell = [name for name in (*PER_CELL, *PER_CELL_WORDS) if name in names]
-        #: parts of `spread` that no cell has, and how many there are of all that (packing.py)
+        #: rows of `spread` that no group has, and how many there are of all that (blocks.py)
         self.idle, self.used = np.zeros(0, np.int32), np.zeros(COUNTS, np.int64)
-        self.per_slot = [name for name in (*PER_SLOT, *PER_SLOT_WORDS) if name in names]
-        #: slots below `top` that hold no tuple
-        self.free = Free(np.int32)
-        self.top = 0
         #: whether the final mark came
         self.finished = False
         self.keys, self.groups, self.pairs = Strings(), Strings(), Strings()
-        #: the texts and lists among the words
         self.strings = Strings()
-        #: entries of `keys` and `strings` after the last clean-up
+        #: entries of `keys` and `strings` after they were last compacted
         self.kept_keys = self.kept_strings = 0
-        #: how often each value is in each cell
-        self.counted = Table(program.series)
+        #: how often each value is in each group
+        self.counted = multisets.Table(program.series)
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        partitions = max(1, self.keys.count)
+        return {
+            "partition": partitions, "group": max(partitions, self.pairs.count), "part": int(self.used[PARTS]),
+            "slot": self.top, "queue": len(self.queue),
+        }  # fmt: skip
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -120,7 +143,22 @@ class AggregateState:
         return self.keys.count or min(1, len(self.partitions)), tuples
 
     @property
-    def rows(self) -> np.ndarray:
+    def keyed(self) -> bool:
+        """Whether the window has partitions."""
+        return bool(self._program.partition_by)
+
+    @property
+    def holding(self) -> bool:
+        """Whether tuples are stored beyond their batch."""
+        return self._program.holding
+
+    @property
+    def linked(self) -> bool:
+        """Whether the tuples of a group have links of their own."""
+        return "links" in self.declared
+
+    @property
+    def tuples(self) -> np.ndarray:
         """The words of tuples by slot, or by place."""
         if self.ring:
             return self.ringed.reshape(len(self.ringed) * self.ring, self.words.shape[1])
@@ -128,88 +166,196 @@ class AggregateState:
             return self.blocks.reshape(len(self.blocks) * self.block, self.words.shape[1])
         return self.words
 
-    @property
-    def stored(self) -> np.ndarray:
-        """Those below `top`."""
-        return self.rows if self.ring else self.rows[: self.top * self.block]
-
     def reserve_partitions(self, count: int) -> None:
-        known = len(self.ends)
-        self._reserve(self.per_partition, count)
-        self.ends[known:] = NOBODY
+        self.reserve("partition", count)
 
     def reserve_cells(self, count: int) -> None:
-        self._reserve(self.per_cell, count)
+        self.reserve("group", count)
         if self.packed and len(self.spread) < count:  # no more than one for each, and most of them may never be used
             self.spread = grown(self.spread[: self.used[PARTS]], count)
             self.idle = grown(self.idle, len(self.spread))
 
     def reserve_slots(self, count: int) -> None:
-        self._reserve(self.per_slot, count)
+        self.reserve("slot", count)
 
     def reserve_words(self, count: int) -> None:
         """Those of a batch, where slots have none."""
-        self._reserve(["words"], count)
+        self.words = grown(self.words, count)
 
-    def reserve_queue(self, count: int) -> None:
-        if self.queued:
-            self.queue = time_queue.roomy(self.queue, self.scalars, count)
+    # ---- compaction -------------------------------------------------------------------------------------------------
 
-    def save(self) -> Saved:
-        partitions = max(1, self.keys.count)
-        cells = max(partitions, self.pairs.count)
-        tables = {name: getattr(self, name)[:0] for name in (*PER_PARTITION, *PER_CELL, *PER_SLOT, *WORDS)}
-        for names, count in ((self.per_partition, partitions), (self.per_cell, cells), (self.per_slot, self.top)):
-            tables |= {name: getattr(self, name)[:count] for name in names}
-        tables |= {"spread": self.spread[: self.used[PARTS]], "idle": self.idle[: self.used[IDLE]]}
-        tables["queue"] = time_queue.in_order(self.queue, self.scalars)
-        for name in STRINGS:
-            tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
-        tables |= {f"counted.{name}": values for name, values in self.counted.save().items()}
-        rest = np.array([self.top, self.finished, self.kept_keys, self.kept_strings], np.int64)
-        widths = np.array([getattr(self, name).shape[1] for name in WORDS], np.int64)
-        return save(
-            tables
-            | {"free": self.free.slots, "scalars": self.scalars, "used": self.used, "rest": rest, "widths": widths}
+    def forget_partitions(self) -> None:
+        """Keeps the partitions that hold tuples, and those with a counter or reference, which outlive tuples (S7)."""
+        count = self.keys.count
+        parts = self.partitions[:count]
+        kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
+        renamed = self.keys.keep(kept)
+        self.compact_partitions(kept, count)
+        self.forget_groups(renamed)
+
+    def forget_groups(self, partitions: np.ndarray) -> None:
+        """Keeps the groups that hold tuples. `partitions` gives the new id of each old partition."""
+        kept, renamed = np.flatnonzero(partitions != NIL), partitions
+        if self.pairs.count:
+            kept = np.flatnonzero(self.cells["size"][: self.pairs.count] > 0)
+            renamed = rename_pairs(self, kept, partitions)
+        self.compact("group", kept, len(renamed))
+        self.counted.rename_cells(kept, renamed)
+        self.kept_keys = max(self.keys.count, self.pairs.count)
+
+    def forget_strings(self) -> None:
+        """Keeps the texts of tuples, of summaries and of counted values, and for a while those of rows not in use."""
+        columns = self._program.text_columns
+        counted = self.counted.words(columns)
+        keep_texts(self.strings, [*self.texts(), (counted, np.array([0]))])
+        self.counted.reword(counted, columns)
+        self.kept_strings = self.strings.count
+
+    # ---- bytes ------------------------------------------------------------------------------------------------------
+
+    def columns(self) -> dict[str, np.ndarray]:
+        counted = {f"counted.{name}": values for name, values in self.counted.save().items()}
+        return super().columns() | counted | {"idle": self.idle[: self.used[IDLE]]}
+
+    def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
+        super().restore(saved)
+        self.settle(column(saved["free"], np.int32))
+        self.idle = grown(column(saved["idle"], np.int32), len(self.spread))
+        self.counted.restore(*(column(saved[f"counted.{name}"], kind) for name, kind in multisets.TABLE.items()))
+
+    def restored(self, name: str, table: Table, data: pa.Buffer, count: int, width: int) -> np.ndarray:
+        """A stream may have gained topic partitions, of which `sources` has a bit each."""
+        if name != "sources":
+            return super().restored(name, table, data, count, width)
+        found = column(data, np.int64).reshape(count, width)
+        more = (table.width or 0) - width
+        return np.pad(found, ((0, 0), (0, more))) if more > 0 else found
+
+    # ---- from one state to another ----------------------------------------------------------------------------------
+
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[AggregateState]:
+        return [self.gathered([(self, partitions)])[0] for partitions in self.divided(parts, part_of_key)]
+
+    def merge(self, others: Sequence[AggregateState]) -> AggregateState:
+        return self.merged(others)[0]
+
+    def merged(self, others: Sequence[AggregateState]) -> tuple[AggregateState, list[Maps]]:
+        """As `merge`, and where the rows of each state went."""
+        return self.gathered([(state, state.own_partitions(first=state is self)) for state in (self, *others)])
+
+    def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
+        """The partitions of each part. A window without partitions is whole in part 0."""
+        of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
+        return [np.flatnonzero(of == part) for part in range(parts)]
+
+    def own_partitions(self, *, first: bool) -> np.ndarray:
+        """All partitions. Of a window without partitions only the `first` of several states holds something."""
+        return np.arange(self.keys.count if self.keyed else int(first))
+
+    def gathered(self, chosen: Sequence[tuple[AggregateState, np.ndarray]]) -> tuple[AggregateState, list[Maps]]:
+        """A state with these partitions of other states and all that they hold; and where the rows of each went."""
+        made = AggregateState(self._program, self._sources)
+        made.finished = chosen[0][0].finished
+        sources = [(state, made._maps(state, partitions)) for state, partitions in chosen]
+        for space, count in made.rows.items():
+            made.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
+        made.reserve_cells(len(made.cells))
+        made.counted.reserve(made.rows["group"], 0)
+        made.take_windows(sources)
+        for state, maps in sources:
+            made._take_counted(state, maps["group"])
+        made.kept_keys, made.kept_strings = max(made.keys.count, made.pairs.count), made.strings.count
+        return made, [maps for _, maps in sources]
+
+    def _maps(self, state: AggregateState, partitions: np.ndarray) -> Maps:
+        """Where the rows of these partitions of another state go: behind those that are here."""
+        numbers, known = partitions, self.keys.count
+        if self.keyed:
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        partition = moved_to(partitions, numbers, state.rows["partition"])
+        group = self._groups_of(state, partition)
+        slots = state.stored_in(partition, group)
+        slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
+        self.top += len(slots)
+        part = self._parts_of(state, group)
+        return {"partition": partition, "group": group, "slot": slot, "part": part}
+
+    def _groups_of(self, state: AggregateState, partition: np.ndarray) -> np.ndarray:
+        """The map of the groups that hold tuples; without `group_by` groups are partitions."""
+        if not self._program.group_by:
+            return partition
+        pairs, count = pairs_of(state.pairs), state.rows["group"]
+        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
+        of, name = pairs[holding].T
+        groups = self.groups.intern_arrow(state.groups.take(name))
+        return moved_to(holding, intern_pairs(self.pairs, partition[of], groups), count)
+
+    def stored_in(self, partition: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """The slots, or blocks, of the tuples of partitions and groups that have a number in these maps."""
+        if not self.top:
+            return np.zeros(0, np.int64)
+        chained = "chain" in self.declared  # by the window; else groups have links of their own
+        lists, wanted, links = (self.partitions, partition, self.chain) if chained else (self.cells, group, self.links)
+        count = min(len(wanted), len(lists))
+        holding = (wanted[:count] != NIL) & (lists["size"][:count] > 0)
+        heads = np.where(holding, lists["oldest"][:count] // self.block, NIL)
+        slots, _ = walked(heads, links["younger"] // self.block)  # so that NIL comes out as NIL
+        return slots
+
+    def _parts_of(self, state: AggregateState, group: np.ndarray) -> np.ndarray:
+        """The map of the rows of `spread`."""
+        if not self.packed:
+            return np.zeros(0, np.int64)
+        count = min(len(group), len(state.cells))
+        cells = state.cells[:count][(group[:count] != NIL) & (state.cells["size"][:count] > 0)]
+        parts = cells["spread"][cells["spread"] != NIL]
+        first = int(self.used[PARTS])
+        self.used[PARTS] += len(parts)
+        return moved_to(parts, first + np.arange(len(parts)), state.rows["part"])
+
+    def _take_counted(self, state: AggregateState, group: np.ndarray) -> None:
+        """Takes over how often each value is in each of the groups that have a number in this map."""
+        series = len(self.counted.series)
+        if not series or not len(state.counted.heads):
+            return
+        used = state.counted.entries[: state.counted.scalars[multisets.TOP]]
+        live = np.flatnonzero((used["cell"] != NIL) & (group[np.maximum(used["cell"], 0)] != NIL))
+        first = int(self.counted.scalars[multisets.TOP])
+        entry = moved_to(live, first + np.arange(len(live)), len(used))
+        moved = used[live]
+        moved["cell"] = group[moved["cell"]]
+        for link in ("before", "after"):
+            moved[link] = rename(moved[link], entry)
+        texts = np.isin(
+            moved["series"], np.flatnonzero(np.isin(self.counted.series["column"], self._program.text_columns))
         )
-
-    @classmethod
-    def load(cls, data: Data, program: Program, sources: int) -> AggregateState:
-        """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(program, sources), load(data)
-        for name, dtype in (
-            PER_PARTITION | PER_CELL | PER_SLOT | processing_time.OTHER | {"scalars": np.int64}
-        ).items():
-            setattr(state, name, column(saved[name], dtype))
-        state.queue = time_queue.restored(state.queue, state.scalars)
-        state.free.give(column(saved["free"], np.int32))
-        state.top, finished, state.kept_keys, state.kept_strings = column(saved["rest"], np.int64).tolist()
-        state.finished = bool(finished)
-        state.idle, state.used = column(saved["idle"], np.int32), column(saved["used"], np.int64)
-        rows = {"spread": int(state.used[PARTS])} | dict.fromkeys(state.per_slot, state.top)
-        rows |= dict.fromkeys(state.per_partition, len(state.partitions))
-        rows |= dict.fromkeys(state.per_cell, len(state.cells))
-        for name, width in zip(WORDS, column(saved["widths"], np.int64).tolist(), strict=True):
-            if width != getattr(state, name).shape[1] and name != "sources":
-                msg = "the saved state belongs to another aggregate"
-                raise StateError(msg)
-            setattr(state, name, column(saved[name], np.int64).reshape(rows.get(name, 0), width))
-        state.idle = grown(state.idle, len(state.spread))
-        state.sources = _widened(state.sources, widths(program, sources)["sources"])
-        state.counted.restore(*(column(saved[f"counted.{name}"], kind) for name, kind in TABLE.items()))
-        for name in STRINGS:
-            setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
-        return state
-
-    def _reserve(self, names: Collection[str], count: int) -> None:
-        for name in names:
-            setattr(self, name, grown(getattr(self, name), count))
+        moved["word"][texts] = self.same_texts(moved["word"][texts], state.strings)
+        self.counted.entries = np.concatenate([self.counted.entries[:first], moved])
+        self.counted.scalars[multisets.TOP] += len(live)
+        heads = state.counted.heads.reshape(-1, series)
+        kept = np.flatnonzero(group[: len(heads)] != NIL)
+        taken = heads[kept]
+        taken["first"] = rename(taken["first"], entry)
+        self.counted.heads.reshape(-1, series)[group[kept]] = taken
+        self.counted.hash_anew()
 
 
-def _widened(sources: np.ndarray, width: int) -> np.ndarray:
-    """With at least `width` words a row: a stream may have gained topic partitions."""
-    if sources.shape[1] >= width:
-        return sources
-    wider = np.zeros((len(sources), width), np.int64)
-    wider[:, : sources.shape[1]] = sources
-    return wider
+class Paired(Protocol):
+    """A state whose groups are pairs of a partition and a name."""
+
+    groups: Strings
+    pairs: Strings
+
+
+def rename_pairs(state: Paired, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
+    """Interns the kept pairs anew, with the new numbers of partitions and groups."""
+    pairs = pairs_of(state.pairs)[kept]
+    groups = state.groups.keep(pairs[:, 1])
+    renamed = state.pairs.keep(np.zeros(0, np.int64))
+    renamed[kept] = intern_pairs(state.pairs, partitions[pairs[:, 0]], groups[pairs[:, 1]])
+    return renamed
+
+
+def _repeated(texts: np.ndarray, width: int, times: int) -> tuple[int, ...]:
+    """The words that are texts in a row of `times` tuples, or summaries, of so many words each."""
+    return tuple((np.arange(times)[:, None] * width + texts).reshape(-1).tolist())

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.encoding import to_words
-from sluice.columns.interner import Strings
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_snapshot
 from sluice.engine.contents.fired_contents import Found, Told
@@ -25,6 +24,7 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.event_time_compaction import clean
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.window_outputs import Aggregating, Making
+from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAXIMUM, TUPLE, WATERMARK, Items
@@ -41,64 +41,60 @@ from sluice.model.types import Schema
 
 #: room for window events and for firings per item, to begin with
 EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 5, 3
-#: the tables of the state by what a row of them belongs to
-PER_PARTITION, PER_TIME = ("partitions", "ends", "cells", "back"), ("nodes", "slices", "sums", "stack")
-PER_TUPLE = ("links", "words")
 
 
-class EventAggregateOperator:
-    """Runs one `Aggregate` over event time. It has no state of its own: `feed` changes the one that it is given."""
+class EventAggregateOperator(Stateful[EventState]):
+    """Runs one `Aggregate` over event time, or the windows of another operator, as AggregateOperator does."""
 
-    #: whether a partition fires late only if it was there when some pane became complete (E34)
-    ONLY_FULL: ClassVar[bool] = True
-
-    def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int) -> None:
-        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+    def __init__(
+        self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int, *, only_full: bool = True,
+        making: Callable[[Program], Making] | None = None,
+    ) -> None:  # fmt: skip
+        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions. `only_full`:
+        a partition fires late only if it was there when some pane became complete (E34).
+        """
+        self._only_full = only_full
         self.spec = spec
         window = spec.window
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
-        self._program = Program.of(spec, schema)
-        self._making: Making = Aggregating(self._program, spec.name)
+        self.program = Program.of(spec, schema)
+        self._making = Aggregating(self.program, spec.name) if making is None else making(self.program)
         self._scratch = Scratch()
-        self._ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
+        self.ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
-        self._when = _when(window, self._ticks, only_full=self.ONLY_FULL)
+        self.when = _when(window, self.ticks, only_full=only_full)
         #: whether the tuples of all partitions are asked for, and for how long those of a slice may be
         self._counting = bool(sees_all(spec))
-        self._longest = sum(self._ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
+        self._longest = sum(self.ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
         #: stream time is for each topic partition apart
         self._apart = sources if isinstance(window, SlidingTime) else 1
-        summary = self._program.summary
-        self._widths = {
-            "back": summary, "sums": summary, "stack": summary, "words": len(self._program.columns) + 1,
-            "clocks": self._apart,
-        }  # fmt: skip
 
     @property
     def holding(self) -> bool:
         """Whether each tuple is stored, not only what they make together."""
-        return self._program.listing
+        return self.program.listing
 
     @property
-    def tables(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The tables with a row per window partition; those with a row per time, or per tuple that is listed."""
-        return PER_PARTITION, PER_TIME + (PER_TUPLE if self.holding else ())
+    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
+        """What has rows for each window partition, and for each tuple: a time, which tuples share, or a listed one."""
+        return ("partition", "group"), ("node", "slice", *["slot"] * self.holding)
 
     def initial(self) -> EventState:
-        return EventState(self._widths, self._nodes)
+        return EventState(self.program, self._apart, self._nodes)
 
     def load(self, data: Data) -> EventState:
-        return EventState.load(data, self._widths, self._nodes)
+        return self.initial().read(data)
 
-    def feed(self, state: EventState, items: Items, clock: Clock) -> dict[str, Items]:
+    def feed(self, state: EventState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream, and the tuples that came too late."""
-        program = self._program
+        program = self.program
+        (items,) = inputs
         items, last, _ = until_final(state, items, clock)
         items, read, unread = readable(items, program.reads, self.spec.name)
         items, read, times, untimed = self._timed(items, read)
-        events, firings, late = self._window_events(state, self._arrive(state, items, read, times))
+        events, firings, late = self.window_events(state, self.arrive(state, items, read, times))
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
-        clean(state, program, full=self._keeps_full)
+        clean(state, full=self._keeps_full)
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
@@ -110,8 +106,8 @@ class EventAggregateOperator:
 
     def inside(self, state: EventState, key: str | None) -> list[Inside]:
         """What is held of this key, or where there are no partitions at all; of each topic partition apart."""
-        code = window_snapshot.place_of(state.keys, key) if self._program.partition_by else 0
-        own = state.partitions[: state.used["partitions"]]["key"] == code
+        code = window_snapshot.place_of(state.keys, key) if self.program.partition_by else 0
+        own = state.partitions[: state.rows["partition"]]["key"] == code
         found = []
         for p in np.flatnonzero(own).tolist():
             times = self._times(state, p)
@@ -126,7 +122,7 @@ class EventAggregateOperator:
         for cell in window_snapshot.chained(state.ends[p], state.cells).tolist():
             nodes = window_snapshot.chained(state.cells[cell], state.slices)
             for time, count in state.slices[["time", "count"]][nodes].tolist():
-                seconds = float(self._ticks.seconds(time))
+                seconds = float(self.ticks.seconds(time))
                 times[seconds] = times.get(seconds, 0) + count
         return times
 
@@ -134,28 +130,28 @@ class EventAggregateOperator:
 
     def _timed(self, items: Items, read: pa.RecordBatch) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
         """The tuples that have an event time, what was read of them and their ticks, and those that have none."""
-        times, bad = self._ticks.of(items.tuples)
+        times, bad = self.ticks.of(items.tuples)
         if bad is None:
             return items, read, times, None
         kept = items.kind != TUPLE
         kept[~kept] = ~bad
-        name = self._ticks.attribute
+        name = self.ticks.attribute
         reasons = [f"{name} is no event time that a window can count"] * int(np.count_nonzero(bad))
         return items.only(kept), read.filter(pa.array(~bad)), times[~bad], rejected(
             items.only(~kept), self.spec.name, reasons
         )  # fmt: skip
 
-    def _arrive(self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray) -> np.ndarray:
+    def arrive(self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray) -> np.ndarray:
         """Gives every tuple its partition, its cell and a slot with its words. `read` has the program's `reads`."""
-        program, count = self._program, read.num_rows
+        program, count = self.program, read.num_rows
         is_tuple = items.kind == TUPLE
         partition = self._partitions(state, items, read, is_tuple)
-        state.agenda.enter(state.partitions[: state.used["partitions"]])
+        state.agenda.enter(state.partitions[: state.rows["partition"]])
         cell = partition
         if program.group_by:
             group = key_codes([read.column(i) for i in program.group_by], state.groups)
-            cell = _interned(state.pairs, partition, group)
-        state.reserve_cells(state.used["cells"])
+            cell = intern_pairs(state.pairs, partition, group)
+        state.reserve_cells(state.rows["group"])
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
         state.links["cell"][rows] = cell
@@ -164,30 +160,30 @@ class EventAggregateOperator:
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
         state.arrived += count
         state.reserve_times(count)
-        marks = self._ticks.of_watermarks(items.watermark[items.kind == WATERMARK])
+        marks = self.ticks.of_watermarks(items.watermark[items.kind == WATERMARK])
         return arrivals(items, partition, slot, times, marks, self._scratch)
 
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:
         """The partition of each tuple: its key (KIP W11), and with several stream times its source (KIP T2)."""
-        program = self._program
+        program = self.program
         key = np.zeros(read.num_rows, np.int64)
         if program.partition_by:
             key = key_codes([read.column(i) for i in program.partition_by], state.keys)
         if self._apart == 1:
-            state.reserve_partitions(state.used["partitions"])
+            state.reserve_partitions(state.rows["partition"])
             return key
         if not state.places.count:  # what was there before came from the first topic partition
             known = np.arange(len(state.partitions), dtype=np.int64)
-            _interned(state.places, np.zeros(len(known), np.int64), known)
+            intern_pairs(state.places, np.zeros(len(known), np.int64), known)
         source = np.maximum(items.source[is_tuple], 0).astype(np.int64)
-        partition = _interned(state.places, source, key)
-        state.reserve_partitions(state.used["partitions"])
+        partition = intern_pairs(state.places, source, key)
+        state.reserve_partitions(state.rows["partition"])
         state.partitions["source"][partition], state.partitions["key"][partition] = source, key
         return partition
 
     def _slots(self, state: EventState, count: int) -> np.ndarray:
         """Slots for the tuples of a batch: they are held only where functions list them."""
-        if not self._program.listing:
+        if not self.program.listing:
             state.reserve_rows(count)
             return np.arange(count)
         slots, state.top = state.free.take(count, state.top)
@@ -196,7 +192,7 @@ class EventAggregateOperator:
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
-    def _window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The window events, the firings, and the tuples that came too late."""
         events = self._scratch.room(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
         firings = self._scratch.room(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
@@ -207,7 +203,7 @@ class EventAggregateOperator:
                 state.scalars, state.partitions, state.nodes, Room(state.node_blocks, state.node_room),
                 state.agenda.matches, state.agenda.starts, state.clocks, state.panes, events, firings, late, used,
             )  # fmt: skip
-            first = _run(window, self._when, arrivals, first)
+            first = _run(window, self.when, arrivals, first)
             if first == len(arrivals):
                 break
             if len(events) - used[0] < len(events) // 4 or len(firings) - used[1] < len(firings) // 4:
@@ -223,7 +219,7 @@ class EventAggregateOperator:
 
     def _free_unused(self, state: EventState, arrivals: np.ndarray, events: np.ndarray) -> None:
         """Slots of tuples that no window took."""
-        if self._program.listing:
+        if self.program.listing:
             inserted = events["slot"][events["code"] == INSERT]
             slots = arrivals["slot"][arrivals["kind"] == TUPLE]
             if len(inserted) < len(slots):
@@ -231,7 +227,7 @@ class EventAggregateOperator:
 
     def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Rows:
         """What is made of what the windows hold at each firing."""
-        program = self._program
+        program = self.program
         width = program.summary
         results = Results(
             np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
@@ -262,9 +258,9 @@ class EventAggregateOperator:
         if self._counting and isinstance(self.spec.window, SlidingTime):  # the tuples of the partition
             stored = np.bincount(firing, size, len(firings)).astype(np.int64)
         found = Found(
-            size, firing, stored, bool(self._program.group_by), results.summary[:rows],
+            size, firing, stored, bool(self.program.group_by), results.summary[:rows],
             _by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
-            Told(firings, firing, self._ticks.to_units),
+            Told(firings, firing, self.ticks.to_units),
         )  # fmt: skip
         parts.append(self._making.rows(found))
 
@@ -278,17 +274,17 @@ class EventAggregateOperator:
         dropped[late["item"]] = True
         row = np.cumsum(items.kind == TUPLE)[late["item"]] - 1
         pairs = zip(times[row].tolist(), late["behind"].tolist(), strict=True)
-        return rejected(items.only(dropped), self.spec.name, [self._reason(*pair) for pair in pairs])
+        return rejected(items.only(dropped), self.spec.name, [self.reason(*pair) for pair in pairs])
 
-    def _reason(self, time: int, behind: int) -> str:
-        name = self._ticks.attribute
+    def reason(self, time: int, behind: int) -> str:
+        name = self.ticks.attribute
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
         if isinstance(self.spec.window, TimeInterval):
-            return f"late: {name} is {self._ticks.seconds(behind)} s before the watermark less discardAge"
+            return f"late: {name} is {self.ticks.seconds(behind)} s before the watermark less discardAge"
         if time < 0:
             return f"{name} is before 1970, where slidingTime has no windows"
-        late = f"late: {name} is {self._ticks.seconds(behind)} s before stream time less grace"
+        late = f"late: {name} is {self.ticks.seconds(behind)} s before stream time less grace"
         return f"{late}, and no open window holds it"
 
     def _stored(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> np.ndarray:
@@ -305,7 +301,7 @@ class EventAggregateOperator:
     @property
     def _keeps_full(self) -> bool:
         """Whether it matters for ever that a partition was there when a pane became complete (E34)."""
-        return self.ONLY_FULL and isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
+        return self._only_full and isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
 
 
 def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool) -> panes.Grid | sliding_time.Shape:
@@ -325,12 +321,6 @@ def _run(window: Window, when: panes.Grid | sliding_time.Shape, arrivals: np.nda
     if isinstance(when, panes.Grid):
         return panes.run(window, when, arrivals, first)
     return sliding_time.run(window, when, arrivals, first)
-
-
-def _interned(table: Strings, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The codes of pairs of numbers."""
-    pairs = np.ascontiguousarray(np.stack([left, right], axis=1))
-    return table.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(left) + 1, dtype=np.int64) * 16)
 
 
 def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -2,36 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from sluice.columns.interner import Strings
-from sluice.columns.intrusive_list import NOBODY
-from sluice.columns.slot_allocator import Free
-from sluice.columns.tables import Data, Saved, StateError, column, grown, load, save
+from sluice.columns.state_tables import (  # fmt: skip
+    NIL,
+    Free,
+    Maps,
+    PartOfKey,
+    Table,
+    Tables,
+    distinct,
+    intern_pairs,
+    moved_to,
+    pairs_of,
+    parts_of,
+    walked,
+    words,
+)
+from sluice.columns.tables import Format, column
 from sluice.engine.contents import slices
+from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.windows.event_time import event_records, timeline_blocks
-from sluice.engine.windows.event_time.event_records import ENDLESS, FIRST_PANE, NEVER, PANES
-from sluice.engine.windows.event_time.timeline_blocks import SHIFT, TOP
+from sluice.engine.windows.event_time.event_records import (  # fmt: skip
+    ENDLESS,
+    EPOCH,
+    FIRST_PANE,
+    GROUP,
+    NEVER,
+    PANES,
+)
+from sluice.engine.windows.event_time.timeline_blocks import LONG, SHARED, SHIFT, SIZE, TOP
 from sluice.engine.windows.event_time.timer_queue import Agenda
 
-#: tables of records, but for `nodes`, which are what the window keeps of a time
-RECORDS = {
-    "partitions": event_records.PARTITION, "panes": event_records.PANE,
-    "node_blocks": np.dtype(np.int8), "slice_blocks": np.dtype(np.int8),
-    "cells": slices.CELL, "slices": slices.SLICE, "links": slices.LINK, "ends": slices.ENDS,
-}  # fmt: skip
-#: tables of words, as many in each row as `widths` says
-WORDS = ("back", "sums", "stack", "words")
-NUMBERS = ("scalars", "node_room", "slice_room", "clocks", "totals")
-STRINGS = ("keys", "places", "groups", "pairs", "strings")
+#: the fields of a partition that are nodes, of a group that are slices, and the neighbours in a timeline
+OF_PARTITION = ("oldest", "youngest", "open", "fresh")
+OF_GROUP = ("oldest", "youngest", "low", "middle", "high")
+NEIGHBOURS = ("older", "younger", "leap")
+ENDS = dict.fromkeys(("oldest", "youngest"), "group")
 
 
-class EventState:
-    """Partition ids are codes of `keys`, or of `places` where each topic partition has its own; cell ids are partition
+def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
+    """The tables of an aggregate over event time. `nodes`: what the window keeps of a time."""
+    summary, texts = program.summary, program.text_words
+    return {
+        "partitions": Table(
+            "partition", event_records.PARTITION, refers=dict.fromkeys(OF_PARTITION, "node"),
+            fresh={**dict.fromkeys(OF_PARTITION, NIL), "due": ENDLESS, "fire": ENDLESS, "epoch": NEVER},
+        ),
+        "ends": Table("partition", slices.ENDS, refers=ENDS, fresh=dict.fromkeys(ENDS, NIL)),
+        "nodes": Table("node", nodes, refers=dict.fromkeys(NEIGHBOURS, "node")),
+        "node_blocks": Table("block of nodes", np.dtype(np.int8)),
+        "panes": Table("pane", event_records.PANE),
+        "cells": Table("group", slices.CELL, refers={
+            **dict.fromkeys(OF_GROUP, "slice"), "younger": "group", "older": "group",
+        }),
+        "back": words("group", summary, texts),
+        "slices": Table("slice", slices.SLICE, refers={
+            **dict.fromkeys(NEIGHBOURS, "slice"), "first": "slot", "last": "slot",
+        }),
+        "slice_blocks": Table("block of slices", np.dtype(np.int8)),
+        "sums": words("slice", summary, texts),
+        "stack": words("slice", summary, texts),
+        "links": Table("slot", slices.LINK, refers={"cell": "group", "next": "slot"}),
+        "words": words("slot", len(program.columns) + 1, program.text_columns),
+    }  # fmt: skip
+
+
+class EventState(Tables):
+    """Partition ids are codes of `keys`, or of `places` where each topic partition has its own; group ids are partition
     ids or, with `group_by`, codes of `pairs`. `clocks` is how far event time is, kept like all else (KIP D6).
+
+    Without `group_by` the slices of a group have the numbers of the nodes of its partition.
     """
+
+    FORMAT: ClassVar[Format] = Format("aggregate over event time", 1)
+    NUMBERS: ClassVar[tuple[str, ...]] = ("top", "arrived", "finished", "kept_keys", "kept_strings")
+    ARRAYS: ClassVar[Mapping[str, np.dtype]] = dict.fromkeys(
+        ("scalars", "node_room", "slice_room", "clocks", "totals"), np.dtype(np.int64)
+    )
+    STRINGS: ClassVar[tuple[str, ...]] = ("keys", "places", "groups", "pairs", "strings")
 
     partitions: np.ndarray
     nodes: np.ndarray
@@ -47,44 +101,36 @@ class EventState:
     stack: np.ndarray
     words: np.ndarray
 
-    def __init__(self, widths: Mapping[str, int], nodes: np.dtype) -> None:
-        """`widths`: words in each row of the tables of WORDS; `clocks`: how many times go forward apart. `nodes`: what
-        is known of a time.
-        """
-        self._records = RECORDS | {"nodes": nodes}
-        for name, dtype in self._records.items():
-            setattr(self, name, np.zeros(0, dtype))
-        for name in WORDS:
-            setattr(self, name, np.zeros((0, widths[name]), np.int64))
+    def __init__(self, program: Program, clocks: int, nodes: np.dtype) -> None:
+        """`clocks`: how many times go forward apart. `nodes`: what the window keeps of a time."""
+        self._program, self._nodes = program, nodes
+        known = tables(program, nodes)
+        self.declare(known, known)
         self.scalars = np.zeros(event_records.SCALARS, np.int64)
         self.node_room, self.slice_room = timeline_blocks.scalars(), timeline_blocks.scalars()
-        self.clocks = np.full(widths["clocks"], NEVER, np.int64)
-        self.agenda = Agenda(widths["clocks"])
+        self.clocks = np.full(clocks, NEVER, np.int64)
+        self.agenda = Agenda(clocks)
         #: slots below `top` that hold no tuple
         self.free = Free(np.int64)
-        #: of all partitions together: the times of slices, then how many tuples each of them has (totals.py)
+        #: of all partitions together: the times of slices, then how many tuples each of them has (pane_totals.py)
         self.totals = np.zeros(0, np.int64)
         self.top = 0
         #: tuples that came in so far: the next one's number
         self.arrived = 0
         self.finished = False
         self.keys, self.places, self.groups, self.pairs = Strings(), Strings(), Strings(), Strings()
-        #: the texts and lists among the words
         self.strings = Strings()
-        #: entries of the tables of keys and of `strings` after the last clean-up
+        #: entries of the tables of keys and of `strings` after they were last compacted
         self.kept_keys = self.kept_strings = 0
 
     @property
-    def used(self) -> dict[str, int]:
-        """The rows of each table that mean something."""
+    def rows(self) -> Mapping[str, int]:
         partitions = max(1, self.keys.count, self.places.count)
-        cells = max(partitions, self.pairs.count)
         nodes, times = int(self.node_room[TOP]), int(self.slice_room[TOP])
         return {
-            "partitions": partitions, "ends": partitions, "nodes": nodes,
-            "node_blocks": nodes >> SHIFT, "slice_blocks": times >> SHIFT,
-            "panes": int(self.scalars[FIRST_PANE] + self.scalars[PANES]), "cells": cells, "back": cells,
-            "slices": times, "sums": times, "stack": times, "links": self.top, "words": self.top,
+            "partition": partitions, "group": max(partitions, self.pairs.count), "node": nodes, "slice": times,
+            "block of nodes": nodes >> SHIFT, "block of slices": times >> SHIFT, "slot": self.top,
+            "pane": int(self.scalars[FIRST_PANE] + self.scalars[PANES]),
         }  # fmt: skip
 
     @property
@@ -95,95 +141,196 @@ class EventState:
         """
         return max(self.keys.count, self.places.count) or min(1, len(self.ends)), self.top - len(self.free)
 
-    def reserve_partitions(self, count: int) -> None:
+    def reserve(self, space: str, count: int) -> None:
+        """A partition that is new has the key of its own number."""
         known = len(self.partitions)
-        if count <= known:
-            return
-        self._reserve(("partitions", "ends"), count)
-        fresh = self.partitions[known:]
-        for name in ("oldest", "youngest", "open", "fresh"):
-            fresh[name] = NOBODY
-        fresh["due"], fresh["fire"], fresh["epoch"] = ENDLESS, ENDLESS, NEVER
-        fresh["key"] = np.arange(known, len(self.partitions))
-        self.ends[known:] = NOBODY
+        super().reserve(space, count)
+        if len(self.partitions) > known:
+            self.partitions["key"][known:] = np.arange(known, len(self.partitions))
+
+    def reserve_partitions(self, count: int) -> None:
+        self.reserve("partition", count)
 
     def reserve_cells(self, count: int) -> None:
-        self._reserve(("cells", "back"), count)
+        self.reserve("group", count)
 
     def reserve_rows(self, count: int) -> None:
-        self._reserve(("links", "words"), count)
+        self.reserve("slot", count)
 
     def reserve_times(self, more: int) -> None:
         """Room for so many new times, and for a pane."""
         nodes = timeline_blocks.needed(int(self.node_room[TOP]), more)
         times = max(nodes, timeline_blocks.needed(int(self.slice_room[TOP]), more))
-        for names, count in ((("nodes",), nodes), (("slices", "sums", "stack"), times)):
-            self._reserve(names, count)
-        self._reserve(("node_blocks", "slice_blocks"), (times >> SHIFT) + 1)
-        self._reserve(("panes",), self.used["panes"] + 1)
-
-    def _reserve(self, names: tuple[str, ...], count: int) -> None:
-        for name in names:
-            setattr(self, name, grown(getattr(self, name), count))
+        self.reserve("node", nodes)
+        self.reserve("slice", times)
+        for space in ("block of nodes", "block of slices"):
+            self.reserve(space, (times >> SHIFT) + 1)
+        self.reserve("pane", self.rows["pane"] + 1)
 
     def plan(self) -> None:
         """Makes the agenda of what the partitions say."""
         self.agenda = Agenda(len(self.clocks))
-        self.agenda.enter(self.partitions[: self.used["partitions"]])
+        self.agenda.enter(self.partitions[: self.rows["partition"]])
 
-    def save(self) -> Saved:
-        used = self.used
-        tables = {name: getattr(self, name)[: used[name]] for name in (*self._records, *WORDS)}
-        for name in STRINGS:
-            tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
-        rest = [self.top, self.arrived, self.finished, self.kept_keys, self.kept_strings]
-        rest += [getattr(self, name).shape[1] for name in WORDS]
-        tables |= {name: getattr(self, name) for name in NUMBERS}
-        return save(tables | {"free": self.free.slots, "rest": np.array(rest, np.int64)})
+    # ---- bytes ------------------------------------------------------------------------------------------------------
 
-    @classmethod
-    def load(cls, data: Data, widths: Mapping[str, int], nodes: np.dtype) -> EventState:
-        """Raises StateError where `data` is not what the `save` of such an aggregate wrote."""
-        state, saved = cls(widths, nodes), load(data)
-        if saved.keys() != {
-            *state._records,
-            *WORDS,
-            *NUMBERS,
-            "free",
-            "rest",
-            *(f"{name}.{part}" for name in STRINGS for part in Strings.PARTS),
-        }:
-            msg = "the saved state belongs to another operator"
-            raise StateError(msg)
-        for name, dtype in state._records.items():
-            setattr(state, name, column(saved[name], dtype))
-        for name in NUMBERS:
-            setattr(state, name, column(saved[name], np.int64))
-        state.free.give(column(saved["free"], np.int64))
-        state.top, state.arrived, finished, state.kept_keys, state.kept_strings, *written = column(
-            saved["rest"], np.int64
-        ).tolist()
-        state.finished = bool(finished)
-        if written != [widths[name] for name in WORDS]:
-            msg = "the saved state belongs to another aggregate"
-            raise StateError(msg)
-        rows = state.used
-        for name, width in zip(WORDS, written, strict=True):
-            setattr(
-                state, name, column(saved[name], np.int64).reshape(-1, width) if width else np.zeros((0, 0), np.int64)
-            )
-        for name in STRINGS:
-            setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
-        state._widen(widths, rows)
-        state.plan()
-        return state
+    def columns(self) -> dict[str, np.ndarray]:
+        return super().columns() | {"free": self.free.slots}
 
-    def _widen(self, widths: Mapping[str, int], rows: Mapping[str, int]) -> None:
-        """A stream may have gained topic partitions; tables without words have rows all the same."""
-        more = widths["clocks"] - len(self.clocks)
-        if more > 0:
-            self.clocks = np.append(self.clocks, np.full(more, NEVER, np.int64))
-        for name in WORDS:
-            table = getattr(self, name)
-            if not table.shape[1]:
-                setattr(self, name, np.zeros((rows[name], 0), np.int64))
+    def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
+        """A stream may have gained topic partitions."""
+        clocks = len(self.clocks)
+        super().restore(saved)
+        self.free.give(column(saved["free"], np.int64))
+        self.clocks = np.append(self.clocks, np.full(max(0, clocks - len(self.clocks)), NEVER, np.int64))
+        self.plan()
+
+    # ---- from one state to another ----------------------------------------------------------------------------------
+
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[EventState]:
+        made = [self.gathered([(self, partitions)]) for partitions in self.divided(parts, part_of_key)]
+        for other in made[1:]:
+            other.totals = np.zeros(0, np.int64)  # all that are counted over all partitions are in one state
+        return made
+
+    def merge(self, others: Sequence[EventState]) -> EventState:
+        return self.gathered([(state, state.own_partitions(first=state is self)) for state in (self, *others)])
+
+    def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
+        """The partitions of each part. A window without partitions is whole in part 0."""
+        own = self.own_partitions(first=True)
+        of = np.zeros(len(own), np.int64)
+        if self.keyed:
+            of = parts_of(self.keys, part_of_key)[self.partitions["key"][own]] if len(own) else of
+        return [own[of == part] for part in range(parts)]
+
+    def own_partitions(self, *, first: bool) -> np.ndarray:
+        """All partitions. Of a window without partitions only the `first` of several states holds something."""
+        if self.keyed:
+            known = self.places.count or self.keys.count
+            return np.flatnonzero(self.partitions["key"][:known] < self.keys.count)
+        return np.arange(min(self.rows["partition"], len(self.partitions)) if first else 0)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the window has partitions."""
+        return bool(self._program.partition_by)
+
+    def gathered(self, chosen: Sequence[tuple[EventState, np.ndarray]]) -> EventState:
+        """A state with these partitions of other states, and all that they hold."""
+        states = [state for state, _ in chosen]
+        made = EventState(self._program, len(self.clocks), self._nodes)
+        made._take_clocks(states)
+        sources = [(state, dict(made._numbered(state, partitions))) for state, partitions in chosen]
+        made._place("node", made.node_room, [
+            (state, state.partitions, state.nodes, maps, "partition") for state, maps in sources
+        ])  # fmt: skip
+        if self._program.group_by:
+            made._place("slice", made.slice_room, [
+                (state, state.cells, state.slices, maps, "group") for state, maps in sources
+            ])  # fmt: skip
+        else:
+            made.slice_room[TOP] = made.node_room[TOP] if any(state.slice_room[TOP] for state in states) else 0
+            for _, maps in sources:
+                maps["slice"] = maps["node"]
+        for space, count in made.rows.items():
+            made.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
+        made.node_blocks[:] = made.slice_blocks[:] = SIZE
+        for state, maps in sources:
+            made._take_rows(state, maps)
+        made.plan()
+        made.kept_keys, made.kept_strings = (
+            max(made.keys.count, made.places.count, made.pairs.count),
+            made.strings.count,
+        )
+        return made
+
+    def _take_clocks(self, states: Sequence[EventState]) -> None:
+        """What is not of a partition. Of stream time and panes each state may know something that others do not."""
+        self.finished = states[0].finished
+        self.arrived = max(state.arrived for state in states)
+        self.clocks = np.max([state.clocks for state in states], axis=0)
+        for number in (GROUP, EPOCH):
+            self.scalars[number] = max(int(state.scalars[number]) for state in states)
+        known = [state.panes[int(state.scalars[FIRST_PANE]) : state.rows["pane"]] for state in states]
+        panes = np.sort(np.concatenate(known), order=("end", "count", "epoch"))[::-1]
+        _, last = np.unique(panes["end"], return_index=True)
+        self.panes = panes[last]
+        self.scalars[PANES] = len(last)
+        counted = np.concatenate([state.totals.reshape(2, -1) for state in states], axis=1)
+        times, place = np.unique(counted[0], return_inverse=True)
+        self.totals = np.concatenate([times, np.bincount(place, counted[1], len(times)).astype(np.int64)])
+
+    def _numbered(self, state: EventState, partitions: np.ndarray) -> Maps:
+        """Where the partitions, groups and slots of another state go: behind those that are here."""
+        numbers, known = partitions, self.keys.count
+        if self.keyed:
+            codes, place = np.unique(state.partitions["key"][partitions], return_inverse=True)
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), known)[place]
+        elif self._apart:
+            numbers = state.partitions["key"][partitions]
+        if self._apart:
+            numbers = intern_pairs(self.places, state.partitions["source"][partitions], numbers)
+        partition = moved_to(partitions, numbers, state.rows["partition"])
+        group = self._groups_of(state, partition)
+        used = np.ones(state.top, np.bool_)
+        used[state.free.slots] = False
+        slots = np.flatnonzero(used)
+        slots = slots[group[state.links["cell"][slots]] != NIL]
+        slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
+        self.top += len(slots)
+        return {"partition": partition, "group": group, "slot": slot}
+
+    @property
+    def _apart(self) -> bool:
+        """Whether each topic partition has partitions of its own."""
+        return len(self.clocks) > 1
+
+    def _groups_of(self, state: EventState, partition: np.ndarray) -> np.ndarray:
+        """The map of the groups that hold tuples; without `group_by` groups are partitions."""
+        if not self._program.group_by:
+            return partition
+        pairs, count = pairs_of(state.pairs), state.rows["group"]
+        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
+        of, name = pairs[holding].T
+        groups = self.groups.intern_arrow(state.groups.take(name))
+        return moved_to(holding, intern_pairs(self.pairs, partition[of], groups), count)
+
+    def _place(
+        self, space: str, room: np.ndarray,
+        timelines: Sequence[tuple[EventState, np.ndarray, np.ndarray, dict[str, np.ndarray], str]],
+    ) -> None:  # fmt: skip
+        """Gives the members of timelines new numbers: short timelines share blocks, long ones have blocks of their own.
+
+        Adds the map of this space to the maps of each state. `timelines` has their ends and the members of all.
+        """
+        found = []
+        for _, ends, members, maps, per in timelines:
+            count = min(len(maps[per]), len(ends))
+            holding = (maps[per][:count] != NIL) & (ends["size"][:count] > 0)
+            member, of = walked(np.where(holding, ends["oldest"][:count], NIL), members["younger"])
+            found.append((member, of, ends["size"][of] >= LONG))
+        for (state, *_, maps, _), (member, _, long) in zip(timelines, found, strict=True):
+            maps[space] = moved_to(member[~long], int(room[SHARED]) + np.arange(int((~long).sum())), state.rows[space])
+            room[SHARED] += int((~long).sum())
+        room[TOP] = -(-int(room[SHARED]) // SIZE) * SIZE
+        for (_, *_, maps, _), (member, of, long) in zip(timelines, found, strict=True):
+            lists, first, counts = np.unique(of[long], return_index=True, return_counts=True)
+            blocks = -(-counts // SIZE) * SIZE
+            starts = int(room[TOP]) + np.cumsum(blocks) - blocks
+            maps[space][member[long]] = np.repeat(starts - first, counts) + np.arange(int(long.sum()))
+            maps[f"spare {space}"] = np.stack([lists, starts + counts])
+            room[TOP] += int(blocks.sum())
+
+    def _take_rows(self, state: EventState, maps: dict[str, np.ndarray]) -> None:
+        self.take(state, {space: numbers for space, numbers in maps.items() if not space.startswith("spare ")})
+        for space, table, per in (("node", self.partitions, "partition"), ("slice", self.cells, "group")):
+            own = maps[per][maps[per] != NIL]
+            table["spare"][own] = 0
+            if f"spare {space}" in maps:
+                lists, spare = maps[f"spare {space}"]
+                table["spare"][maps[per][lists]] = spare
+        own = np.flatnonzero(maps["partition"] != NIL)
+        if self.keyed:
+            codes = self.keys.intern_arrow(state.keys.take(state.partitions["key"][own]))
+            self.partitions["key"][maps["partition"][own]] = codes

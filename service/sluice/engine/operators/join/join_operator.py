@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_kernel import FROZEN, LEFT, MEETING, NOTHING, REACHED, RIGHT
 from sluice.engine.operators.join.join_state import SIDES, JoinState, SideState
+from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
@@ -98,7 +100,7 @@ class Port:
         )  # fmt: skip
 
 
-class JoinOperator:
+class JoinOperator(Stateful[JoinState]):
     """Runs one `Join`. It has no state of its own: `feed` changes the one that it is given."""
 
     def __init__(self, spec: Join, left: Schema, right: Schema, timed: tuple[bool, bool], *, spread: bool) -> None:
@@ -113,18 +115,22 @@ class JoinOperator:
         self._log = np.empty(0, join_kernel.ENTRY)
 
     def initial(self) -> JoinState:
-        state = JoinState(self._types, self._clauses)
+        state = self._empty()
         for port, side in zip(self._ports, state.sides, strict=True):
             port.initial(side, state.strings)
         return state
 
-    def load(self, data: Data) -> JoinState:
-        return JoinState.load(data, self._types, self._clauses)
+    def _empty(self) -> JoinState:
+        return JoinState(self._types, self._clauses)
 
-    def feed(self, state: JoinState, left: Items, right: Items, clock: Clock) -> dict[str, Items]:
+    def load(self, data: Data) -> JoinState:
+        return self._empty().read(data)
+
+    def feed(self, state: JoinState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
         if state.finished:
             return {}
+        left, right = inputs
         of_left, left_unread = self._arrive(state, LEFT, left)
         of_right, right_unread = self._arrive(state, RIGHT, right)
         arrivals = np.empty(len(of_left) + len(of_right), MEETING)

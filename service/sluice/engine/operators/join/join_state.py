@@ -1,44 +1,110 @@
-"""What a join remembers between batches: of each side the window, its tuples, and who of them met somebody."""
+"""What a join remembers between batches: of each side the window, its tuples, and which of them found a partner."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from sluice.columns.interner import Strings
-from sluice.columns.tables import Data, Saved, column, grown, load, save
+from sluice.columns.state_tables import NIL, Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
+from sluice.columns.tables import Data, Format, Saved, column, grown, load, save
 from sluice.engine.operators import compaction
 from sluice.engine.operators.join.join_kernel import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING, REACHED
-from sluice.engine.operators.stored_tuples import Held
+from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, time_queue
 from sluice.model.types import Type
 from sluice.time_units import UNSET
 
 SIDES = ("left", "right")
+FORMAT = Format("join", 1)
 Types = tuple[Type, ...]
 
 
-class SideState(Held):
-    """One side. Slot NOTHING, the first one, holds the default tuple."""
+class SideState(StoredTuples):
+    """One side. Slot NOTHING, the first one, holds the default tuple. The keys are those of the window's partitions;
+    the row space "key" has the keys of the join's equalities, which both sides share.
+    """
 
-    PER_SLOT: ClassVar = Held.PER_SLOT | {"held": HELD}
-    OTHER: ClassVar = Held.OTHER | {"buckets": BUCKET, "state": np.int64}
-    SLOTS: ClassVar = Held.SLOTS | {"held": ("older", "younger"), "buckets": ("oldest", "youngest")}
+    OWN: ClassVar[Mapping[str, Table]] = {
+        "held": Table("slot", HELD, refers={"older": "slot", "younger": "slot", "bucket": "key", "key": "key"}),
+        "buckets": Table("key", BUCKET, refers={"oldest": "slot", "youngest": "slot"}),
+    }
+    ARRAYS: ClassVar[Mapping[str, np.dtype]] = {**StoredTuples.ARRAYS, "state": np.dtype(np.int64)}
+
+    held: np.ndarray
+    buckets: np.ndarray
 
     def __init__(self, types: Types, clause: Clause) -> None:
         super().__init__(types, clause, reserved=NOTHING + 1)
-        self.buckets = np.zeros(1, BUCKET)
+        self.reserve("key", 1)
         #: FROZEN, FREED and REACHED
         self.state = np.zeros(3, np.int64)
         self.state[REACHED] = UNSET
 
-    held: np.ndarray
+    @property
+    def rows(self) -> Mapping[str, int]:
+        return {**super().rows, "key": len(self.buckets)}
 
     def leave(self, freed: np.ndarray) -> None:
         """`freed` has the slots of what left in a batch."""
         self.release(freed[: self.state[FREED]])
         self.state[FREED] = 0
+
+    def stored(self) -> np.ndarray:
+        """The slots of stored tuples."""
+        return self.stored_slots()[NOTHING + 1 :]
+
+    def gather(self, chosen: Sequence[tuple[SideState, np.ndarray, np.ndarray]]) -> None:
+        """Takes over tuples of other states of this side: of each state the slots, and the map of the keys.
+
+        A window partition goes where its tuples go. A side without partitions lets each tuple leave by its own time:
+        then its tuples may go to several states, and its one partition is in each of them.
+        """
+        sources = []
+        for state, slots, key in chosen:
+            partition = self._partitions(state, slots)
+            slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
+            slot[NOTHING] = NOTHING
+            self.top += len(slots)
+            sources.append((state, {"partition": partition, "slot": slot, "key": key}))
+        self.reserve("partition", max(1, self.keys.count))
+        self.reserve("slot", self.top)
+        self.state[:] = chosen[0][0].state
+        self.take_windows(sources)
+        self.kept_keys = self.keys.count
+        if not self.keys.count and self.queued:
+            self._chain_by_arrival()
+
+    def _partitions(self, state: SideState, slots: np.ndarray) -> np.ndarray:
+        """The map of the partitions that hold these tuples."""
+        if not state.keys.count:
+            return np.zeros(1, np.int64) if len(slots) else np.full(1, NIL, np.int64)
+        heads = np.where(state.partitions["size"] > 0, state.partitions["oldest"], NIL)[: state.keys.count]
+        members, of = walked(heads, state.chain["younger"])
+        wanted = np.zeros(state.top, np.bool_)
+        wanted[slots] = True
+        partitions = np.unique(of[wanted[members]])
+        return moved_to(partitions, self.keys.intern_arrow(state.keys.take(partitions)), state.keys.count)
+
+    def entries(self, source: SideState, maps: Maps) -> np.ndarray:
+        """Of one partition some tuples move, and others do not."""
+        found = super().entries(source, maps)
+        moving: np.ndarray = found[found["slot"] != NIL]
+        return moving
+
+    def _chain_by_arrival(self) -> None:
+        """Links the tuples of the only partition anew, as they stand in the queue."""
+        slots = time_queue.in_order(self.queue, self.scalars)["slot"]
+        ends = np.concatenate([[NIL], slots, [NIL]])
+        self.chain["older"][slots], self.chain["younger"][slots] = ends[:-2], ends[2:]
+        one = self.partitions[:1]
+        one["oldest"], one["youngest"], one["size"] = ends[1], ends[-2], len(slots)
+        one["following"] = one["preceding"] = NIL
+        self.scalars[[FIRST, LAST]] = 0 if len(slots) else NIL
+        self.scalars[STORED], self.scalars[LIVE] = int(len(slots) > 0), len(slots)
 
 
 class JoinState:
@@ -66,29 +132,28 @@ class JoinState:
     def reserve_keys(self) -> None:
         count = max(1, self.keys.count)
         for side in self.sides:
-            side.buckets = grown(side.buckets, count)
+            side.reserve("key", count)
         self.names = grown(self.names, count)
 
     def save(self) -> Saved:
-        tables = {"rest": np.array([self.kept_keys, self.kept_strings], np.int64)}
+        tables = {"numbers": np.array([self.kept_keys, self.kept_strings], np.int64)}
         for name, side in zip(SIDES, self.sides, strict=True):
-            tables |= {f"{name}.{table}": values for table, values in side.tables().items()}
+            tables |= {f"{name}.{table}": values for table, values in side.columns().items()}
         for name in ("keys", "strings"):
             tables |= {f"{name}.{part}": values for part, values in getattr(self, name).save().items()}
-        return save(tables)
+        return save(tables, FORMAT)
 
-    @classmethod
-    def load(cls, data: Data, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> JoinState:
-        """Raises StateError where `data` is not what the `save` of such a join wrote."""
-        state, saved = cls(types, clauses), load(data)
-        for name, side in zip(SIDES, state.sides, strict=True):
+    def read(self, data: Data) -> JoinState:
+        """Puts what `save` gave in the place of what is here. Raises StateError where it does not fit."""
+        saved = load(data, FORMAT)
+        for name, side in zip(SIDES, self.sides, strict=True):
             own = f"{name}."
             side.restore({table.removeprefix(own): part for table, part in saved.items() if table.startswith(own)})
         for name in ("keys", "strings"):
-            setattr(state, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
-        state.kept_keys, state.kept_strings = column(saved["rest"], np.int64).tolist()
-        state.reserve_keys()
-        return state
+            setattr(self, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
+        self.kept_keys, self.kept_strings = column(saved["numbers"], np.int64).tolist()
+        self.reserve_keys()
+        return self
 
     def clean(self) -> None:
         """Forgets what no window holds, where much came since."""
@@ -98,20 +163,58 @@ class JoinState:
         if compaction.outgrown(self.keys.count, self.kept_keys, tuples):
             self._forget_keys()
         if compaction.outgrown(self.strings.count, self.kept_strings, tuples):
-            old, self.strings = self.strings, Strings()
-            for side in self.sides:
-                side.intern_anew(old, self.strings)
+            keep_texts(self.strings, [table for side in self.sides for table in side.texts()])
             self.kept_strings = self.strings.count
 
     def _forget_keys(self) -> None:
         count = self.keys.count
-        stored = [compaction.stored(side)[NOTHING + 1 :] for side in self.sides]
-        codes = [side.held["key"][slots] for side, slots in zip(self.sides, stored, strict=True)]
-        kept = np.unique(np.concatenate(codes))
-        renamed = self.keys.keep(kept)
-        for side, slots in zip(self.sides, stored, strict=True):
-            compaction.move(side.buckets, kept, count)
-            for code in ("key", "bucket"):
-                side.held[code][slots] = compaction.rename(side.held[code][slots], renamed)
+        kept = np.unique(np.concatenate([side.held["key"][side.stored()] for side in self.sides]))
+        kept = kept[kept != NIL]
+        self.keys.keep(kept)
+        for side in self.sides:
+            side.compact("key", kept, count)
         self.names["batch"] = 0
         self.kept_keys = self.keys.count
+
+    # ---- from one state to another ----------------------------------------------------------------------------------
+
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[JoinState]:
+        """Tuples go by the keys of the equalities; those of a join without equalities are all in part 0."""
+        of = np.append(parts_of(self.keys, part_of_key), 0)  # of NIL the last
+        return [self._gathered([(self, of == part)]) for part in range(parts)]
+
+    def merge(self, others: Sequence[JoinState]) -> JoinState:
+        return self._gathered([(state, np.ones(state.keys.count + 1, np.bool_)) for state in (self, *others)])
+
+    def _gathered(self, chosen: Sequence[tuple[JoinState, np.ndarray]]) -> JoinState:
+        """A state with the tuples of other states whose keys are wanted; the last entry is for tuples without keys."""
+        types, clauses = tuple(side.types for side in self.sides), tuple(side.clause for side in self.sides)
+        made = JoinState((types[0], types[1]), (clauses[0], clauses[1]))
+        slots = [[own[wanted[side.held["key"][own]]] for side in state.sides for own in (side.stored(),)]
+                 for state, wanted in chosen]  # fmt: skip
+        keys = [made._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]
+        made.reserve_keys()
+        for number, side in enumerate(made.sides):
+            side.strings = made.strings
+            for state, _ in chosen:
+                state.sides[number].strings = state.strings
+            side.gather([
+                (state.sides[number], own[number], key)
+                for (state, _), own, key in zip(chosen, slots, keys, strict=True)
+            ])  # fmt: skip
+        made.kept_keys, made.kept_strings = made.keys.count, made.strings.count
+        return made
+
+    def _keys_of(self, state: JoinState, slots: Sequence[np.ndarray]) -> np.ndarray:
+        """The map of the keys of these tuples of both sides. Raises StateError where another state had one of them.
+
+        Without equalities all tuples are in the first bucket.
+        """
+        count = max(1, len(state.sides[0].buckets))
+        if not state.keys.count:
+            return moved_to(np.zeros(int(any(map(len, slots))), np.int64), 0, count)
+        sides = zip(state.sides, slots, strict=True)
+        codes = np.unique(np.concatenate([side.held["key"][own] for side, own in sides]))
+        codes, known = codes[codes != NIL], self.keys.count
+        numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), known)
+        return moved_to(codes, numbers, count)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_snapshot
 from sluice.engine.contents.fired_contents import Found, Told
@@ -20,6 +21,7 @@ from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.window_outputs import Aggregating
+from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.session import session_contents, session_kernel
 from sluice.engine.operators.session.session_records import ARRIVAL, EVENT, INSERT, Rule, Sessions
 from sluice.engine.operators.session.session_state import SessionState
@@ -37,12 +39,9 @@ from sluice.model.windows.session_window import Session
 
 #: room for window events and for firings per item, to begin with
 EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 4, 2
-#: the tables of the state by what a row of them belongs to
-PER_PARTITION = ("partitions", "cells", "sessions", "chains", "contents", "sums")
-PER_TUPLE = ("links", "words")
 
 
-class SessionOperator:
+class SessionOperator(Stateful[SessionState]):
     """Runs one `Aggregate` over sessions. It has no state of its own: `feed` changes the one that it is given."""
 
     def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime | None) -> None:
@@ -67,25 +66,26 @@ class SessionOperator:
         return self._program.listing
 
     @property
-    def tables(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The tables with a row per window partition, for one open session, and per tuple that is listed."""
-        return PER_PARTITION, PER_TUPLE if self.holding else ()
+    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
+        """What has rows for each window partition with one open session, and for each tuple that is listed."""
+        return ("partition", "group", "session", "content"), ["slot"] * self.holding
 
     def initial(self) -> SessionState:
         return SessionState(self._program)
 
     def load(self, data: Data) -> SessionState:
-        return SessionState.load(data, self._program)
+        return self.initial().read(data)
 
-    def feed(self, state: SessionState, items: Items, clock: Clock) -> dict[str, Items]:
+    def feed(self, state: SessionState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items, and over the clock of what is over by `clock.end`, per output stream."""
+        (items,) = inputs
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._program.reads, self.spec.name)
         items, read, times, gap, unsound = self._sound(items, read)
         arrivals = self._arrive(state, items, read, times, gap)
         events, firings, late = self._window_events(state, arrivals, end)
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
-        state.compact()
+        state.forget()
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
@@ -155,8 +155,7 @@ class SessionOperator:
         cell = partition
         if program.group_by:
             group = key_codes([read.column(i) for i in program.group_by], state.groups)
-            pairs = np.ascontiguousarray(np.stack([partition, group], axis=1))
-            cell = state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(count + 1, dtype=np.int64) * 16)
+            cell = intern_pairs(state.pairs, partition, group)
         state.reserve_partitions()
         state.reserve_sessions(count)
         slot = self._slots(state, count)

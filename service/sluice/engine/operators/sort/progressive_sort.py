@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,12 +14,14 @@ from sluice.columns.interner import Strings
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.ordering import canonical, ordered
 from sluice.columns.scratch_buffers import Scratch
-from sluice.columns.tables import Data, Saved, load, save
+from sluice.columns.state_tables import NIL, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
+from sluice.columns.tables import Data, Format
 from sluice.engine.contents import window_snapshot
 from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.operators import compaction
+from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.sort import sort_heap
-from sluice.engine.operators.stored_tuples import Held
+from sluice.engine.operators.stored_tuples import StoredTuples, stored_in
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MADE, MAXIMUM, TUPLE, WATERMARK, Items
@@ -31,41 +34,68 @@ from sluice.model.spec import Count, Sort
 from sluice.model.types import INT64, STRING, Schema, Type
 
 
-class SortState(Held):
-    PER_PARTITION: ClassVar = Held.PER_PARTITION | {"piles": sort_heap.PILE}
-    PER_SLOT: ClassVar = Held.PER_SLOT | {"nodes": sort_heap.NODE}
-    OTHER: ClassVar = Held.OTHER | {"more": np.int64}
-    SLOTS: ClassVar = Held.SLOTS | {"piles": ("top",), "nodes": ("left", "right")}
-
-    def __init__(self, types: tuple[Type, ...], clause: Clause) -> None:
-        super().__init__(types, clause)
-        #: how many tuples came, whether the final mark did, and the entries of `strings` after the last clean-up
-        self.more = np.zeros(3, np.int64)
-        self.strings = Strings()
+class SortState(StoredTuples):
+    FORMAT: ClassVar[Format] = Format("progressive sort", 1)
+    OWN: ClassVar[Mapping[str, Table]] = {
+        "piles": Table("partition", sort_heap.PILE, refers={"top": "slot"}),
+        "nodes": Table("slot", sort_heap.NODE, refers={"left": "slot", "right": "slot"}),
+    }
+    NUMBERS: ClassVar[tuple[str, ...]] = (*StoredTuples.NUMBERS, "finished", "kept_strings")
+    ARRAYS: ClassVar[Mapping[str, np.dtype]] = {**StoredTuples.ARRAYS, "arrived": np.dtype(np.int64)}
+    STRINGS: ClassVar[tuple[str, ...]] = (*StoredTuples.STRINGS, "strings")
 
     piles: np.ndarray
     nodes: np.ndarray
 
-    def save(self) -> Saved:
-        return save(self.tables() | {f"strings.{part}": values for part, values in self.strings.save().items()})
-
-    @classmethod
-    def load(cls, data: Data, types: tuple[Type, ...], clause: Clause) -> SortState:
-        """Raises StateError where `data` is not what the `save` of such a sort wrote."""
-        state, saved = cls(types, clause), load(data)
-        state.restore(saved)
-        state.strings = Strings.load({part: saved[f"strings.{part}"] for part in Strings.PARTS})
-        return state
+    def __init__(self, types: tuple[Type, ...], clause: Clause, *, keyed: bool) -> None:
+        """`keyed`: the window has partitions."""
+        super().__init__(types, clause)
+        self.keyed = keyed
+        #: how many tuples came: the number of the next one
+        self.arrived = np.zeros(1, np.int64)
+        #: whether the final mark came
+        self.finished = False
+        self.strings = Strings()
+        #: entries of `strings` after they were last compacted
+        self.kept_strings = 0
 
     def clean(self) -> None:
         self.forget_partitions()
-        if compaction.outgrown(self.strings.count, int(self.more[2]), self.top):
-            old, self.strings = self.strings, Strings()
-            self.intern_anew(old, self.strings)
-            self.more[2] = self.strings.count
+        if compaction.outgrown(self.strings.count, self.kept_strings, self.top):
+            keep_texts(self.strings, self.texts())
+            self.kept_strings = self.strings.count
+
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[SortState]:
+        of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
+        return [self._gathered([(self, np.flatnonzero(of == part))]) for part in range(parts)]
+
+    def merge(self, others: Sequence[SortState]) -> SortState:
+        states = (self, *others)
+        rows = [state.keys.count if state.keyed else int(state is self) for state in states]
+        return self._gathered([(state, np.arange(count)) for state, count in zip(states, rows, strict=True)])
+
+    def _gathered(self, chosen: Sequence[tuple[SortState, np.ndarray]]) -> SortState:
+        """A state with these partitions of other states, and all that they hold."""
+        made, sources = SortState(self.types, self.clause, keyed=self.keyed), []
+        made.finished = chosen[0][0].finished
+        made.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
+        for state, partitions in chosen:
+            numbers, known = partitions, made.keys.count
+            if self.keyed:
+                numbers = distinct(made.keys.intern_arrow(state.keys.take(partitions)), known)
+            partition = moved_to(partitions, numbers, state.rows["partition"])
+            slots = stored_in(state, partition != NIL)
+            slot = moved_to(slots, made.top + np.arange(len(slots)), state.top)
+            made.top += len(slots)
+            sources.append((state, {"partition": partition, "slot": slot}))
+        made.reserve("partition", max(1, made.keys.count))
+        made.reserve("slot", made.top)
+        made.take_windows(sources)
+        made.kept_keys, made.kept_strings = made.keys.count, made.strings.count
+        return made
 
 
-class ProgressiveOperator:
+class ProgressiveOperator(Stateful[SortState]):
     """Runs one `Sort` with a sliding window. It has no state of its own: `feed` changes the one that it is given."""
 
     def __init__(self, spec: Sort, schema: Schema) -> None:
@@ -92,22 +122,23 @@ class ProgressiveOperator:
         self._clause = clause._replace(eviction=none, trigger=none, period=0)
 
     def initial(self) -> SortState:
-        return SortState(self._types, self._clause)
+        return SortState(self._types, self._clause, keyed=bool(self._partition_by))
 
     def load(self, data: Data) -> SortState:
-        return SortState.load(data, self._types, self._clause)
+        return self.initial().read(data)
 
-    def feed(self, state: SortState, items: Items, clock: Clock) -> dict[str, Items]:
+    def feed(self, state: SortState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """What comes out of these items, per output stream. Time does nothing here; watermarks pass."""
-        if state.more[1]:
+        if state.finished:
             return {}
+        (items,) = inputs
         ends = np.flatnonzero(items.kind == FINAL)
         items = items.first(int(ends[0]) + 1) if len(ends) else items
         items, read, unread = readable(items, self._reads, self.spec.name)
         made = self._run(state, items, self._arrive(state, items, read))
         state.clean()
         if len(ends):
-            state.more[1] = 1
+            state.finished = True
             made = emit.final(made, int(items.event[-1]), int(items.at[-1]))
         return {output.stream: made for output in self.spec.outputs} | joined([unread])
 
@@ -144,7 +175,7 @@ class ProgressiveOperator:
         events, firings = np.empty(room, processing_time.EVENT), np.zeros(0, processing_time.FIRING)
         window = processing_time.window_of(self._clause, state, None, events, firings, np.zeros(2, np.int64))
         kernel = sort_heap.Piles(
-            window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.more,
+            window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.arrived,
             np.empty(room, np.int32), np.zeros(1, np.int64),
         )  # fmt: skip
         out = np.empty(room, sort_heap.OUT)

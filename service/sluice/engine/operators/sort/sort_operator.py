@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,37 +12,67 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import from_words
 from sluice.columns.interner import Strings
 from sluice.columns.ordering import ordered, ranks
+from sluice.columns.tables import Data
 from sluice.engine.contents.fired_contents import Found
 from sluice.engine.contents.firing_results import Rows
+from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
+from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.window_outputs import Outputs
+from sluice.engine.operators.operator import Operator, Remembered, Stateful
 from sluice.engine.stream import emit
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import Items
 from sluice.model.expressions import AggregateCall, Attribute, Expression
 from sluice.model.spec import Aggregate, EventTime, Output, Sort
 from sluice.model.types import Schema, list_of
 
 
-class SortOperator(AggregateOperator):
-    """Runs one `Sort` with a tumbling window. It has no state of its own. The final mark flushes nothing (O7)."""
+class SortedWindows(Stateful[Remembered]):
+    """A Sort whose windows are run by `windows`, as those of an Aggregate that lists its tuples."""
+
+    def __init__(self, spec: Sort, windows: Operator[Remembered]) -> None:
+        self.spec, self.windows = spec, windows
+
+    def initial(self) -> Remembered:
+        return self.windows.initial()
+
+    def load(self, data: Data) -> Remembered:
+        return self.windows.load(data)
+
+    def feed(self, state: Remembered, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
+        """The tuples of each window that fires, in order."""
+        return self.windows.feed(state, inputs, clock)
+
+    def due(self, state: Remembered) -> int:
+        """When the windows are due."""
+        return self.windows.due(state)
+
+    def inside(self, state: Remembered, key: str | None) -> list[Inside]:
+        return self.windows.inside(state, key)
+
+
+class SortOperator(SortedWindows[AggregateState]):
+    """Runs one `Sort` with a tumbling window. The final mark flushes nothing (O7)."""
 
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
-        super().__init__(_collecting(spec, schema), schema, sources)
-        self._making = Sorting(spec, schema, self._program)
+        making = partial(Sorting, spec, schema)
+        super().__init__(spec, AggregateOperator(_collecting(spec, schema), schema, sources, making=making))
 
 
-class EventSortOperator(EventAggregateOperator):
-    """Runs one `Sort` with a timeInterval window (O14). It has no state of its own."""
-
-    #: the first late tuple of a partition comes out too (O15)
-    ONLY_FULL = False
+class EventSortOperator(SortedWindows[EventState]):
+    """Runs one `Sort` with a timeInterval window (O14). The first late tuple of a partition comes out too (O15)."""
 
     def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
-        super().__init__(_collecting(spec, schema), schema, event_time, sources)
-        self._making = Sorting(spec, schema, self._program)
+        making = partial(Sorting, spec, schema)
+        listing = _collecting(spec, schema)
+        windows = EventAggregateOperator(listing, schema, event_time, sources, only_full=False, making=making)
+        super().__init__(spec, windows)
 
 
 class Sorting:

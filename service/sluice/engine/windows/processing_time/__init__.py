@@ -14,7 +14,8 @@ queue.py, values.py   its tuples in order of arrival over all partitions, and in
 partitions.py which partitions leave as a whole: partitionAge, partitionCount, tupleCount
 steps.py      what all of them do: insert, fire, flush
 stored.py     the partitions that hold tuples, least recently inserted into first
-tables.py     all that as the tables of a state
+tables.py     which tables a window needs, and how the kernel takes them
+window_state.py   all that as the tables of a state: saved, compacted, divided and put together
 
 A partition is stored while it holds tuples. What S7 keeps beyond that, its fullness, counter and reference, stays in
 its record.
@@ -46,11 +47,7 @@ from sluice.engine.windows.processing_time.window_records import (
     Window,
 )
 from sluice.engine.windows.processing_time.window_tables import (
-    OTHER,
-    PER_PARTITION,
-    PER_SLOT,
     PERIODIC,
-    SLOTS,
     Windowed,
     needed,
     scalars,
@@ -59,7 +56,7 @@ from sluice.engine.windows.processing_time.window_tables import (
 
 __all__ = [
     "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
-    "LIVE", "LOSE", "MOST_VOID", "NUMBER", "OTHER", "PERIODIC", "PER_PARTITION", "PER_SLOT", "SLOTS", "STORED", "TICK",
+    "LIVE", "LOSE", "MOST_VOID", "NUMBER", "PERIODIC", "STORED", "TICK",
     "Window", "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_expired", "evict_surplus", "expired",
     "leave", "leaves", "needed", "pass_over", "run", "scalars", "window_of",
 ]  # fmt: skip

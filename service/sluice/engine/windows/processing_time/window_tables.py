@@ -1,4 +1,4 @@
-"""The tables of a window: which of them its policies need, and a state's tables as the kernel takes them."""
+"""Which tables a window needs for its policies, and a state's tables as the kernel takes them (window_state.py)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,7 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NOBODY
 from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, Clause
-from sluice.engine.windows.processing_time.window_records import (  # fmt: skip
-    AGE,
-    CHAIN,
-    FIRST,
-    GONE,
-    LAST,
-    ORDER,
-    PARTITION,
-    QUEUE,
-    SCALARS,
-    VALUES,
-    Window,
-)
-
-#: tables with a row per partition, and with a row per slot of a tuple
-PER_PARTITION = {"partitions": PARTITION, "ages": AGE, "gone": GONE, "values": VALUES}
-PER_SLOT = {"chain": CHAIN, "order": ORDER}
-#: others
-OTHER = {"queue": QUEUE}
-#: table -> its fields that are slots
-SLOTS: dict[str, tuple[str, ...]] = {
-    "partitions": ("oldest", "youngest"), "values": ("first", "last", "least"), "chain": ("younger", "older"),
-    "order": ("next", "below"), "queue": ("slot",),
-}  # fmt: skip
-
+from sluice.engine.windows.processing_time.window_records import FIRST, LAST, SCALARS, Window
 
 #: the instants of a timer that needs none
 PERIODIC = np.zeros(0, np.int64)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from sluice.engine.operators import compaction
 from sluice.replay.player import replay
 from sluice.testing import pipeline_of, run_case
-from tests.spec import event_oracle
+from tests.spec import event_oracle, invariants
 from tests.spec.comparing import differences, with_groups_in_any_order
 from tests.spec.event_strategies import cases, sort_cases
 from tests.spec.strategies import Case, cuts
@@ -21,6 +21,7 @@ from tests.spec.strategies import Case, cuts
 def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no window holds any more is forgotten at once, not only among thousands of keys."""
     monkeypatch.setattr(compaction, "SMALL", 2)
+    invariants.checked(monkeypatch)
 
 
 def check(case: Case, *cuts: list[int]) -> None:

@@ -96,7 +96,7 @@ def test_the_state_of_another_operator_is_refused():
     with pytest.raises(StateError, match="another"):
         other.player.graph.load(saved)
     tumbling = Running(window="tumbling, count(2)", partition_by=[])
-    with pytest.raises(StateError, match="another operator"):
+    with pytest.raises(StateError, match="aggregate over sessions"):
         other.player.graph.load(tumbling.player.graph.save(tumbling.state))
 
 

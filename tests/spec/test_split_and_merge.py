@@ -1,0 +1,311 @@
+"""A state that is split by keys, and parts of it that are merged, give what the undivided state gives."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.columns.state_tables import PartOfKey
+from sluice.columns.tables import StateError
+from sluice.config.load import load_text
+from sluice.engine.graph import Clock, Graph, GraphState
+from sluice.engine.operators import compaction
+from sluice.engine.operators.aggregate import aggregate_program
+from sluice.engine.stream.items import TUPLE, Items
+from sluice.model.spec import Pipeline
+from sluice.model.spreading import spread_by
+from sluice.replay.event_file import Batch, Cutter, numbered
+from sluice.testing import on_stream, pipeline_of
+from tests.spec import event_strategies, invariants
+from tests.spec.buckets import of_stream, plan_of, share
+from tests.spec.join_strategies import LEFT, join_cases, sort_cases
+from tests.spec.strategies import Case, cases, events, operators
+
+
+@pytest.fixture(autouse=True)
+def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no window holds any more is forgotten at once, so that row numbers change."""
+    monkeypatch.setattr(compaction, "SMALL", 2)
+    invariants.checked(monkeypatch)
+
+
+@pytest.fixture(params=["in rings", "in blocks"])
+def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in blocks":
+        monkeypatch.setattr(aggregate_program, "LEAST", 1)
+        monkeypatch.setattr(aggregate_program, "BLOCK", 2)
+
+
+@dataclass(frozen=True)
+class Division:
+    """Before which batch a state is split, in how many parts, and before which batch which of them are merged."""
+
+    size: int
+    split: int
+    parts: int
+    merge: int
+    merged: frozenset[int]
+    salt: int
+    #: whether the states are saved and loaded after each step
+    saved: bool
+
+    def part_of(self, key: bytes) -> int:
+        return (zlib.crc32(key) + self.salt) % self.parts
+
+
+@st.composite
+def divisions(draw: st.DrawFn) -> Division:
+    parts, split = draw(st.integers(1, 4)), draw(st.integers(0, 8))
+    return Division(
+        draw(st.sampled_from([1, 2, 5])), split, parts, split + draw(st.integers(0, 5)),
+        draw(st.frozensets(st.integers(0, parts - 1), min_size=1)), draw(st.integers(0, 3)), draw(st.booleans()),
+    )  # fmt: skip
+
+
+class Divided:
+    """States of one pipeline, each of them with the parts whose tuples it gets."""
+
+    def __init__(self, pipeline: Pipeline, placed: list[Any], division: Division) -> None:
+        self.pipeline, self.placed, self.division = pipeline, placed, division
+        self.keys = spread_by(pipeline)
+        self.graph = Graph(pipeline, plan_of(pipeline, placed, 1).topic_partitions)
+        self.states: list[tuple[frozenset[int], GraphState]] = [
+            (frozenset(range(division.parts)), self.graph.initial())
+        ]  # fmt: skip
+
+    def advance(self, number: int) -> None:
+        """What is to be done before the batch of this number."""
+        of = self.division
+        if number == of.split:
+            ((_, state),) = self.states
+            made = self.graph.split(state, of.parts, of.part_of)
+            for state in made:
+                invariants.check_graph_state(state)
+            self.states = [(frozenset([part]), self.again(state)) for part, state in enumerate(made)]
+            if self.keys is None:
+                others = [self.graph.sizes(state) for _, state in self.states[1:]]
+                assert all(size == (0, 0) for sizes in others for size in sizes.values())
+        if number == of.merge:
+            chosen = [one for one in self.states if one[0] & of.merged]
+            if len(chosen) > 1:
+                state = self.graph.merge([state for _, state in chosen])
+                invariants.check_graph_state(state)
+                state = self.again(state)
+                rest = [one for one in self.states if not one[0] & of.merged]
+                whole = (frozenset().union(*(parts for parts, _ in chosen)), state)
+                self.states = sorted([whole, *rest], key=lambda one: min(one[0]))
+
+    def again(self, state: GraphState) -> GraphState:
+        return self.graph.load(self.graph.save(state)) if self.division.saved else state
+
+    def feed(self, batch: Batch) -> list[list[Any]]:
+        """Per stream the rows that go to Kafka. What must be in one bucket is all in the state that has part 0."""
+        states = self.states if self.keys is not None else self.states[:1]
+        clock = Clock(int(batch.at[0]), int(batch.at[-1]))
+        plan = plan_of(self.pipeline, self.placed, len(states))
+        made = [
+            self.graph.feed(
+                state, {name: self.share(name, items, parts) for name, items in batch.inputs.items()}, clock
+            )
+            for parts, state in states
+        ]
+        return [of_stream(plan, stream.name, made, batch) for stream in self.pipeline.outputs]
+
+    def share(self, name: str, items: Items, parts: frozenset[int]) -> Items:
+        if self.keys is None:
+            return items
+        unkeyed = np.full(int((items.kind == TUPLE).sum()), 0 in parts)
+        return share(
+            items, self.keys[name], unkeyed=unkeyed,
+            wanted=lambda names: np.array([self.division.part_of(key) in parts for key in names.to_pylist()], np.bool_),
+        )  # fmt: skip
+
+
+def rows(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division) -> list[list[Any]]:
+    placed = list(numbered(given_events))
+    divided, found = Divided(pipeline, placed, division), []
+    for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, division.size)):
+        divided.advance(number)
+        found.append(divided.feed(batch))
+    return found
+
+
+def check(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division) -> None:
+    never = Division(division.size, -1, 1, -1, frozenset(), 0, saved=False)
+    assert rows(pipeline, given_events, division) == rows(pipeline, given_events, never)
+
+
+def check_case(case: Case, division: Division) -> None:
+    check(pipeline_of(case), list(map(on_stream, case["input"])), division)
+
+
+@pytest.mark.usefixtures("windows_of_a_few_tuples")
+@given(cases(), divisions())
+@settings(max_examples=80, derandomize=True, deadline=None)
+def test_any_window(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(event_strategies.cases, divisions())
+@settings(max_examples=80, derandomize=True, deadline=None)
+def test_any_window_over_event_time(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(event_strategies.sort_cases, divisions())
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_any_sort_over_event_time(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(join_cases(), divisions())
+@settings(max_examples=80, derandomize=True, deadline=None)
+def test_any_join(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(sort_cases(), divisions())
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_any_sort(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(operators(), events(), divisions())
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_any_window_of_a_handler(operator: dict[str, Any], given_events: list[dict[str, Any]], division: Division):
+    own = {name: operator[name] for name in ("window", "partition_by", "schema")}
+    handler = own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}
+    check_case({"operator": handler, "input": given_events}, division)
+
+
+@given(event_strategies.cases, divisions())
+@settings(max_examples=30, derandomize=True, deadline=None)
+def test_any_window_over_event_time_of_a_handler(case: Case, division: Division):
+    names = ("window", "partition_by", "schema", "event_time", "event_time_resolution")
+    own = {name: case["operator"][name] for name in names if name in case["operator"]}
+    handler = own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}
+    check_case({"operator": handler, "input": case["input"]}, division)
+
+
+ALIGNED = {
+    "kind": "aggregate", "window": "tumbling, punct(), partitioned", "partition_by": ["k"], "marks_in": "aligned",
+    "output": {"k": "Last(k)", "all": "Collect(i)"}, "schema": {"k": "string", "i": "int64"},
+}  # fmt: skip
+
+
+@given(events({"k", "i"}), divisions())
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_tuples_that_wait_for_an_aligned_mark(given_events: list[dict[str, Any]], division: Division):
+    check_case({"operator": ALIGNED, "input": given_events}, division)
+
+
+CHAIN = f"""
+pipeline: chain
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  input: {{topic: input, schema: {LEFT}}}
+  inner: {{}}
+  pairs: {{topic: pairs}}
+  sorted: {{topic: sorted}}
+operators:
+  - {{name: a, aggregate: input, window: "sliding, time(3), count(1), partitioned", partition_by: [n],
+     aggregate_incomplete_windows: true, output: {{inner: {{n: n, k: Last(k), sum: Sum(i)}}}}}}
+  - name: j
+    join: {{left: inner, right: input}}
+    window_left: sliding, time(4)
+    window_right: sliding, count(3), partitioned
+    partition_by_right: [n, k]
+    equality_left: [k, n]
+    equality_right: [k, n]
+    output: {{pairs: {{n: left.n, sum: left.sum, i: right.i}}}}
+  - {{name: s, sort: pairs, window: "sliding, count(2), partitioned", partition_by: [n], order_by: {{i: asc}},
+     output: [sorted]}}
+""".replace("'", "")
+
+
+@given(events(frozenset(LEFT)), divisions())
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_a_join_behind_a_window_is_divided_by_one_of_its_equalities(given_events: list[Any], division: Division):
+    pipeline = load_text(CHAIN, "chain", environment=None)
+    assert spread_by(pipeline), "n says where everything belongs"
+    check(pipeline, given_events, division)
+
+
+# ---- many tuples -----------------------------------------------------------------------------------------------------
+
+MANY = [
+    {"window": "sliding, count(40), count(3), partitioned"},
+    {"window": "sliding, time(30.0), count(2), partitioned"},
+    {"window": "sliding, delta(i, 5), count(3), partitioned"},
+    {"window": "tumbling, count(50), partitioned"},
+    {"window": "timeInterval, intervalDuration(90), creationPeriod(1), partitioned", "event_time": "t"},
+]
+
+
+@pytest.mark.parametrize("group_by", [[], ["g"]])
+@pytest.mark.parametrize("window", MANY, ids=lambda window: window["window"])
+def test_long_windows(window: dict[str, str], group_by: list[str]):
+    """Blocks of tuples, timelines with blocks of their own and heaps are divided while they are full."""
+    timed = "event_time" in window
+    of_clock = {} if timed else {"middle": "ApproxPercentile(f, 0.5)", "d": "CountDistinct(s)"}
+    operator = {
+        "kind": "aggregate", "partition_by": ["k"], "group_by": group_by,
+        "schema": {"k": "string", "g": "string", "i": "int64", "f": "float64", "s": "string", "t": "float64"},
+        "output": {"k": "Last(k)", "n": "Count()", "all": "Collect(i)", "sum": "Sum(f)", "least": "Min(s)"} | of_clock,
+    }  # fmt: skip
+    case = {"operator": operator | window, "input": list(many_events(timed=timed))}
+    for split, merge in ((1, 2), (2, 5)):
+        check_case(case, Division(100, split, 3, merge, frozenset({0, 2}), 1, saved=True))
+
+
+def many_events(*, timed: bool) -> Iterator[dict[str, Any]]:
+    choose = random.Random(11)
+    for number in range(900):
+        at = number / 4
+        yield {"at": at, "tuple": {
+            "k": f"key {choose.randrange(3)}", "g": choose.choice("uv"), "i": choose.randrange(20),
+            "f": choose.gauss(0, 1), "s": f"text {choose.randrange(50)}", "t": float(number + choose.randrange(-3, 3)),
+        }}  # fmt: skip
+        if timed and number % 50 == 49:
+            yield {"at": at, "watermark": float(number - 4)}
+
+
+# ---- what cannot be merged -------------------------------------------------------------------------------------------
+
+KEYED = {"window": "sliding, count(3), partitioned", "partition_by": ["k"], "output": {"all": "Collect(k)"}}
+
+
+def test_two_states_with_one_key_are_not_merged():
+    case = {"operator": KEYED, "input": [{"at": 0.0, "tuple": {"k": "a"}}]}
+    pipeline = pipeline_of(case)
+    graph = Graph(pipeline, {"input": 1})
+    (batch,) = Cutter(pipeline.inputs).batches(numbered(case["input"]), 1)
+    states = [graph.initial(), graph.initial()]
+    for state in states:
+        graph.feed(state, batch.inputs, Clock(0, 0))
+    with pytest.raises(StateError, match="two states that are merged hold the same key"):
+        graph.merge(states)
+
+
+def test_parts_know_the_keys_that_they_are_asked_for():
+    """Every key is asked for once, by its bytes."""
+    case = {"operator": KEYED, "input": [{"at": 0.0, "tuple": {"k": k}} for k in "abca"]}
+    pipeline = pipeline_of(case)
+    graph = Graph(pipeline, {"input": 1})
+    (batch,) = Cutter(pipeline.inputs).batches(numbered(case["input"]), 9)
+    state = graph.initial()
+    graph.feed(state, batch.inputs, Clock(0, 0))
+    asked: list[bytes] = []
+    part_of: PartOfKey = lambda key: asked.append(key) or int(key > b"a")  # noqa: E731
+    parts = graph.split(state, 2, part_of)
+    assert asked == [b"a", b"b", b"c"]
+    assert [graph.sizes(part)["case"] for part in parts] == [(1, 2), (2, 2)]
+    assert [row["k"] for one in graph.inside(parts[1], "c") for row in one.held] == ["c"]
