@@ -18,7 +18,8 @@ from sluice.config.syntax.file_models import (
     MarkWhenShape,
     StreamShape,
 )
-from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS, PANES
+from sluice.model.functions import AGGREGATES, FUNCTIONS, OPERATORS
+from sluice.model.windows.kinds import SIGNATURES
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE_PAGE = (DOCS / "pipeline-file.md").read_text(encoding="utf-8")
@@ -57,7 +58,7 @@ def test_keys_of_the_file(model):
     assert key_table(model) in FILE_PAGE
 
 
-@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES, PANES])
+@pytest.mark.parametrize("table", [OPERATORS, FUNCTIONS, AGGREGATES, SIGNATURES])
 def test_functions(table):
     assert function_table(table) in EXPRESSIONS_PAGE
 

@@ -17,7 +17,7 @@ from tests.docs.markdown import explicit_anchors, fault, links, plain_lines
 
 SERVICE, PAGE, ROOT = project_file("service/sluice"), project_file("docs/rules.md"), project_file("README.md").parent
 #: how the ids of a reference are written elsewhere, and the registers whose entries refer to rules
-REFERENCES = {"spl-windows.md": ("", "ND"), "kip450-sliding.md": ("KIP ", "X")}
+REFERENCES = {"spl-windows.md": ("", "ND"), "kip450-sliding.md": ("KIP ", "X"), "session.md": ("", "")}
 
 ID = r"[A-Z]\d{1,2}[ab]?(?![\w.])"
 LIST = rf"{ID}(?:(?:, | to | and | or ){ID})*"
@@ -26,17 +26,18 @@ LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 ROW = re.compile(rf"^\| ({LIST}|KIP {LIST}) \| ([^|]+) \|(?: `([\w/]+\.py)` `([\w.]+)` \| (`.*`) \|)?$")
 
 
-def every_rule() -> Iterator[str]:
-    """The rules of the references: their anchors, without those of sections and of registers."""
+def every_rule() -> Iterator[tuple[str, str]]:
+    """The rules of the references and their pages: the anchors, without those of sections and of registers."""
     for page, (prefix, registers) in REFERENCES.items():
         for _, line in plain_lines(project_file(f"docs/reference/{page}").read_text(encoding="utf-8")):
             for anchor in explicit_anchors(line):
                 rule = re.fullmatch(r"([a-z])(\d+)([ab]?)", anchor)
                 if rule and rule[1].upper() not in registers:
-                    yield f"{prefix}{rule[1].upper()}{rule[2]}{rule[3]}"
+                    yield f"{prefix}{rule[1].upper()}{rule[2]}{rule[3]}", page
 
 
-RULES = set(every_rule())
+PAGES = dict(every_rule())
+RULES = set(PAGES)
 
 
 def ids(text: str) -> set[str]:
@@ -159,7 +160,7 @@ def test_every_rule_of_the_references_has_one_row():
 
 def test_the_references_have_the_families_of_rules():
     """So that an anchor of another form is not taken for no rule."""
-    assert {rule.removeprefix("KIP ")[0] for rule in RULES if not rule.startswith("KIP ")} == set("PCWTSEVAJOKX")
+    assert {rule.removeprefix("KIP ")[0] for rule in RULES if not rule.startswith("KIP ")} == set("PCWTSEVAJOKXG")
     assert {rule.removeprefix("KIP ")[0] for rule in RULES if rule.startswith("KIP ")} == set("TWREPSHCD")
 
 
@@ -185,7 +186,7 @@ def test_each_id_of_a_row_is_a_link_to_its_rule():
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if found := ROW.match(LINK.sub(r"\1", line)):
             linked = re.findall(r"\[([^\]]*)\]\(([^)]*)\)", line.split(" | ")[0])
-            page = next(p for p, (prefix, _) in REFERENCES.items() if bool(prefix) == found[1].startswith("KIP "))
+            page = PAGES[min(ids(found[1]))]
             expected = [(text, f"reference/{page}#{text.removeprefix('KIP ').lower()}") for text, _ in linked]
             assert linked == expected
             assert " ".join(text for text, _ in linked).removeprefix("KIP ").split() == re.findall(ID, found[1])

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sluice.checkpoint.checkpoint_identity import Identity, folder_of
 from sluice.kafka.topics import Topic
-from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, TimeInterval, Windowed, policies
+from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, Windowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Plan:
 
     @cached_property
     def panes(self) -> bool:
-        """Whether one watermark may bring out several panes, which then come in the order of their starts."""
-        return any(isinstance(o, Windowed) and isinstance(o.window, TimeInterval) for o in self.pipeline.operators)
+        """Whether one watermark may fire several windows of a partition, which then come in the order of these."""
+        return any(isinstance(o, Windowed) and o.window.fires_at_watermarks for o in self.pipeline.operators)
 
     @property
     def pulsing(self) -> bool:
@@ -108,7 +108,5 @@ def _falls_due(operator: Operator) -> bool:
             return any(
                 side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
             )
-        case Custom():  # is told of the tuples that leave
-            return any(isinstance(policy, Time) for policy in policies(operator.window))
         case _:
-            return any(isinstance(policy, Time) for policy in policies(operator.window)[-1:])
+            return operator.window.falls_due(evictions=isinstance(operator, Custom))

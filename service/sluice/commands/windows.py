@@ -17,7 +17,6 @@ from sluice.config.load import load
 from sluice.model.spec import Join, Map, Pipeline
 from sluice.model.stages import stages
 from sluice.model.types import Schema
-from sluice.model.unparse import clause
 
 
 @click.command()
@@ -59,5 +58,5 @@ def rows(tuples: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
 def _clause(pipeline: Pipeline, name: str, side: str) -> str:
     operator = next(operator for operator in pipeline.operators if operator.name == name)
     if isinstance(operator, Join):
-        return clause(getattr(operator, side).window)
-    return "" if isinstance(operator, Map) else clause(operator.window)
+        return {"left": operator.left, "right": operator.right}[side].window.clause()
+    return "" if isinstance(operator, Map) else operator.window.clause()

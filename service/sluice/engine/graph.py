@@ -20,13 +20,10 @@ from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
 from sluice.engine.contents.window_snapshot import Inside
 from sluice.engine.library.handler_operator import CustomOperator
-from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator
 from sluice.engine.operators.operator import Operator, OperatorState
-from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
-from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
+from sluice.engine.operators.window_operators import windowed
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
@@ -34,7 +31,7 @@ from sluice.engine.stream.items import FINAL, MAXIMUM, TUPLE, Items, merged_item
 from sluice.engine.stream.rejects import REJECTS, joined
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
-from sluice.model.spec import Aggregate, Custom, Join, Map, Pipeline, Sliding, SlidingTime, Sort, TimeInterval
+from sluice.model.spec import Aggregate, Custom, Join, Map, Pipeline, Sort
 from sluice.model.spec import Operator as OperatorSpec
 from sluice.model.spreading import equalities_apart, layout
 from sluice.model.types import STRING, Schema
@@ -294,21 +291,8 @@ class Graph:
                 sources = self._partitions.get(spec.input, 1)
                 return CustomOperator(spec, self._schemas[spec.input], event_time, sources)
             case Aggregate() | Sort():
-                return self._windowed(spec)
-
-    def _windowed(self, spec: Aggregate | Sort) -> AnyOperator:
-        schema, sources = self._schemas[spec.input], self._partitions.get(spec.input, 1)
-        match spec:
-            case Aggregate(window=TimeInterval() | SlidingTime()):
-                return EventAggregateOperator(spec, schema, self._event_times[spec.input], sources)
-            case Aggregate():
-                return AggregateOperator(spec, schema, sources)
-            case Sort(window=Sliding()):
-                return ProgressiveOperator(spec, schema)
-            case Sort(window=TimeInterval()):
-                return EventSortOperator(spec, schema, self._event_times[spec.input], sources)
-            case Sort():
-                return SortOperator(spec, schema, sources)
+                sources = self._partitions.get(spec.input, 1)
+                return windowed(spec, self._schemas[spec.input], self._event_times.get(spec.input), sources)
 
     def _align(self, state: GraphState, stream: str, items: Items) -> Items:
         """The items with marks that all topic partitions have sent, and what waited for these."""

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluice.engine.graph import Graph
+from sluice.engine.operators.window_operators import SAMPLES
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, TUPLE, Items
 from sluice.model.expressions import AggregateCall, Attribute
@@ -22,11 +23,9 @@ from sluice.model.spec import (  # fmt: skip
     Settings,
     Side,
     Sliding,
-    SlidingTime,
     Sort,
     Stream,
     Time,
-    TimeInterval,
     Tumbling,
 )
 from sluice.model.types import FLOAT64, INT64, STRING, list_of
@@ -44,13 +43,12 @@ OUTPUTS = (
 FEW = Sliding(Count(2), Count(1), partitioned=True)
 SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0))
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
-OPERATORS = (
+OPERATORS: tuple[Operator, ...] = (
     Aggregate("aggregate", "in", WINDOW, (Output("out", OUTPUTS),), (KEY,)),
     Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
     Aggregate("ticks", "in", Tumbling(Time(1), partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
-    Aggregate("panes", "in", TimeInterval(1, 1, partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
-    Aggregate("slidingTime", "in", SlidingTime(10**6), (Output("out", OUTPUTS),), (KEY,)),
+    *(Aggregate(window.word, "in", window, (Output("out", OUTPUTS),), (KEY,)) for window in SAMPLES),
     Sort("sort", "in", WINDOW, (Output("sorted", ()),), (Order(KEY),), (KEY,)),
 )
 

@@ -223,21 +223,6 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "float64, share -> float64"),
 )}  # fmt: skip
 
-#: of the window that fires, where it is one over event time; `event time` is the type of the input's (E29)
-PANES: Mapping[str, Function] = {f.name: f for f in (
-    row("intervalStart", "start of the window, which is inside", "-> event time"),
-    row("intervalEnd", "its end: of a timeInterval the first time behind it, of a slidingTime the last inside",
-        "-> event time"),
-    row("paneIndex", "how often the pane fired before, for any partition (E29)", "-> int64"),
-    row("paneTiming", "paneOnComplete at the first firing of the pane, else paneLate (E29)", "-> string"),
-)}  # fmt: skip
-
-#: where they may stand (E32)
-PANE_WINDOWS: Mapping[str, tuple[str, ...]] = {
-    "intervalStart": ("timeInterval", "slidingTime"), "intervalEnd": ("timeInterval", "slidingTime"),
-    "paneIndex": ("timeInterval",), "paneTiming": ("timeInterval",),
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Constant:

@@ -9,133 +9,28 @@ from typing import Any
 from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
 from sluice.model.types import Schema
+from sluice.model.windows.sliding_time_window import SlidingTime
+from sluice.model.windows.sliding_window import Sliding
+from sluice.model.windows.time_interval_window import TimeInterval
+from sluice.model.windows.tumbling_window import Tumbling
+from sluice.model.windows.window_kind import WindowKind as Window
+from sluice.model.windows.window_policies import (
+    Aligned,
+    Count,
+    Delta,
+    PartitionAge,
+    PartitionCount,
+    PartitionEviction,
+    Punct,
+    Time,
+    TupleCount,
+)
 
-# ---- windows -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """`count(n)`: n tuples. count(0) takes nothing (tumbling, T3), keeps nothing (eviction, S9), never fires (S10)."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """Where the ticks of a timer stand on the wall clock of a zone.
-
-    at        one of them, nanoseconds from midnight on; the others are whole periods away, on each day
-    weekday   the day that a period of a week begins on, 0 is Monday; None: the period divides a day
-    """
-
-    at: int
-    zone: str
-    weekday: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Time:
-    """`time(seconds)` on the operator's clock; a timer's ticks may be aligned to the wall clock."""
-
-    nanoseconds: int
-    aligned: Aligned | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Delta:
-    """`delta(attribute, size)`: strictly more than `size` above the reference (T10 to T15, S8, S11).
-
-    `size` is in units of the attribute: an int for int64, a float for float64, nanoseconds for a timestamp. Or it is an
-    expression over the newest tuple, with the type of the attribute, for a timestamp float64 seconds.
-    """
-
-    attribute: str
-    size: int | float | Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Punct:
-    """`punct()`: a window mark tumbles (T18 to T20)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionAge:
-    """`partitionAge(seconds)`: partitions that nothing was inserted into for longer leave; whole seconds (V6 to V9)."""
-
-    seconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionCount:
-    """`partitionCount(n)`: at most n partitions, else the least recently inserted into leaves (V10)."""
-
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
-class TupleCount:
-    """`tupleCount(n)`: at most n tuples in all partitions, else whole partitions leave (V12 to V15)."""
-
-    most: int
-
-
-PartitionEviction = PartitionAge | PartitionCount | TupleCount
-
-
-@dataclass(frozen=True, slots=True)
-class Tumbling:
-    eviction: Count | Time | Delta | Punct
-    partitioned: bool = False
-    partition_eviction: PartitionEviction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sliding:
-    eviction: Count | Time | Delta
-    trigger: Count | Time | Delta = Count(1)  # W1
-    partitioned: bool = False
-    partition_eviction: PartitionEviction | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TimeInterval:
-    """`timeInterval`: panes [offset + k * period, offset + k * period + duration) of event time (E11).
-
-    All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10).
-    """
-
-    duration: int
-    period: int
-    discard_age: int = 0
-    offset: int = 0
-    partitioned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SlidingTime:
-    """`slidingTime`: KIP-450's windows [start, start + difference] of event time, both ends inside (KIP W1).
-
-    Nanoseconds, whole milliseconds. It is partitioned by `partition_by` alone.
-    """
-
-    difference: int
-    grace: int = 0
-    #: which windows there are: "distinct" (KIP W3), "perTimestampForward" or "perTimestampBackward" (KIP P2)
-    window_set: str = "distinct"
-    #: "final": a window comes out when it closes; "updates": whenever it changes
-    emit: str = "final"
-
-
-EventWindow = TimeInterval | SlidingTime
-Window = Tumbling | Sliding | EventWindow
-
-
-def policies(window: Window) -> tuple[Count | Time | Delta | Punct, ...]:
-    """Eviction, and trigger where it slides; a window over event time has none."""
-    if isinstance(window, EventWindow):
-        return ()
-    return (window.eviction,) if isinstance(window, Tumbling) else (window.eviction, window.trigger)
-
+#: the windows of model/windows: they are values of a pipeline, too
+__all__ = [
+    "Aligned", "Count", "Delta", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct", "Sliding",
+    "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
+]  # fmt: skip
 
 #: of an attribute; a list's are a tuple
 Value = bool | int | float | str | tuple["Value", ...]

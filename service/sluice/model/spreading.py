@@ -15,14 +15,10 @@ from sluice.model.spec import (
     Operator,
     Output,
     Pipeline,
-    Punct,
     Side,
-    SlidingTime,
     Sort,
     Stream,
     Time,
-    TimeInterval,
-    Tumbling,
     Windowed,
 )
 from sluice.model.unparse import expressions
@@ -138,8 +134,7 @@ def _whole(stream: Stream, operator: Operator) -> str:
 
 def _storing(operator: Operator) -> bool:
     """Whether tuples are only stored, and nothing comes of them before the next mark (T18)."""
-    window = getattr(operator, "window", None)
-    return isinstance(window, Tumbling) and isinstance(window.eviction, Punct) and window.partition_eviction is None
+    return isinstance(operator, Windowed) and operator.window.only_stores
 
 
 def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[Wish]:
@@ -160,34 +155,38 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
 
 def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> Wish:
     """What a window wants of its own input."""
-    why = sees_all(operator) or _of_window(operator, made=made) or _panes_in_order(pipeline, operator)
+    why = (
+        sees_all(operator)
+        or operator.window.needs_one_bucket(sort=isinstance(operator, Sort), behind_window=made)
+        or _windows_in_order(pipeline, operator)
+    )
     if not (operator.partition_by or why):
         why = "its window has no partitions"
     return Wish(operator.name, () if why else operator.partition_by, why)
 
 
-def _panes_in_order(pipeline: Pipeline, operator: Windowed) -> str:
-    """Why, if a window behind this timeInterval fires in the order in which the panes of one watermark come.
+def _windows_in_order(pipeline: Pipeline, operator: Windowed) -> str:
+    """Why, if an operator behind this window depends on the order of the windows that one watermark fires.
 
-    Behind a windowed operator a tuple no longer tells its pane, by which buckets are put together (merge.py).
+    Behind a windowed operator a tuple no longer tells its window, by which buckets are put together (merge.py).
     """
-    panes = isinstance(operator.window, TimeInterval)
+    several = operator.window.fires_at_watermarks
     behind = any(_fires_as_they_come(pipeline, output.stream) for output in operator.outputs)
-    return "a window behind it takes its panes in their order" if panes and behind else ""
+    return "a window behind it takes its panes in their order" if several and behind else ""
 
 
 def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
     readers = [operator for operator in pipeline.operators if stream in operator.inputs]
     windows = [reader.window for reader in readers if isinstance(reader, Windowed)]
     maps = [output.stream for reader in readers if isinstance(reader, Map) for output in reader.outputs]
-    return any(not isinstance(window, TimeInterval) for window in windows) or any(
+    return any(not window.fires_at_watermarks for window in windows) or any(
         _fires_as_they_come(pipeline, output) for output in maps
     )
 
 
 def sees_all(operator: Windowed) -> str:
     """Why, if an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
-    if isinstance(operator.window, Tumbling):
+    if operator.window.counts_own_partition:
         return ""
     parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
     called = {part.function for part in parts if isinstance(part, AggregateCall)}
@@ -196,26 +195,6 @@ def sees_all(operator: Windowed) -> str:
         return "CountAll counts the tuples of all partitions (A18)"
     if "CountByGroup" in called and not by_group:
         return "CountByGroup without group_by counts the tuples of all partitions (A18)"
-    return ""
-
-
-def _of_window(operator: Windowed, *, made: bool) -> str:
-    """Why, if one bucket must see all tuples, whatever their keys.
-
-    A timeInterval with a discard age must: whether a late tuple's pane was complete before, and how often it fired, is
-    a matter of all partitions (E29, E34), which no Sort asks for (O15). So must slidingTime: the tuples of all keys
-    move stream time (KIP T1). And where partitions leave, which of them does depends on all (V8, V10, V12).
-    """
-    window = operator.window
-    if isinstance(window, SlidingTime):
-        return "the tuples of all keys move the stream time of slidingTime (T1)"
-    if isinstance(window, TimeInterval):
-        asked = window.discard_age > 0 and not isinstance(operator, Sort)
-        return "panes with a discardAge are complete for all partitions together (E29, E34)" if asked else ""
-    if window.partition_eviction is not None:
-        return "which partition leaves depends on all of them (V8, V10, V12)"
-    if made and isinstance(window.eviction, Punct):
-        return "each mark of the operator before it closes what all keys have sent (T18)"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Values of a pipeline as the text that the file has for them: window clauses and expressions."""
+"""Values of a pipeline as the text that the file has for them: parts of window clauses, and expressions."""
 
 from __future__ import annotations
 
@@ -7,59 +7,29 @@ from collections.abc import Iterable
 
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import OPERATORS
-from sluice.model.spec import (
+from sluice.model.types import STRING
+from sluice.model.windows.window_policies import (
     Count,
     Delta,
     PartitionAge,
     PartitionCount,
     PartitionEviction,
+    Policy,
     Punct,
-    SlidingTime,
     Time,
-    TimeInterval,
-    Tumbling,
     TupleCount,
-    Window,
-    policies,
 )
-from sluice.model.types import STRING
 from sluice.time_units import SECOND
 
-# ---- window clauses --------------------------------------------------------------------------------------------------
+# ---- the parts of window clauses -------------------------------------------------------------------------------------
 
 
-def clause(window: Window) -> str:
-    """The window clause, in SPL's words."""
-    match window:
-        case TimeInterval():
-            return ", ".join(_time_interval(window))
-        case SlidingTime():
-            grace = [f"grace({_number(window.grace)})"] if window.grace else []
-            return ", ".join(["slidingTime", f"timeDifference({_number(window.difference)})", *grace])
-    kind = "tumbling" if isinstance(window, Tumbling) else "sliding"
-    leaving = [partition_eviction(window.partition_eviction)] if window.partition_eviction else []
-    return ", ".join([kind, *map(policy, policies(window)), *["partitioned"] * window.partitioned, *leaving])
-
-
-def _time_interval(window: TimeInterval) -> Iterable[str]:
-    yield "timeInterval"
-    yield f"intervalDuration({_number(window.duration)})"
-    if window.period != window.duration:
-        yield f"creationPeriod({_number(window.period)})"
-    if window.discard_age:
-        yield f"discardAge({_number(window.discard_age)})"
-    if window.offset:
-        yield f"intervalOffset({_number(window.offset)})"
-    if window.partitioned:
-        yield "partitioned"
-
-
-def policy(one: Count | Time | Delta | Punct) -> str:
+def policy(one: Policy) -> str:
     match one:
         case Count():
             return f"count({one.size})"
         case Time():
-            return f"time({_number(one.nanoseconds)})"
+            return f"time({number(one.nanoseconds)})"
         case Delta():
             size = f"{one.size}" if isinstance(one.size, int | float) else expression(one.size)
             return f"delta({one.attribute}, {size})"
@@ -77,7 +47,7 @@ def partition_eviction(one: PartitionEviction) -> str:
             return f"tupleCount({one.most})"
 
 
-def _number(nanoseconds: int) -> str:
+def number(nanoseconds: int) -> str:
     """Seconds as SPL writes them, with a point."""
     text = seconds(nanoseconds)
     return text if "." in text else f"{text}.0"

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
-from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
 from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
 from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.model.spec import Pipeline
 
-#: what an aggregate over event time has a row for: a time that tuples share
-TIMES = ("node", "slice")
+
+class Rows(Protocol):
+    """A state of declared tables."""
+
+    def footprint(self, *spaces: str) -> int: ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """An operator that names the row spaces of its state: those of a window partition, and those of a tuple."""
+
+    @property
+    def spaces(self) -> tuple[Sequence[str], Sequence[str]]: ...
+
+    def initial(self) -> Rows: ...
 
 
 class Footprint(NamedTuple):
@@ -39,10 +52,10 @@ def _of(operator: object) -> Footprint | None:
             stored = state.footprint("slot") if operator.holding else 0
             unfilled = stored if state.packed else 0
             return Footprint(partition + unfilled, -(-stored // state.block) + state.footprint("queue"))
-        case EventAggregateOperator():
-            times = operator.initial()
-            per_tuple = [*TIMES, *(["slot"] if operator.holding else [])]
-            return Footprint(times.footprint("partition", "group"), times.footprint(*per_tuple))
+        case Measured():
+            of_partition, of_tuple = operator.spaces
+            tables = operator.initial()
+            return Footprint(tables.footprint(*of_partition), tables.footprint(*of_tuple))
         case SortOperator() | EventSortOperator():
             return _of(operator.windows)
         case JoinOperator():

@@ -22,7 +22,7 @@ from sluice.engine.stream.mark_conditions import marked
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.errors import SluiceError
-from sluice.model.spec import Operator, Pipeline, Time, Windowed, policies
+from sluice.model.spec import Operator, Pipeline, Windowed
 from sluice.model.types import Schema, Type
 from sluice.replayer.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 
@@ -215,5 +215,5 @@ def period(operator: Operator) -> int | None:
     """Nanoseconds from tick to tick of an operator with a periodic timer."""
     if not isinstance(operator, Windowed):
         return None
-    last = policies(operator.window)[-1:]
-    return last[0].nanoseconds if last and isinstance(last[0], Time) else None
+    timer = operator.window.timer
+    return timer.nanoseconds if timer else None

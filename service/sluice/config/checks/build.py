@@ -7,7 +7,6 @@ from dataclasses import replace
 from graphlib import CycleError
 
 from sluice.config.checks.custom_operators import custom
-from sluice.config.checks.event_time_checks import pane_functions
 from sluice.config.checks.expression_checks import Typed
 from sluice.config.checks.join_checks import join
 from sluice.config.checks.mark_checks import marks
@@ -24,6 +23,7 @@ from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
 from sluice.model.stages import stages
+from sluice.model.windows.kinds import KINDS, kinds_reading
 
 
 def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
@@ -83,8 +83,7 @@ class Operators(Typed):
         scope = self.scope(shape.aggregate)
         clause, found = window(shape.window, self.path(index, "window"), scope, self.report)
         if clause.sizes is not None:
-            of, found = self.over_event_time(index, shape, shape.aggregate, clause)
-            scope = replace(scope, panes=pane_functions(clause, of, scope.attributes)) if of and scope else None
+            scope, found = self.over_event_time(index, shape, shape.aggregate, clause, scope)
         partition_by, group_by = (
             self.keys(self.path(index, key), getattr(shape, key), self.scope(shape.aggregate, f"in {key}"))
             for key in ("partition_by", "group_by")
@@ -103,8 +102,8 @@ class Operators(Typed):
     def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
         if clause.faults or self.shaped.partly(self.path(index)):
             return
-        self.check_sliding_time(index, shape, clause)
-        if not clause.sliding_time:
+        self.check_options(index, shape, clause)
+        if clause.kind.says_partitioned:
             self.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
         if shape.aggregate_incomplete_windows and clause.tumbling:
             path = self.path(index, "aggregate_incomplete_windows")
@@ -115,12 +114,13 @@ class Operators(Typed):
             self.report.problem(path, f"false, as the window {why} (rule W20)")
         if shape.aggregate_incomplete_windows and clause.sizes is not None:
             path = self.path(index, "aggregate_incomplete_windows")
-            self.report.problem(path, f"false, as the window is a {clause.sizes.kind} (rule E35)")
+            self.report.problem(path, f"false, as the window is a {clause.kind.word} (rule E35)")
 
-    def check_sliding_time(self, index: int, shape: AggregateShape, clause: Clause) -> None:
-        for key in ("emit", "window_set"):
-            if key in shape.model_fields_set and not clause.sliding_time:
-                self.report.problem(self.path(index, key), f"{key} only with a slidingTime window", key)
+    def check_options(self, index: int, shape: AggregateShape, clause: Clause) -> None:
+        """Keys that only some kinds of windows read."""
+        for key in sorted({option for kind in KINDS.values() for option in kind.options}):
+            if key in shape.model_fields_set and key not in clause.kind.options:
+                self.report.problem(self.path(index, key), f"{key} only with a {kinds_reading(key)} window", key)
 
     def map(self, index: int, shape: MapShape) -> Map:
         where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))

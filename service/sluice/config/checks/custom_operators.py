@@ -12,14 +12,15 @@ from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import nearest
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Custom
+from sluice.model.windows.kinds import kinds_of
 
 
 def custom(typed: Typed, index: int, shape: CustomShape) -> Custom:
     scope = typed.scope(shape.custom, "in a custom operator")
     clause, found = window(shape.window, typed.path(index, "window"), scope, typed.report)
     if clause.sizes is not None:
-        _, found = typed.over_event_time(index, shape, shape.custom, clause)
-    check_partitioned(typed, index, clause)
+        _, found = typed.over_event_time(index, shape, shape.custom, clause, scope)
+    check_window(typed, index, clause)
     found = align(typed, index, shape, clause, found)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
     made = handler(typed, index, shape)
@@ -31,8 +32,10 @@ def custom(typed: Typed, index: int, shape: CustomShape) -> Custom:
     return Custom(shape.name, shape.custom, shape.handler, found, outputs, partition_by)
 
 
-def check_partitioned(typed: Typed, index: int, clause: Clause) -> None:
-    if not clause.faults and not clause.sliding_time:
+def check_window(typed: Typed, index: int, clause: Clause) -> None:
+    if not clause.faults and "custom" not in clause.kind.operators:
+        typed.report.problem(typed.path(index, "window"), f"a {kinds_of('custom')} window in a custom operator")
+    if not clause.faults and clause.kind.says_partitioned:
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
 
 

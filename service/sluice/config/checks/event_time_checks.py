@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from sluice.config.syntax.event_time_clause import Sizes
+from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, EventTimeShape, SortShape
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import Path, nearest
-from sluice.model.spec import EventTime, EventWindow, SlidingTime, TimeInterval
-from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema, Type
+from sluice.model.expressions import Call, Expression, Literal
+from sluice.model.spec import EventTime, Window
+from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Schema, Type
 from sluice.time_units import MILLISECOND, SECOND
 
 #: resolution of an int64 -> nanoseconds
 TICKS = {"milliseconds": MILLISECOND, "microseconds": 1000, "nanoseconds": 1}
 #: sizes of a window in ticks, all together, stay below: so that no sum of times and sizes leaves int64
 MOST_TICKS = 2**60
-#: panes that hold a tuple, or begin in a second: more are perhaps not what was meant
-MANY_PANES = 10_000
 
 
 def event_time(
@@ -60,39 +61,50 @@ def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Sche
     return EventTime(attribute, tick) if dict(written).get(attribute) == kind else None
 
 
-def pane_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
-    """The functions that tell of the window that fires, where there are some (E29, E32), with the type of each."""
-    if clause.sizes is None or of is None:
-        return {}
-    found = dict.fromkeys(("intervalStart", "intervalEnd"), schema[of.attribute])
-    return found | ({"paneIndex": INT64, "paneTiming": STRING} if clause.sizes.kind == "timeInterval" else {})
+def window_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
+    """The functions that describe the window which fires, with the type of each (E29, E32).
+
+    Over the clock of the operator, times are float64 seconds.
+    """
+    time = schema[of.attribute] if of is not None else FLOAT64
+    return {function.signature.name: function.type or time for function in clause.kind.functions}
 
 
-def event_window(
-    clause: Clause, shape: AggregateShape | SortShape | CustomShape, of: EventTime, path: Path, report: Report
-) -> EventWindow:
-    """The window of a clause without faults. Without `grace` there is none (KIP T10)."""
+def sized_window(
+    clause: Clause, shape: AggregateShape | SortShape | CustomShape, of: EventTime | None, path: Path, report: Report,
+    *, scope: Scope,
+) -> Window:  # fmt: skip
+    """The window of a clause without faults. `of` is the event time of the input, None without one."""
     sizes = clause.sizes
-    assert sizes is not None  # noqa: S101 - who calls has looked
-    tick = MILLISECOND if sizes.kind == "slidingTime" else of.tick  # whatever the attribute (KIP W4)
+    assert sizes is not None  # noqa: S101 - the callers have checked
+    tick = clause.kind.tick or (of.tick if of is not None else 1)
     check_ticks(sizes, tick, (*path, "window"), report)
-    size = sizes.nanoseconds
-    if sizes.kind == "slidingTime":
-        sets = (shape.window_set, shape.emit) if isinstance(shape, AggregateShape) else ()
-        return SlidingTime(size["timeDifference"], size.get("grace", 0), *sets)
-    duration = size["intervalDuration"]
-    period = size.get("creationPeriod", duration)  # W2
-    offset = size.get("intervalOffset", 0) % period  # E10
-    check_panes(duration, period, (*path, "window"), report)
-    return TimeInterval(duration, period, size.get("discardAge", 0), offset, clause.partitioned)
+    options = {key: getattr(shape, key, default) for key, default in clause.kind.options.items()}
+    expressions = {word: size_of(word, sizes, scope, (*path, "window"), report) for word in sizes.expressions}
+    given = {**sizes.nanoseconds, **expressions}
+    found = clause.kind.of(given, options, partitioned=clause.partitioned, event_time=of is not None)
+    for problem in found.problems():
+        report.problem((*path, "window"), problem)
+    for caution in found.cautions():
+        report.caution((*path, "window"), caution)
+    return found
 
 
-def check_panes(duration: int, period: int, path: Path, report: Report) -> None:
-    """So many panes are legal, and need memory and time for each of them."""
-    if duration // period > MANY_PANES:
-        report.caution(path, f"each tuple is in {duration // period:,} panes, each of which gives a result")
-    if SECOND // period > MANY_PANES:
-        report.caution(path, f"{SECOND // period:,} panes begin in each second of event time")
+def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -> Expression:
+    """A size that is an expression of the tuple, float64 seconds; 0 where it is wrong, which the report says."""
+    text, part = sizes.expressions[word], sizes.parts[word]
+    try:
+        found = parse(text, replace(scope, no_aggregates="in a window clause"))
+    except ExpressionError as error:
+        start = part.column + part.text.index(text, len(word)) - 1
+        for fault in error.faults:
+            report.fault(path, replace(fault, column=start + (fault.column or 1)))
+        return Literal(0.0, FLOAT64)
+    if found.type == INT64:
+        found = Call("float64", (found,), FLOAT64)
+    if found.type != FLOAT64:
+        report.fault(path, part.fault(f"a size that is float64, in seconds, not {found.type}"))
+    return found
 
 
 def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sluice.config.checks.event_time_checks import event_window
+from sluice.config.checks.event_time_checks import sized_window, window_functions
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, check_syntax, parse
@@ -15,7 +15,7 @@ from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import Path
 from sluice.model.expressions import Attribute, Expression
-from sluice.model.spec import EventTime, Output, Window
+from sluice.model.spec import Output, Window
 from sluice.model.types import BOOLEAN, FLOAT64, Kind
 
 
@@ -76,19 +76,24 @@ class Typed:
             self.report.problem(self.path(index, window), what)
 
     def over_event_time(
-        self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: Clause
-    ) -> tuple[EventTime | None, Window]:
-        """The event time of the input and the window of a clause over it (W16)."""
-        assert clause.sizes is not None  # noqa: S101 - who calls has looked
+        self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: Clause,
+        scope: Scope | None,
+    ) -> tuple[Scope | None, Window]:  # fmt: skip
+        """The window of a clause with sized parts, and `scope`, that of the input, with the functions of the window.
+
+        Most of these kinds need an input with an event time (W16). The scope is None where it cannot be told.
+        """
         of = self.streams.event_times.get(stream)
-        if of is not None and stream in self.streams.schemas:
-            found = UNKNOWN if clause.faults else event_window(clause, shape, of, self.path(index), self.report)
-            return of, found
-        if stream in self.streams.schemas and not self.wrong(stream):
-            what = f"an input with event_time, as the window is a {clause.sizes.kind} (rule W16)"
+        if scope is None or (of is None and self.wrong(stream)):
+            return None, UNKNOWN
+        if of is None and clause.kind.needs_event_time:
+            what = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
             ((inner, _),) = inputs_of(shape)
             self.report.problem(self.path(index, *inner), what)
-        return None, UNKNOWN
+            return None, UNKNOWN
+        path = self.path(index)
+        found = UNKNOWN if clause.faults else sized_window(clause, shape, of, path, self.report, scope=scope)
+        return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
 
     def wrong(self, stream: str) -> bool:
         """Whether the stream's event time is stated and wrong, which was told there."""

@@ -9,6 +9,7 @@ from sluice.config.syntax.file_models import SortShape
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.spec import Count, Order, Sort
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
+from sluice.model.windows.kinds import kinds_of
 
 #: what has an order (O3)
 SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
@@ -19,8 +20,8 @@ def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
     scope = typed.scope(shape.sort, "in a sort")
     path = typed.path(index, "window")
     clause, found = window(shape.window, path, scope, typed.report)
-    if clause.sizes is not None and clause.sizes.kind == "timeInterval":
-        _, found = typed.over_event_time(index, shape, shape.sort, clause)
+    if clause.sizes is not None and "sort" in clause.kind.operators:
+        _, found = typed.over_event_time(index, shape, shape.sort, clause, scope)
     if not clause.faults:
         check_window(typed, index, clause)
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
@@ -35,8 +36,8 @@ def check_window(typed: Typed, index: int, clause: Clause) -> None:
     if clause.tumbling:
         return
     if clause.sizes is not None:
-        if clause.sizes.kind != "timeInterval":
-            typed.report.problem(path, "a tumbling, sliding or timeInterval window in a sort (rule O1)")
+        if "sort" not in clause.kind.operators:
+            typed.report.problem(path, f"a {kinds_of('sort')} window in a sort (rule O1)")
         return
     (eviction, part), *triggers = clause.policies
     if not isinstance(eviction, Count):

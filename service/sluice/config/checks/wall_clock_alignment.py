@@ -10,7 +10,7 @@ from sluice.config.checks.expression_checks import Typed
 from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import nearest
-from sluice.model.spec import Aligned, Sliding, Time, Tumbling, Window
+from sluice.model.spec import Aligned, Window
 from sluice.time_units import SECOND
 
 DAY = 86_400 * SECOND
@@ -26,13 +26,9 @@ def align(
     if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):
         return window
     aligned = read(typed, index, shape.align)
-    match window:
-        case Tumbling(eviction=Time() as timer):
-            check_period(typed, index, shape.align, timer.nanoseconds)
-            return replace(window, eviction=replace(timer, aligned=aligned))
-        case Sliding(trigger=Time() as timer):
-            check_period(typed, index, shape.align, timer.nanoseconds)
-            return replace(window, trigger=replace(timer, aligned=aligned))
+    if window.timer is not None:
+        check_period(typed, index, shape.align, window.timer.nanoseconds)
+        return window.with_timer(replace(window.timer, aligned=aligned))
     what = "no align, as the window has no timer: that is tumbling time(...), or a time(...) trigger"
     typed.report.problem(typed.path(index, "align"), what, "align")
     return window

@@ -1,9 +1,7 @@
-"""The window clauses over event time (reference section 5; KIP-450).
+"""The window clauses that have a word and parts with sizes: `timeInterval, intervalDuration(60.0), discardAge(5.0)`.
 
-timeInterval, intervalDuration(d) [, creationPeriod(p)] [, discardAge(a)] [, intervalOffset(o)] [, partitioned]
-slidingTime, timeDifference(d) [, grace(g)]
-
-The parts may stand in any order; sizes are seconds, exact decimal numbers.
+Each kind says which parts it has (model/windows). The parts may stand in any order; sizes are seconds, exact decimal
+numbers.
 """
 
 from __future__ import annotations
@@ -14,93 +12,89 @@ from decimal import Decimal
 
 from sluice.config.syntax.clause_parts import MOST_SECONDS, NUMBER, Part
 from sluice.model.errors import Fault, nearest, one_of
+from sluice.model.windows.kinds import SIZED
+from sluice.model.windows.window_kind import SizePart, WindowKind
 from sluice.time_units import SECOND
 
-KINDS = ("timeInterval", "slidingTime")
-
-
-@dataclass(frozen=True, slots=True)
-class SizePart:
-    """A part with a size. `least`: whether the size may be 0, or must be above it (W26, KIP T11)."""
-
-    kind: str
-    needed: bool = False
-    zero: bool = True
-
-
-#: the parts with a size
-PARTS: Mapping[str, SizePart] = {
-    "intervalDuration": SizePart("timeInterval", needed=True, zero=False),
-    "creationPeriod": SizePart("timeInterval", zero=False),
-    "discardAge": SizePart("timeInterval"),
-    "intervalOffset": SizePart("timeInterval"),
-    "timeDifference": SizePart("slidingTime", needed=True, zero=False),
-    "grace": SizePart("slidingTime"),
+PARTITION_EVICTION = ("partitionAge", "partitionCount", "tupleCount")
+#: the parts of all kinds -> the kinds that have each
+PARTS = {
+    part: [word for word, kind in SIZED.items() if part in kind.parts] for of in SIZED.values() for part in of.parts
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the clause says: part -> nanoseconds, and where it stands."""
+    """What the clause says: part -> nanoseconds, or the text of an expression of the tuple, and where it stands."""
 
-    kind: str
+    kind: type[WindowKind]
     nanoseconds: Mapping[str, int]
+    expressions: Mapping[str, str]
     parts: Mapping[str, Part]
 
 
 def read_sizes(parts: list[Part], faults: list[Fault]) -> Sizes:
-    """The sizes of a clause in which one of KINDS occurs (W12, W17, W26)."""
-    kind = next(part.word for part in parts if part.word in KINDS)
-    known = [word for word, of in PARTS.items() if of.kind == kind]
+    """The sizes of a clause in which the word of such a kind occurs (W12, W17, W26)."""
+    kind = SIZED[next(part.word for part in parts if part.word in SIZED)]
     seen: dict[str, Part] = {}
     sizes: dict[str, int] = {}
+    expressions: dict[str, str] = {}
     for part in parts:
         if part.word in seen:
             faults.append(part.fault(f"{part.word} only once (rule W12)"))
-        elif part.word in known:
-            take_size(part, sizes, faults)
-        elif part.word == kind or (part.word == "partitioned" and kind == "timeInterval"):
+        elif part.word in kind.parts and kind.parts[part.word].expression and is_expression(part):
+            expressions[part.word] = (part.arguments or ("",))[0]
+        elif part.word in kind.parts:
+            take_size(part, kind.parts[part.word], sizes, faults)
+        elif part.word == kind.word or (part.word == "partitioned" and kind.says_partitioned):
             if part.arguments is not None:
                 faults.append(part.fault(f"{part.word} without parentheses"))
         else:
-            faults.append(stranger(part, kind, known))
+            faults.append(stranger(part, kind))
         seen.setdefault(part.word, part)
-    missing = [word for word in known if PARTS[word].needed and word not in seen]
-    faults.extend(Fault(f"{word}(seconds) in a {kind} window (rule W12)") for word in missing)
-    return Sizes(kind, sizes, seen)
+    missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
+    faults.extend(Fault(f"{word}(seconds) in a {kind.word} window (rule W12)") for word in missing)
+    return Sizes(kind, sizes, expressions, seen)
 
 
-def take_size(part: Part, sizes: dict[str, int], faults: list[Fault]) -> None:
-    found = size(part)
+def is_expression(part: Part) -> bool:
+    match part.arguments:
+        case (text,):
+            return bool(text) and not NUMBER.fullmatch(text)
+    return False
+
+
+def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Fault]) -> None:
+    found = size(part, of)
     if isinstance(found, Fault):
         faults.append(found)
     else:
         sizes[part.word] = found
 
 
-def size(part: Part) -> int | Fault:
-    least = "from 0 on" if PARTS[part.word].zero else "above 0"
+def size(part: Part, of: SizePart) -> int | Fault:
     match part.arguments:
         case (text,) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= MOST_SECONDS:
             exact = Decimal(text) * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
-            return int(exact) if exact or PARTS[part.word].zero else part.fault(limits(part, least))
+            return int(exact) if exact or of.zero else part.fault(limits(part, of))
         case _:
-            return part.fault(limits(part, least))
+            return part.fault(limits(part, of))
 
 
-def limits(part: Part, least: str) -> str:
-    rule = "W26" if PARTS[part.word].kind == "timeInterval" else "KIP T11"
-    return f"{part.word}(seconds) with a number {least} (rule {rule})"
+def limits(part: Part, of: SizePart) -> str:
+    """What a size may be (W26)."""
+    least = "from 0 on" if of.zero else "above 0"
+    more = ", or an expression of the tuple" if of.expression else ""
+    return f"{part.word}(seconds) with a number {least}{more} (rule {of.rule})"
 
 
-def stranger(part: Part, kind: str, known: list[str]) -> Fault:
+def stranger(part: Part, kind: type[WindowKind]) -> Fault:
     """A word that has no place in such a clause: a policy of another window (E27, W17), or none at all (W12)."""
     if part.word == "partitioned":
-        return part.fault("no partitioned: a slidingTime window is partitioned by partition_by alone")
-    if part.word in ("partitionAge", "partitionCount", "tupleCount"):
-        return part.fault("no partition eviction in a timeInterval window (rule W17)" if kind == "timeInterval" else
-                          "no partition eviction in a slidingTime window")  # fmt: skip
-    words = [*known, "partitioned"] if kind == "timeInterval" else known
-    return part.fault(f"{one_of(words)} in a {kind} window (rule W12)", nearest(part.word, words))
+        return part.fault(f"no partitioned: a {kind.word} window is partitioned by partition_by alone")
+    if part.word in PARTITION_EVICTION:
+        return part.fault(kind.no_partition_eviction)
+    words = [*kind.parts, *["partitioned"] * kind.says_partitioned]
+    return part.fault(f"{one_of(words)} in a {kind.word} window (rule W12)", nearest(part.word, words))

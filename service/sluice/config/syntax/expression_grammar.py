@@ -19,8 +19,6 @@ from sluice.model.functions import (
     CONSTANTS,
     FUNCTIONS,
     OPERATORS,
-    PANE_WINDOWS,
-    PANES,
     VARIABLES,
     Function,
     Signature,
@@ -28,6 +26,7 @@ from sluice.model.functions import (
     match,
 )
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, Type
+from sluice.model.windows.kinds import SIGNATURES, kinds_with
 
 GRAMMAR = r"""
 ?choice: either | either "?" choice ":" choice        -> conditional
@@ -280,7 +279,7 @@ class Typing:
         given = [argument for argument in arguments if argument is not None]
         if function := FUNCTIONS.get(name):
             return self.apply(tree, function, [self.of(argument) for argument in given], Call)
-        if function := PANES.get(name):
+        if function := SIGNATURES.get(name):
             return self.pane(tree, function, given)
         if function := AGGREGATES.get(name):
             return self.aggregate(tree, function, given)
@@ -317,9 +316,7 @@ class Typing:
         """What is told of the window that fires: outside of such a window nothing is (E32)."""
         kind = self.scope.panes.get(function.name)
         if kind is None:
-            return self.fault(
-                tree, f"no {function.name}() outside of a {one_of(PANE_WINDOWS[function.name])} window (rule E32)"
-            )
+            return self.fault(tree, f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)")
         if given:
             return self.fault(tree, f"{function.name}() without arguments")
         return AggregateCall(function.name, (), kind)

@@ -13,9 +13,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.json_schema import models_json_schema
 
+from sluice.model.errors import one_of
+from sluice.model.windows.kinds import SIZED, kinds_reading
+
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = r"^\s*(list<\s*)*(boolean|bool|int64|long|float64|double|string|rstring|ustring|timestamp)\s*(>\s*)*$"
-WINDOW = r"\b(count|time|delta|punct|intervalDuration|timeDifference)\s*\("
+#: what every window clause has: a policy, or a part that its kind needs
+NEEDED = (
+    "count",
+    "time",
+    "delta",
+    "punct",
+    *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed),
+)
+WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
 
 
 def written(value: object) -> object:
@@ -245,13 +256,12 @@ class AggregateShape(Shape):
         description="The window clause, in SPL's words: tumbling or sliding, an eviction policy, for sliding a trigger "
         "policy, partitioned, and with it perhaps which partitions leave. Policies: count(n), time(seconds), "
         "delta(attribute, size), punct(); of partitions partitionAge(seconds), partitionCount(n), tupleCount(n). "
-        "Over event time: timeInterval or slidingTime with their sizes.",
+        f"Or a kind with sizes: {one_of(list(SIZED))}.",
         examples=[
             "sliding, time(300.0), count(1), partitioned",
             "tumbling, punct()",
             "tumbling, delta(time, 60.0)",
-            "timeInterval, intervalDuration(60.0), discardAge(300.0), partitioned",
-            "slidingTime, timeDifference(10.0), grace(2.0)",
+            *(kind.example for kind in SIZED.values()),
         ],
         json_schema_extra={"pattern": WINDOW},
     )
@@ -275,7 +285,7 @@ class AggregateShape(Shape):
     align: AlignShape | None = aligned()
     emit: Literal["final", "updates"] = Field(
         "final",
-        description="When a slidingTime window comes out: once, as it closes, or whenever it changes.",
+        description=f"When a {kinds_reading('emit')} window comes out: once, as it closes, or whenever it changes.",
     )
     window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
         "distinct",

@@ -1,7 +1,7 @@
 """The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
 
 clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may stand in any order (W13)
-         or one over event time (event_clause.py)
+         or one of a word and sized parts (event_time_clause.py)
 kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
 leaving  partitionAge(seconds) | partitionCount(n) | tupleCount(n)
@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from sluice.config.syntax.clause_parts import INTEGER, MOST_SECONDS, NUMBER, Part, read_parts
-from sluice.config.syntax.event_time_clause import KINDS as EVENT_KINDS
-from sluice.config.syntax.event_time_clause import PARTS as EVENT_PARTS
-from sluice.config.syntax.event_time_clause import Sizes, read_sizes
-from sluice.model.errors import Fault, nearest
+from sluice.config.syntax.event_time_clause import PARTS, Sizes, read_sizes
+from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.spec import Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
+from sluice.model.windows.kinds import KINDS as ALL_KINDS
+from sluice.model.windows.kinds import SIZED
+from sluice.model.windows.window_kind import WindowKind
 from sluice.time_units import SECOND
 
-KINDS = ("tumbling", "sliding")
+#: the kinds whose clauses have policies
+KINDS = tuple(word for word in ALL_KINDS if word not in SIZED)
 POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attribute, size)", "punct": "punct()"}
 LEAVING = {
     "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
@@ -48,22 +50,23 @@ class Clause:
     tumbling: bool = False
     partitioned: bool = False
     policies: list[tuple[Policy, Part]] = field(default_factory=list)
-    #: of a window over event time, which has no policies
+    #: of a window whose kind has sized parts, and no policies
     sizes: Sizes | None = None
     leaving: list[tuple[PartitionEviction, Part]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
 
     @property
-    def sliding_time(self) -> bool:
-        return self.sizes is not None and self.sizes.kind == "slidingTime"
+    def kind(self) -> type[WindowKind]:
+        """The kind of the window. It is known where the clause has no faults."""
+        return self.sizes.kind if self.sizes is not None else ALL_KINDS["tumbling" if self.tumbling else "sliding"]
 
 
 def parse_clause(text: str, *, storing: bool = True) -> Clause:
     """`storing`: whether a window that keeps nothing is worth a word."""
     clause = Clause()
     parts = list(read_parts(text, clause.faults))
-    if any(part.word in EVENT_KINDS for part in parts):
+    if any(part.word in SIZED for part in parts):
         clause.partitioned = any(part.word == "partitioned" for part in parts)
         clause.sizes = read_sizes(parts, clause.faults)
         return clause
@@ -91,10 +94,10 @@ def take(part: Part, clause: Clause) -> None:
         clause.partitioned |= part.word == "partitioned"
     elif part.word in POLICIES or part.word in LEAVING:
         take_policy(part, clause)
-    elif part.word in EVENT_PARTS:
-        clause.faults.append(part.fault(f"{part.word} only in a {EVENT_PARTS[part.word].kind} window (rule W12)"))
+    elif part.word in PARTS:
+        clause.faults.append(part.fault(f"{part.word} only in a {one_of(PARTS[part.word])} window (rule W12)"))
     else:
-        known = (*KINDS, *EVENT_KINDS, *POLICIES, "partitioned", *LEAVING, *EVENT_PARTS)
+        known = (*KINDS, *SIZED, *POLICIES, "partitioned", *LEAVING, *PARTS)
         usual = (*KINDS, *POLICIES, "partitioned", *LEAVING)
         clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, known)))
 

@@ -22,6 +22,7 @@ from sluice.engine.contents import multisets, summaries
 from sluice.engine.contents.fired_contents import Found, Told
 from sluice.model.expressions import AggregateCall, Attribute, Expression, Literal
 from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type
+from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 #: makes the column of results; gets the first words of the summaries, then the columns that are listed
 Finish: TypeAlias = Callable[[Found, Sequence[int]], pa.Array]
@@ -433,11 +434,16 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "ApproxPercentile": _approximate,
     "Median": _percentile,
     "Custom": _custom,
-    "intervalStart": _telling(lambda told, type_: from_units(told.start, type_)),
-    "intervalEnd": _telling(lambda told, type_: from_units(told.end, type_)),
-    "paneIndex": _telling(lambda told, _: pa.array(told.index)),
-    "paneTiming": _telling(lambda told, _: pa.array(TIMINGS.take(np.minimum(told.index, 1)))),
 }
+
+#: what a function can say of the window that fires (E29)
+DESCRIBED: dict[str, Callable[[Told, Type], pa.Array]] = {
+    "start": lambda told, type_: from_units(told.start, type_),
+    "end": lambda told, type_: from_units(told.end, type_),
+    "index": lambda told, _: pa.array(told.index),
+    "timing": lambda told, _: pa.array(TIMINGS.take(np.minimum(told.index, 1))),
+}
+FUNCTIONS |= {name: _telling(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()}
 
 #: where tuples come and leave one by one
 COUNTED: dict[str, Callable[[AggregateCall], Function]] = {

@@ -72,6 +72,8 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
         match spec:
             case Sort(window=Sliding()) | Map():
                 found[spec.name] = [None]
+            case Aggregate() if not spec.window.traced:
+                found[spec.name] = [None]
             case Join():
                 sides = {"left": spec.left, "right": spec.right}
                 found[spec.name] = [tracer(_alone(spec, side), about | {"side": n}) for n, side in sides.items()]

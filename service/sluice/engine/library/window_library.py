@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.engine.library.clock_windows import ClockLibrary, ClockState
 from sluice.engine.library.pane_windows import PaneLibrary, PaneState
-from sluice.model.spec import EventTime, EventWindow, Windowed
+from sluice.model.spec import EventTime, Windowed
 from sluice.model.types import Schema
 
 Library = ClockLibrary | PaneLibrary
@@ -13,7 +13,7 @@ State = ClockState | PaneState
 
 def library(spec: Windowed, schema: Schema, event_time: EventTime | None, sources: int) -> Library:
     """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
-    if not isinstance(spec.window, EventWindow):
+    if spec.window.policies:
         return ClockLibrary(spec, schema, sources)
     assert event_time is not None  # noqa: S101 - checked with the file (W16)
     return PaneLibrary(spec, schema, event_time, sources)

@@ -13,7 +13,6 @@ from sluice.model.expressions import Expression
 from sluice.model.spec import (  # fmt: skip
     Count,
     Delta,
-    EventWindow,
     PartitionAge,
     PartitionCount,
     PartitionEviction,
@@ -23,7 +22,6 @@ from sluice.model.spec import (  # fmt: skip
     Tumbling,
     TupleCount,
     Window,
-    policies,
 )
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
 
@@ -76,19 +74,16 @@ class Clause(NamedTuple):
 def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> Clause:
     """The clause of a window; `columns` tells of the attributes and sizes of deltas.
 
-    A window over event time has no policies; what it is stands elsewhere (eventtime/).
+    A window with sized parts has no policies: its kernels read these sizes instead.
     """
     none = Policy(NONE, 0)
-    if isinstance(window, EventWindow):
+    if not window.policies:
         stay = partition_policy(None)
         return Clause(False, False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
-    if isinstance(window, Tumbling):
-        eviction, trigger = policy(window.eviction, columns), none
-        ticking = window.eviction
-    else:
-        eviction, trigger = policy(window.eviction, columns), policy(window.trigger, columns)
-        ticking = window.trigger
-    period = ticking.nanoseconds if isinstance(ticking, Time) else 0
+    assert isinstance(window, Tumbling | Sliding)  # noqa: S101 - these are the kinds with policies
+    eviction = policy(window.eviction, columns)
+    trigger = policy(window.trigger, columns) if isinstance(window, Sliding) else none
+    period = window.timer.nanoseconds if window.timer else 0
     leaving = partition_policy(window.partition_eviction)
     sliding = isinstance(window, Sliding)
     expiring = sliding and eviction.kind == TIME
@@ -132,12 +127,13 @@ def partition_policy(of: PartitionEviction | None) -> Policy:
 
 def deltas(window: Window) -> list[str]:
     """The attributes that the window's delta policies compare."""
-    return [part.attribute for part in policies(window) if isinstance(part, Delta)]
+    return [part.attribute for part in window.policies if isinstance(part, Delta)]
 
 
 def sizes(window: Window) -> list[Expression]:
-    """The sizes of the window's delta policies that the newest tuple tells."""
-    return [p.size for p in policies(window) if isinstance(p, Delta) and not isinstance(p.size, int | float)]
+    """The sizes that the newest tuple tells: of delta policies, and of the window's own parts."""
+    deltas = [p.size for p in window.policies if isinstance(p, Delta) and not isinstance(p.size, int | float)]
+    return [*deltas, *window.expressions]
 
 
 @inlined

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from sluice.model.spec import Aligned, Time, Window, policies
+from sluice.model.spec import Aligned, Time, Window
 from sluice.time_units import SECOND
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - without zone, as the local times that are measured from it
@@ -29,10 +29,10 @@ DATES = 16
 
 def timer(window: Window) -> Periodic | WallClock | None:
     """That of a tumbling time window, or of a time trigger."""
-    match policies(window)[-1:]:
-        case (Time(period, None),):
+    match window.timer:
+        case Time(period, None):
             return Periodic(period)
-        case (Time(period, Aligned() as aligned),):
+        case Time(period, Aligned() as aligned):
             return WallClock(aligned, period)
     return None
 

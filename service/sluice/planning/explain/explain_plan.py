@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluice.model.expressions import Expression
-from sluice.model.spec import Aggregate, Count, Custom, Join, Map, Operator, Pipeline, Sort, Stream, Tumbling, policies
+from sluice.model.spec import Aggregate, Custom, Join, Map, Operator, Pipeline, Sort, Stream
 from sluice.model.spreading import layout
 from sluice.model.stages import stages
-from sluice.model.unparse import clause, expressions
+from sluice.model.unparse import expressions
 from sluice.planning.explain.firing_words import firing
 from sluice.planning.footprint import Footprint, footprints
 
@@ -74,9 +74,9 @@ def _windows(operator: Operator) -> tuple[str, ...]:
     match operator:
         case Join():
             sides = (operator.left, operator.right)
-            return tuple(f"{side.stream}: {clause(side.window)}{_by(side.partition_by)}" for side in sides)
+            return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in sides)
         case Aggregate() | Sort() | Custom():
-            return (clause(operator.window) + _by(operator.partition_by),)
+            return (operator.window.clause() + _by(operator.partition_by),)
         case Map():
             return ()
 
@@ -104,7 +104,4 @@ def _held(operator: Operator) -> int | None:
     """The tuples of a full window partition, where that is a matter of count."""
     if not isinstance(operator, Aggregate | Sort):
         return None
-    first = policies(operator.window)[:1]
-    if not first or not isinstance(first[0], Count):
-        return None
-    return first[0].size - isinstance(operator.window, Tumbling)
+    return operator.window.tuples_when_full

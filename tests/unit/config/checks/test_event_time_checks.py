@@ -222,7 +222,7 @@ WRONG = {
     ),
     "emit with another window": (
         {"more": "emit: final"},
-        "operators[0].emit: expected emit only with a slidingTime window, got emit",
+        "operators[0].emit: expected emit only with a slidingTime or session window, got emit",
     ),
     "an unknown window set": (
         {"window": "slidingTime, timeDifference(1)", "more": "window_set: all"},

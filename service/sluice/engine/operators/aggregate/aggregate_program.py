@@ -13,8 +13,7 @@ from sluice.engine.aggregates.function_table import Function, Kept, function
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.windows import policies
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
-from sluice.model.spec import Aggregate, Count, EventWindow
-from sluice.model.spec import policies as policies_of
+from sluice.model.spec import Aggregate, Count
 from sluice.model.types import FLOAT64, Kind, Schema, Type
 
 #: tuples of a block (packing.py), a power of two: at least, at most, and where nobody knows how many a window will
@@ -72,7 +71,7 @@ class Program:
     def of(cls, spec: Aggregate, schema: Schema, *, by_slot: bool = False) -> Program:
         """`schema` is that of the input; `by_slot`: whether somebody asks which tuple leaves."""
         calls = _calls(spec)
-        functions = [function(call, counting=not isinstance(spec.window, EventWindow)) for call in calls]
+        functions = [function(call, counting=spec.window.in_arrival_order) for call in calls]
         columns = _columns(spec, schema, functions)
         reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
@@ -81,7 +80,7 @@ class Program:
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
         clause = policies.clause(spec.window, told, incomplete=incomplete, evicted=evicted)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
-        unordered = isinstance(spec.window, EventWindow) or (clause.sliding and clause.eviction.kind == policies.DELTA)
+        unordered = not spec.window.in_arrival_order or (clause.sliding and clause.eviction.kind == policies.DELTA)
         arrival = len(columns) if unordered else summaries.NONE
         outer = [k for k in kept if clause.sliding and _at_edge(k)]
         inner = [k for k in kept if k not in outer]
@@ -200,7 +199,7 @@ def _block(clause: policies.Clause) -> int:
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:
-    first = policies_of(spec.window)[:1]
+    first = spec.window.policies[:1]
     return bool(first) and isinstance(first[0], Count) and first[0].size <= 0
 
 

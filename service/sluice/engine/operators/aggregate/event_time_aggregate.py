@@ -74,6 +74,11 @@ class EventAggregateOperator(Stateful[EventState]):
         """Whether each tuple is stored, not only what they make together."""
         return self.program.listing
 
+    @property
+    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
+        """What has rows for each window partition, and for each tuple: a time, which tuples share, or a listed one."""
+        return ("partition", "group"), ("node", "slice", *["slot"] * self.holding)
+
     def initial(self) -> EventState:
         return EventState(self.program, self._apart, self._nodes)
 

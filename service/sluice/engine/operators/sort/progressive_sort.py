@@ -31,7 +31,6 @@ from sluice.engine.windows.policies import Clause
 from sluice.engine.windows.processing_time import LIVE, STORED
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Count, Sort
-from sluice.model.spec import policies as policies_of
 from sluice.model.types import INT64, STRING, Schema, Type
 
 
@@ -116,7 +115,7 @@ class ProgressiveOperator(Stateful[SortState]):
         self._keys = [(self._reads.index(e), e.type) for e in keys]
         self._partition_by = [self._reads.index(e) for e in spec.partition_by]
         self._schema = arrow_schema(schema)
-        eviction = policies_of(spec.window)[0]
+        eviction = spec.window.policies[0]
         self._size = eviction.size if isinstance(eviction, Count) else 0
         clause = policies.clause(spec.window, {})
         none = policies.Policy(policies.NONE, 0)

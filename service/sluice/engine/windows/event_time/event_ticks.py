@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from sluice.columns.json_columns import nanoseconds
 from sluice.engine.windows.event_time.event_records import NEVER
-from sluice.model.spec import EventTime, EventWindow, SlidingTime
+from sluice.model.spec import EventTime, Window
 from sluice.model.types import FLOAT64, Type
-from sluice.time_units import MILLISECOND
 
 LARGEST = 2**63 - 1
 #: the largest float64 of seconds that int64 nanoseconds hold
@@ -46,27 +45,22 @@ def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
 class Ticks:
     """How a window counts event time; a slidingTime in whole milliseconds (KIP W4)."""
 
-    def __init__(self, of: EventTime, type_: Type, window: EventWindow) -> None:
+    def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
         self.attribute = of.attribute
         self.type = type_
-        sliding = isinstance(window, SlidingTime)
-        tick = MILLISECOND if sliding else of.tick
+        tick = window.tick or of.tick
         self._nanoseconds = tick
         self._units = tick // of.tick
         sizes = self.sizes(window)
         #: a pane is complete by a watermark, which is in nanoseconds; stream time is that of the tuples
-        largest = LARGEST if sliding else LARGEST // tick
+        largest = LARGEST if window.tick else LARGEST // tick
         #: times between -most and most leave room for all sums with sizes (E14)
         self.most = largest - 4 * (sum(sizes) + 1)
         self._latest = largest - 2 * (sum(sizes) + 1)
 
-    def sizes(self, window: EventWindow) -> tuple[int, ...]:
-        """Difference and grace; or duration, period, discard age and offset."""
-        if isinstance(window, SlidingTime):
-            sizes: tuple[int, ...] = (window.difference, window.grace)
-        else:
-            sizes = (window.duration, window.period, window.discard_age, window.offset)
-        return tuple(size // self._nanoseconds for size in sizes)
+    def sizes(self, window: Window) -> tuple[int, ...]:
+        """The sizes of the window, in ticks."""
+        return tuple(size // self._nanoseconds for size in window.sizes)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
         """The ticks of each tuple, and which of them lie outside of what can be counted."""

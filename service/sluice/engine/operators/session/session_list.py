@@ -1,0 +1,68 @@
+"""Lists in order of time from which any member may be taken: the sessions of a key, and what they hold of a group.
+
+A member is found from the youngest back: in one step where time goes forward, else in O(log n) steps for n younger
+members. Each member has a leap to an older one, as far back as in a skew-binary number (timeline.py names the source).
+Members leave from the middle, so a leap may point to a record that is free or in another list: a search follows a leap
+only if the record is in this list, between the place of the search and the time that is searched. Any such record is
+right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluice.columns import intrusive_list
+from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.kernel import inlined
+
+
+@inlined
+def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
+    """The youngest member of list `p` that is not later than `time`."""
+    node = lists[p].youngest
+    while node != NOBODY and nodes[node].time > time:
+        leap = nodes[node].leap
+        node = leap if _is_between(nodes, p, leap, time, nodes[node].time) else nodes[node].older
+    return node  # type: ignore[no-any-return]
+
+
+@inlined
+def _is_between(nodes: np.ndarray, p: int, node: int, after: int, before: int) -> bool:
+    return node != NOBODY and nodes[node].owner == p and after < nodes[node].time < before
+
+
+@inlined
+def younger_of(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> int:
+    """The next younger member; of NOBODY the oldest one."""
+    return lists[p].oldest if node == NOBODY else nodes[node].younger  # type: ignore[no-any-return]
+
+
+@inlined
+def enter(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int, time: int) -> None:
+    """A member behind `older`. No other member of the list has this time."""
+    nodes[node].time = time
+    nodes[node].owner = p
+    _aim(nodes, p, older, node)
+    intrusive_list.insert(lists, p, nodes, older, node)
+    lists[p].size += 1
+
+
+@inlined
+def _aim(nodes: np.ndarray, p: int, older: int, node: int) -> None:
+    """Gives a member its leap: that of the next older one's twice, if both are equally long, else to that one."""
+    nodes[node].leap = older
+    nodes[node].span = 1
+    if older == NOBODY:
+        return
+    next_ = nodes[older].leap
+    if next_ != NOBODY and nodes[next_].owner == p and nodes[older].span == nodes[next_].span:
+        nodes[node].leap = nodes[next_].leap
+        nodes[node].span = 2 * nodes[older].span + 1
+
+
+@inlined
+def take(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> None:
+    """Out of the list."""
+    intrusive_list.take(lists, p, nodes, node)
+    lists[p].size -= 1
+    nodes[node].owner = NOBODY

@@ -1,0 +1,271 @@
+"""The Aggregate over sessions: columns in, window events, summaries, columns out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.encoding import to_words
+from sluice.columns.key_bytes import key_codes
+from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.state_tables import intern_pairs
+from sluice.columns.tables import Data
+from sluice.engine.contents import window_snapshot
+from sluice.engine.contents.fired_contents import Found, Told
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, filled
+from sluice.engine.contents.multisets import PAIR
+from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.operators.aggregate.aggregate_operator import until_final
+from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.window_outputs import Aggregating
+from sluice.engine.operators.operator import Stateful
+from sluice.engine.operators.session import session_contents, session_kernel
+from sluice.engine.operators.session.session_records import ARRIVAL, EVENT, INSERT, Rule, Sessions
+from sluice.engine.operators.session.session_state import SessionState
+from sluice.engine.operators.session.session_times import ClockTimes, gaps
+from sluice.engine.stream import emit
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import MAXIMUM, TUPLE, WATERMARK, Items
+from sluice.engine.stream.rejects import joined, readable, rejected
+from sluice.engine.windows.event_time.event_records import ENDLESS, FIRING, LATE
+from sluice.engine.windows.event_time.event_ticks import Ticks
+from sluice.engine.windows.event_time.timer_queue import ROOT
+from sluice.model.spec import Aggregate, EventTime
+from sluice.model.types import Schema
+from sluice.model.windows.session_window import Session
+
+#: room for window events and for firings per item, to begin with
+EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 4, 2
+
+
+class SessionOperator(Stateful[SessionState]):
+    """Runs one `Aggregate` over sessions. It has no state of its own: `feed` changes the one that it is given."""
+
+    def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime | None) -> None:
+        """`schema` and `event_time` are those of the input. Without event time, times are those of the clock."""
+        window = spec.window
+        assert isinstance(window, Session)  # noqa: S101 - window_operators.py chooses the operator
+        self.spec, self._window = spec, window
+        self._program = Program.of(spec, schema)
+        self._making = Aggregating(self._program, spec.name)
+        self._scratch = Scratch()
+        of = event_time
+        self._ticks = ClockTimes() if of is None else Ticks(of, dict(schema)[of.attribute], window)
+        self._tick = 1 if of is None else of.tick
+        self._gap, longest, grace = self._ticks.sizes(window)
+        self._sized = None if isinstance(window.gap, int) else self._program.reads.index(window.gap)
+        limit = ENDLESS if window.longest is None else longest
+        self._rule = Rule(limit, grace, window.emit == "updates", event_time is None)
+
+    @property
+    def holding(self) -> bool:
+        """Whether each tuple is stored, not only what they make together."""
+        return self._program.listing
+
+    @property
+    def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
+        """What has rows for each window partition with one open session, and for each tuple that is listed."""
+        return ("partition", "group", "session", "content"), ["slot"] * self.holding
+
+    def initial(self) -> SessionState:
+        return SessionState(self._program)
+
+    def load(self, data: Data) -> SessionState:
+        return self.initial().read(data)
+
+    def feed(self, state: SessionState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
+        """What comes out of these items, and over the clock of what is over by `clock.end`, per output stream."""
+        (items,) = inputs
+        items, last, end = until_final(state, items, clock)
+        items, read, unread = readable(items, self._program.reads, self.spec.name)
+        items, read, times, gap, unsound = self._sound(items, read)
+        arrivals = self._arrive(state, items, read, times, gap)
+        events, firings, late = self._window_events(state, arrivals, end)
+        outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
+        state.forget()
+        if last is not None:
+            state.finished = True
+            outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
+        return outputs | joined([unread, *unsound, self._dropped(items, times, late), *unmade])
+
+    def due(self, state: SessionState) -> int:
+        """Over the clock: a nanosecond behind the last time that could join the next session that is over (G12)."""
+        if not self._rule.clock or state.finished or not len(state.agenda.matches):
+            return MAXIMUM
+        due = int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
+        return MAXIMUM if due == ENDLESS else due + 1
+
+    def inside(self, state: SessionState, key: str | None) -> list[Inside]:
+        """The open sessions of this key, or where there are no partitions all of them, oldest first."""
+        p = window_snapshot.place_of(state.keys, key) if self._program.partition_by else 0
+        if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
+            return []
+        sessions = []
+        for s in window_snapshot.chained(state.partitions[p], state.sessions).tolist():
+            count = int(state.contents["count"][self._contents(state, s)].sum())
+            start, end = (float(self._ticks.seconds(int(state.sessions[name][s]))) for name in ("first", "last"))
+            sessions.append({"start": start, "end": end, "tuples": count})
+        return [Inside(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy={"sessions": sessions})]
+
+    def _contents(self, state: SessionState, session: int) -> list[int]:
+        found, at = [], int(state.chains["oldest"][session])
+        while at >= 0:
+            found.append(at)
+            at = int(state.contents["following"][at])
+        return found
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def _sound(
+        self, items: Items, read: pa.RecordBatch
+    ) -> tuple[Items, pa.RecordBatch, np.ndarray, np.ndarray, list[Items | None]]:
+        """The tuples that have a time and a gap, with what was read of them, times and gaps; and the other tuples."""
+        times, bad = items.at[items.kind == TUPLE], None
+        if isinstance(self._ticks, Ticks):
+            times, bad = self._ticks.of(items.tuples)
+        gap, wrong = np.full(len(times), self._gap), None
+        if self._sized is not None:
+            gap, wrong = gaps(read.column(self._sized), self._tick)
+        outside = np.zeros(len(times), np.bool_) if bad is None else bad
+        refused = outside if wrong is None else outside | wrong
+        if not refused.any():
+            return items, read, times, gap, []
+        reasons = [self._refusal(time=bool(one)) for one in outside[refused].tolist()]
+        kept = items.kind != TUPLE
+        kept[~kept] = ~refused
+        letters = rejected(items.only(~kept), self.spec.name, reasons)
+        return items.only(kept), read.filter(pa.array(~refused)), times[~refused], gap[~refused], [letters]
+
+    def _refusal(self, *, time: bool) -> str:
+        if time:
+            return f"{self._ticks.attribute} is no event time that a window can count"
+        return "its inactivityGap is no number of seconds above 0, of at most 3,650 days (G4)"
+
+    def _arrive(
+        self, state: SessionState, items: Items, read: pa.RecordBatch, times: np.ndarray, gap: np.ndarray
+    ) -> np.ndarray:
+        """Gives every tuple its partition, its cell and a slot with its words."""
+        program, count = self._program, read.num_rows
+        partition = np.zeros(count, np.int64)
+        if program.partition_by:
+            partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
+        cell = partition
+        if program.group_by:
+            group = key_codes([read.column(i) for i in program.group_by], state.groups)
+            cell = intern_pairs(state.pairs, partition, group)
+        state.reserve_partitions()
+        state.reserve_sessions(count)
+        slot = self._slots(state, count)
+        rows = slot if program.listing else slice(count)
+        state.links["cell"][rows] = cell
+        for column, type_ in enumerate(program.columns):
+            state.words[rows, column] = to_words(read.column(column), type_, state.strings)
+        state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
+        state.arrived += count
+        arrivals = self._scratch.room(len(items), ARRIVAL)
+        for name in ("at", "event", "kind", "watermark"):
+            arrivals[name] = getattr(items, name)
+        is_tuple = items.kind == TUPLE
+        for name, values in (("time", times), ("gap", gap), ("slot", slot), ("partition", partition)):
+            arrivals[name][is_tuple] = values
+        marks = items.kind == WATERMARK
+        if marks.any():
+            arrivals["time"][marks] = self._ticks.of_watermarks(items.watermark[marks])
+        return arrivals
+
+    def _slots(self, state: SessionState, count: int) -> np.ndarray:
+        """Slots for the tuples of a batch: they are stored only where functions list them."""
+        if not self._program.listing:
+            state.reserve_rows(count)
+            return np.arange(count)
+        slots, state.top = state.free.take(count, state.top)
+        state.reserve_rows(state.top)
+        return slots
+
+    # ---- through ----------------------------------------------------------------------------------------------------
+
+    def _window_events(
+        self, state: SessionState, arrivals: np.ndarray, end: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The window events, the firings, and the tuples that came too late."""
+        events = self._scratch.room(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
+        firings = self._scratch.room(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
+        late, used = np.empty(len(arrivals), LATE), np.zeros(3, np.int64)
+        first = 0
+        while True:
+            sessions = Sessions(
+                state.scalars, state.partitions, state.sessions, state.agenda.matches, state.agenda.starts,
+                state.clocks, events, firings, late, used,
+            )  # fmt: skip
+            first = session_kernel.run(sessions, self._rule, arrivals, first, end)
+            if first > len(arrivals):
+                break
+            most = int(state.partitions["size"].max(initial=0)) + 64
+            events = longer(events, int(used[0]), 2 * len(events) + most)
+            firings = longer(firings, int(used[1]), 2 * len(firings) + 64)
+        if self._program.listing:
+            entered = events["other"][: used[0]][events["code"][: used[0]] == INSERT]
+            slots = arrivals["slot"][arrivals["kind"] == TUPLE]
+            if len(entered) < len(slots):
+                state.free.give(np.setdiff1d(slots, entered))
+        return events[: used[0]], firings[: used[1]], late[: used[2]]
+
+    def _fill(self, state: SessionState, events: np.ndarray, firings: np.ndarray) -> Rows:
+        """What is made of what the sessions hold at each firing."""
+        program, width = self._program, self._program.summary
+        results = Results(
+            np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
+            np.empty((len(firings), width), np.int64),
+            np.empty(len(events) if program.listing else 0, np.int64),
+            np.empty(state.top + 1, np.int64), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
+            np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
+        )  # fmt: skip
+        kernel = session_contents.Held(
+            state.scalars, program.layout, state.strings.text, state.words, state.links, state.cells, state.chains,
+            state.contents, state.sums, bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
+        )  # fmt: skip
+        parts: list[Rows] = []
+        take = partial(self._take, parts, state, firings)
+        results = filled(session_contents.run, kernel, events, results, take)
+        take(results)
+        if program.listing:
+            state.free.give(results.freed[: results.used[FREED]])
+        return Rows.joined(parts)
+
+    def _take(self, parts: list[Rows], state: SessionState, firings: np.ndarray, results: Results) -> None:
+        """Makes another part of the rows. CountAll sees all tuples of the session (G13)."""
+        rows, listed, _, _ = results.used
+        size, firing = results.size[:rows], results.firing[:rows]
+        stored = np.bincount(firing, size, len(firings)).astype(np.int64)
+        found = Found(
+            size, firing, stored, bool(self._program.group_by), results.summary[:rows],
+            by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
+            Told(firings, firing, self._ticks.to_units),
+        )  # fmt: skip
+        parts.append(self._making.rows(found))
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
+        """The tuples that came too late, and how late (G7)."""
+        if not len(late):
+            return None
+        dropped = np.zeros(len(items), np.bool_)
+        dropped[late["item"]] = True
+        reasons = [
+            f"late: its session was over {self._ticks.seconds(behind)} s before the watermark less grace"
+            for behind in late["behind"].tolist()
+        ]
+        return rejected(items.only(dropped), self.spec.name, reasons)
+
+
+def by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The listed tuples of each result in the order of their arrival; the last word is their number."""
+    came = words[:, -1]
+    row = np.repeat(np.arange(len(size)), size) if len(words) else came
+    if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
+        words = words.take(np.lexsort((came, row)), axis=0)
+    return words

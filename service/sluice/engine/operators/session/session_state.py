@@ -1,0 +1,225 @@
+"""What an aggregate over sessions remembers between batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.interner import Strings
+from sluice.columns.state_tables import (  # fmt: skip
+    NIL,
+    Free,
+    Maps,
+    PartOfKey,
+    Table,
+    Tables,
+    distinct,
+    intern_pairs,
+    moved_to,
+    pairs_of,
+    parts_of,
+    words,
+)
+from sluice.columns.tables import Format, column
+from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.compaction import outgrown
+from sluice.engine.operators.session import session_records
+from sluice.engine.operators.session.session_records import (
+    CONTENTS,
+    FREE_CONTENT,
+    FREE_SESSION,
+    GROUP,
+    LAST,
+    SESSIONS,
+)
+from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
+from sluice.engine.windows.event_time.timer_queue import Agenda
+
+ENDS = ("oldest", "youngest")
+NEIGHBOURS = ("older", "younger", "leap")
+
+
+def tables(program: Program) -> dict[str, Table]:
+    """A row for each key, open session, group of a key, content of a session, and tuple that is listed."""
+    no_member = dict.fromkeys(ENDS, NIL)
+    return {
+        "partitions": Table(
+            "partition", session_records.PARTITION, refers=dict.fromkeys(ENDS, "session"),
+            fresh={**no_member, "due": ENDLESS},
+        ),
+        "sessions": Table("session", session_records.SESSION, refers={
+            **dict.fromkeys(NEIGHBOURS, "session"), "owner": "partition",
+        }),
+        "chains": Table("session", session_records.CHAIN, refers=dict.fromkeys(ENDS, "content"), fresh=no_member),
+        "cells": Table("group", session_records.CELL, refers=dict.fromkeys(ENDS, "content"), fresh=no_member),
+        "contents": Table("content", session_records.CONTENT, refers={
+            **dict.fromkeys((*NEIGHBOURS, "following"), "content"), "session": "session", "owner": "group",
+            "first": "slot", "last": "slot",
+        }),
+        "sums": words("content", program.summary, program.text_words),
+        "links": Table("slot", session_records.LINK, refers={"cell": "group", "next": "slot"}),
+        "words": words("slot", len(program.columns) + 1, program.text_columns),
+    }  # fmt: skip
+
+
+class SessionState(Tables):
+    """Partition ids are codes of `keys`; group ids are partition ids or, with `group_by`, codes of `pairs`.
+
+    `clocks` is the watermark. Slots are those of the tuples of a batch, and of the tuples that functions list: `top` of
+    them, of which some are `free`.
+    """
+
+    FORMAT: ClassVar[Format] = Format("aggregate over sessions", 1)
+    NUMBERS: ClassVar[tuple[str, ...]] = ("top", "arrived", "finished", "kept")
+    ARRAYS: ClassVar[Mapping[str, np.dtype]] = dict.fromkeys(("scalars", "clocks"), np.dtype(np.int64))
+    STRINGS: ClassVar[tuple[str, ...]] = ("keys", "groups", "pairs", "strings")
+
+    partitions: np.ndarray
+    sessions: np.ndarray
+    chains: np.ndarray
+    cells: np.ndarray
+    contents: np.ndarray
+    sums: np.ndarray
+    links: np.ndarray
+    words: np.ndarray
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        known = tables(program)
+        self.declare(known, known)
+        self.scalars = np.zeros(session_records.SCALARS, np.int64)
+        self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
+        self.scalars[LAST] = NEVER
+        self.clocks = np.full(1, NEVER, np.int64)
+        self.agenda = Agenda(1)
+        self.free = Free(np.int64)
+        self.top = 0
+        #: tuples that came in so far: the next one's number
+        self.arrived = 0
+        self.finished = False
+        self.keys, self.groups, self.pairs, self.strings = Strings(), Strings(), Strings(), Strings()
+        #: entries of all tables after they were last compacted
+        self.kept = 0
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        partitions = max(1, self.keys.count)
+        return {
+            "partition": partitions, "group": max(partitions, self.pairs.count), "slot": self.top,
+            "session": int(self.scalars[SESSIONS]), "content": int(self.scalars[CONTENTS]),
+        }  # fmt: skip
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many partitions are known, with and without open sessions, and how many tuples are stored."""
+        return self.keys.count or min(1, len(self.partitions)), self.top - len(self.free)
+
+    def reserve_partitions(self) -> None:
+        """A row for each key and for each group of a key."""
+        rows = self.rows
+        for space in ("partition", "group"):
+            self.reserve(space, rows[space])
+        self.agenda.enter(self.partitions[: rows["partition"]])
+
+    def reserve_sessions(self, more: int) -> None:
+        """Rows for so many more sessions and contents."""
+        rows = self.rows
+        for space in ("session", "content"):
+            self.reserve(space, rows[space] + more)
+
+    def reserve_rows(self, count: int) -> None:
+        self.reserve("slot", count)
+
+    def plan(self) -> None:
+        """Makes the queue of what is due from the partitions."""
+        self.agenda = Agenda(1)
+        self.agenda.enter(self.partitions[: self.rows["partition"]])
+
+    # ---- bytes ------------------------------------------------------------------------------------------------------
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return super().columns() | {"free": self.free.slots}
+
+    def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
+        super().restore(saved)
+        self.free.give(column(saved["free"], np.int64))
+        self.plan()
+
+    # ---- from one state to another ----------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Forgets keys without sessions, and all that none needs, when that is most of it: O(1) amortised (G14)."""
+        if outgrown(self._entries, self.kept):
+            self.__dict__.update(self._gathered([self]).__dict__)
+            self.kept = self._entries
+
+    @property
+    def _entries(self) -> int:
+        return sum(self.rows.values()) + self.groups.count + self.strings.count
+
+    def split(self, parts: int, part_of_key: PartOfKey) -> list[SessionState]:
+        open_ones = self._open_partitions()
+        of = np.zeros(len(open_ones), np.int64)
+        if self._program.partition_by and len(open_ones):
+            of = parts_of(self.keys, part_of_key)[open_ones]
+        return [self._gathered([self], open_ones[of == part]) for part in range(parts)]
+
+    def merge(self, others: Sequence[SessionState]) -> SessionState:
+        return self._gathered([self, *others])
+
+    def _open_partitions(self) -> np.ndarray:
+        return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
+
+    def _gathered(self, states: Sequence[SessionState], partitions: np.ndarray | None = None) -> SessionState:
+        """A state with these partitions of other states, of all that have open sessions, and what they hold."""
+        made = SessionState(self._program)
+        made.finished = states[0].finished
+        made.arrived = max(state.arrived for state in states)
+        made.clocks = np.max([state.clocks for state in states], axis=0)
+        for number in (GROUP, LAST):
+            made.scalars[number] = max(int(state.scalars[number]) for state in states)
+        for state in states:
+            chosen = state._open_partitions() if partitions is None else partitions  # noqa: SLF001
+            maps = made._numbered(state, chosen)
+            for space, count in made.rows.items():
+                made.reserve(space, count)
+            made.take(state, maps)
+        made.plan()
+        return made
+
+    def _numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
+        """Where the rows of another state go: behind those that are here."""
+        numbers, known, rows = partitions, self.keys.count, state.rows
+        if self._program.partition_by:
+            numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
+        partition = moved_to(partitions, numbers, rows["partition"])
+        group = self._groups_of(state, partition)
+        owners = state.sessions["owner"][: rows["session"]]
+        sessions = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
+        session = moved_to(sessions, self.scalars[SESSIONS] + np.arange(len(sessions)), rows["session"])
+        held = state.contents[: rows["content"]]
+        contents = np.flatnonzero(held["owner"] != NIL)
+        contents = contents[session[held["session"][contents]] != NIL]
+        content = moved_to(contents, self.scalars[CONTENTS] + np.arange(len(contents)), rows["content"])
+        used = np.ones(state.top, np.bool_)
+        used[state.free.slots] = False
+        slots = np.flatnonzero(used)
+        slots = slots[group[state.links["cell"][slots]] != NIL]
+        slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
+        self.scalars[SESSIONS] += len(sessions)
+        self.scalars[CONTENTS] += len(contents)
+        self.top += len(slots)
+        return {"partition": partition, "group": group, "session": session, "content": content, "slot": slot}
+
+    def _groups_of(self, state: SessionState, partition: np.ndarray) -> np.ndarray:
+        """The map of the groups that hold tuples; without `group_by` groups are partitions."""
+        if not self._program.group_by:
+            return partition
+        pairs, count = pairs_of(state.pairs), state.rows["group"]
+        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
+        codes, place = np.unique(pairs[holding, 1], return_inverse=True)
+        groups = self.groups.intern_arrow(state.groups.take(codes))[place]
+        return moved_to(holding, intern_pairs(self.pairs, partition[pairs[holding, 0]], groups), count)

@@ -1,0 +1,60 @@
+"""Which operator runs a window: one row for each kind of window, for an Aggregate and for a Sort over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
+from sluice.engine.operators.operator import Operator
+from sluice.engine.operators.session.session_operator import SessionOperator
+from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
+from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
+from sluice.model.spec import Aggregate, EventTime, Sliding, SlidingTime, Sort, TimeInterval, Tumbling
+from sluice.model.types import Schema
+from sluice.model.windows.session_window import Session
+from sluice.model.windows.window_kind import WindowKind
+
+WindowOperator: TypeAlias = Operator[Any]
+
+#: gets the schema and the event time of the input, and the number of its topic partitions
+ForAggregate = Callable[[Aggregate, Schema, EventTime | None, int], WindowOperator]
+ForSort = Callable[[Sort, Schema, EventTime | None, int], WindowOperator]
+
+
+def _policies(spec: Aggregate, schema: Schema, _: EventTime | None, sources: int) -> WindowOperator:
+    return AggregateOperator(spec, schema, sources)
+
+
+def _event_time(spec: Aggregate, schema: Schema, of: EventTime | None, sources: int) -> WindowOperator:
+    return EventAggregateOperator(spec, schema, _needed(of), sources)
+
+
+def _needed(of: EventTime | None) -> EventTime:
+    assert of is not None  # noqa: S101 - checked with the file (W16)
+    return of
+
+
+AGGREGATES: Mapping[type[WindowKind], ForAggregate] = {
+    Tumbling: _policies,
+    Sliding: _policies,
+    TimeInterval: _event_time,
+    SlidingTime: _event_time,
+    Session: lambda spec, schema, of, _: SessionOperator(spec, schema, of),
+}
+SORTS: Mapping[type[WindowKind], ForSort] = {
+    Tumbling: lambda spec, schema, _, sources: SortOperator(spec, schema, sources),
+    Sliding: lambda spec, schema, *_: ProgressiveOperator(spec, schema),
+    TimeInterval: lambda spec, schema, of, sources: EventSortOperator(spec, schema, _needed(of), sources),
+}
+
+#: windows of the kinds with sized parts, for the compilation of their kernels ahead of the first use
+SAMPLES: tuple[WindowKind, ...] = (TimeInterval(1, 1, partitioned=True), SlidingTime(10**6), Session(1))
+
+
+def windowed(spec: Aggregate | Sort, schema: Schema, event_time: EventTime | None, sources: int) -> WindowOperator:
+    """The operator that runs `spec`, by the kind of its window."""
+    if isinstance(spec, Sort):
+        return SORTS[type(spec.window)](spec, schema, event_time, sources)
+    return AGGREGATES[type(spec.window)](spec, schema, event_time, sources)

@@ -1,0 +1,106 @@
+"""session: stretches of activity of a key, with gaps of inactivity between them (docs/reference/session.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sluice.model.expressions import Expression
+from sluice.model.functions import row
+from sluice.model.unparse import expression, number, seconds
+from sluice.model.windows.window_kind import AT_ONCE, SizePart, WindowFunction, WindowKind, with_watermarks
+from sluice.time_units import SECOND
+
+#: the largest gap that a tuple may tell, in nanoseconds: 3,650 days
+MOST_GAP = 3_650 * 86_400 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Session(WindowKind):
+    """`session`: two tuples of a key are in one session if the later one comes at most the gap of the earlier one after
+    it (G1), directly or by others between them (G2). Partitioned by `partition_by` alone.
+
+    gap       nanoseconds, or an expression of the tuple: float64 seconds (G4)
+    longest   nanoseconds between the first and the last tuple of a session, at most; None: without limit (G9)
+    grace     nanoseconds of event time that a session stays open behind its gap (G5)
+    emit      "final": a session comes out when it is over (G5); "updates": whenever a tuple changes it (G10)
+    clock     whether times are those of the operator's clock, as the input has no event time (G11)
+    """
+
+    word = "session"
+    example = "session, inactivityGap(30.0), maximumDuration(3600.0), grace(5.0)"
+    parts: ClassVar[Mapping[str, SizePart]] = {
+        "inactivityGap": SizePart("G4", needed=True, zero=False, expression=True),
+        "maximumDuration": SizePart("G9", zero=False),
+        "grace": SizePart("G5"),
+    }
+    says_partitioned = False
+    no_partition_eviction = "no partition eviction in a session window"
+    options: ClassVar[Mapping[str, str]] = {"emit": "final"}
+    operators = frozenset()
+    in_arrival_order = False
+    counts_own_partition = True
+    traced = False
+    functions = (
+        WindowFunction(row("sessionStart", "time of the first tuple of the session", "-> event time"), "start"),
+        WindowFunction(row("sessionEnd", "time of the last tuple of the session", "-> event time"), "end"),
+    )
+
+    gap: int | Expression
+    longest: int | None = None
+    grace: int = 0
+    emit: str = "final"
+    clock: bool = False
+
+    @classmethod
+    def of(
+        cls, sizes: Mapping[str, Any], options: Mapping[str, str], *, partitioned: bool, event_time: bool
+    ) -> Session:
+        del partitioned
+        longest = sizes.get("maximumDuration")
+        return cls(sizes["inactivityGap"], longest, sizes.get("grace", 0), **options, clock=not event_time)
+
+    def clause(self) -> str:
+        return ", ".join(self._clause_parts())
+
+    def _clause_parts(self) -> Iterator[str]:
+        yield self.word
+        yield f"inactivityGap({number(self.gap) if isinstance(self.gap, int) else expression(self.gap)})"
+        if self.longest is not None:
+            yield f"maximumDuration({number(self.longest)})"
+        if self.grace:
+            yield f"grace({number(self.grace)})"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Gap, maximum duration and grace; of a gap that tuples tell the largest one."""
+        return (self.gap if isinstance(self.gap, int) else MOST_GAP), self.longest or 0, self.grace
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return () if isinstance(self.gap, int) else (self.gap,)
+
+    def problems(self) -> Iterator[str]:
+        if self.clock and self.grace:
+            yield "no grace, as the input has no event_time: over the clock no tuple is late (rule G11)"
+
+    @property
+    def fires_at_watermarks(self) -> bool:
+        return not self.clock and self.emit == "final"
+
+    def falls_due(self, *, evictions: bool) -> bool:
+        del evictions
+        return self.clock and self.emit == "final"
+
+    def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
+        del incomplete
+        if self.emit == "updates":
+            return "with each tuple, for the session that it changes", AT_ONCE
+        gap = f"{seconds(self.gap)} s" if isinstance(self.gap, int) else f"{expression(self.gap)} s"
+        limit = "" if self.longest is None else f", or its first tuple by {seconds(self.longest)} s"
+        if self.clock:
+            return f"as the clock passes the last tuple of a session by {gap}{limit}", f"its session and {gap} of quiet"
+        grace = f" and {seconds(self.grace)} s of grace" if self.grace else ""
+        fires = f"as the watermark passes the last tuple of a session by {gap}{grace}{limit}"
+        return fires, with_watermarks(f"its session, {gap} of quiet{grace}", lag)

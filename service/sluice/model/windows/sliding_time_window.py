@@ -1,0 +1,71 @@
+"""slidingTime: Kafka Streams' sliding windows over event time (KIP-450)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sluice.model.unparse import number, seconds
+from sluice.model.windows.time_interval_window import TimeInterval
+from sluice.model.windows.window_kind import AT_ONCE, SizePart, WindowKind
+from sluice.time_units import MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingTime(WindowKind):
+    """`slidingTime`: KIP-450's windows [start, start + difference] of event time, both ends inside (KIP W1).
+
+    Nanoseconds, whole milliseconds. It is partitioned by `partition_by` alone.
+    """
+
+    word = "slidingTime"
+    example = "slidingTime, timeDifference(10.0), grace(2.0)"
+    parts: ClassVar[Mapping[str, SizePart]] = {
+        "timeDifference": SizePart("KIP T11", needed=True, zero=False),
+        "grace": SizePart("KIP T11"),
+    }
+    says_partitioned = False
+    no_partition_eviction = "no partition eviction in a slidingTime window"
+    options: ClassVar[Mapping[str, str]] = {"emit": "final", "window_set": "distinct"}
+    needs_event_time = True
+    operators = frozenset({"custom"})
+    tick = MILLISECOND  # whatever the attribute (KIP W4)
+    in_arrival_order = False
+    functions = TimeInterval.functions[:2]
+
+    difference: int
+    grace: int = 0
+    #: which windows there are: "distinct" (KIP W3), "perTimestampForward" or "perTimestampBackward" (KIP P2)
+    window_set: str = "distinct"
+    #: "final": a window comes out when it closes; "updates": whenever it changes
+    emit: str = "final"
+
+    @classmethod
+    def of(
+        cls, sizes: Mapping[str, int], options: Mapping[str, str], *, partitioned: bool, event_time: bool
+    ) -> SlidingTime:
+        """Without `grace` there is none (KIP T10)."""
+        del partitioned, event_time
+        return cls(sizes["timeDifference"], sizes.get("grace", 0), **options)
+
+    def clause(self) -> str:
+        grace = [f"grace({number(self.grace)})"] if self.grace else []
+        return ", ".join([self.word, f"timeDifference({number(self.difference)})", *grace])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.difference, self.grace
+
+    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
+        del sort, behind_window
+        return "the tuples of all keys move the stream time of slidingTime (T1)"
+
+    def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
+        del lag, incomplete
+        if self.emit == "updates":
+            return "with each tuple, for each window that it changes", AT_ONCE
+        return (
+            f"as the stream time passes the end of a window by {seconds(self.grace)} s",
+            f"up to {seconds(self.difference)} s, the length of a window, and the grace of {seconds(self.grace)} s",
+        )

@@ -1,0 +1,117 @@
+"""timeInterval: panes over event time (reference section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sluice.model.functions import row
+from sluice.model.types import INT64, STRING
+from sluice.model.unparse import number, seconds
+from sluice.model.windows.window_kind import SizePart, WindowFunction, WindowKind, with_watermarks
+from sluice.time_units import SECOND
+
+#: panes that hold a tuple, or begin in a second: more are perhaps not what was meant
+MANY_PANES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TimeInterval(WindowKind):
+    """`timeInterval`: panes [offset + k * period, offset + k * period + duration) of event time (E11).
+
+    All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10).
+    """
+
+    word = "timeInterval"
+    example = "timeInterval, intervalDuration(60.0), discardAge(300.0), partitioned"
+    parts: ClassVar[Mapping[str, SizePart]] = {
+        "intervalDuration": SizePart("W26", needed=True, zero=False),
+        "creationPeriod": SizePart("W26", zero=False),
+        "discardAge": SizePart("W26"),
+        "intervalOffset": SizePart("W26"),
+    }
+    no_partition_eviction = "no partition eviction in a timeInterval window (rule W17)"
+    needs_event_time = True
+    in_arrival_order = False
+    functions = (
+        WindowFunction(row("intervalStart", "start of the window, which is inside", "-> event time"), "start"),
+        WindowFunction(
+            row(
+                "intervalEnd",
+                "its end: of a timeInterval the first time behind it, of a slidingTime the last inside",
+                "-> event time",
+            ),
+            "end",
+        ),
+        WindowFunction(
+            row("paneIndex", "how often the pane fired before, for any partition (E29)", "-> int64"), "index", INT64
+        ),
+        WindowFunction(
+            row("paneTiming", "paneOnComplete at the first firing of the pane, else paneLate (E29)", "-> string"),
+            "timing",
+            STRING,
+        ),
+    )
+
+    duration: int
+    period: int
+    discard_age: int = 0
+    offset: int = 0
+    partitioned: bool = False
+
+    @classmethod
+    def of(
+        cls, sizes: Mapping[str, int], options: Mapping[str, str], *, partitioned: bool, event_time: bool
+    ) -> TimeInterval:
+        """The creation period is the duration by default, discard age and offset are 0 (W2)."""
+        del options, event_time
+        duration = sizes["intervalDuration"]
+        period = sizes.get("creationPeriod", duration)
+        offset = sizes.get("intervalOffset", 0) % period  # E10
+        return cls(duration, period, sizes.get("discardAge", 0), offset, partitioned)
+
+    def clause(self) -> str:
+        return ", ".join(self._clause_parts())
+
+    def _clause_parts(self) -> Iterator[str]:
+        yield self.word
+        yield f"intervalDuration({number(self.duration)})"
+        if self.period != self.duration:
+            yield f"creationPeriod({number(self.period)})"
+        if self.discard_age:
+            yield f"discardAge({number(self.discard_age)})"
+        if self.offset:
+            yield f"intervalOffset({number(self.offset)})"
+        if self.partitioned:
+            yield "partitioned"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.duration, self.period, self.discard_age, self.offset
+
+    def cautions(self) -> Iterator[str]:
+        """So many panes are legal, and need memory and time for each of them."""
+        if self.duration // self.period > MANY_PANES:
+            yield f"each tuple is in {self.duration // self.period:,} panes, each of which gives a result"
+        if SECOND // self.period > MANY_PANES:
+            yield f"{SECOND // self.period:,} panes begin in each second of event time"
+
+    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
+        """All partitions together say whether a late tuple's pane was complete, and how often it fired (E29, E34).
+
+        A Sort does not ask for that (O15).
+        """
+        del behind_window
+        asked = self.discard_age > 0 and not sort
+        return "panes with a discardAge are complete for all partitions together (E29, E34)" if asked else ""
+
+    @property
+    def fires_at_watermarks(self) -> bool:
+        return True
+
+    def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
+        del incomplete
+        late = f", and again for late tuples until {seconds(self.discard_age)} s later" if self.discard_age else ""
+        fires = f"as the watermark reaches the end of a pane{late}; panes start every {seconds(self.period)} s"
+        return fires, with_watermarks(f"up to {seconds(self.duration)} s, the length of its pane", lag)

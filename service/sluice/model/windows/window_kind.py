@@ -1,0 +1,182 @@
+"""What a kind of window says of itself: everything that parts of the service outside of the engine ask of it.
+
+Each kind is one module of this folder and one row of `kinds.py`. Its class is the window of a pipeline as an immutable
+value; the class attributes describe the kind: the syntax of its clause, its functions, the operators that accept it.
+The engine part of each kind is a row of `engine/operators/window_operators.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from sluice.model.expressions import Expression
+from sluice.model.functions import Function
+from sluice.model.types import Type
+from sluice.model.unparse import seconds
+from sluice.model.windows.window_policies import Policy, Time
+
+#: how long a tuple waits where a window fires with each tuple
+AT_ONCE = "nothing waits: it comes out with the batch that read the tuple"
+
+
+@dataclass(frozen=True, slots=True)
+class SizePart:
+    """A part of a clause that has a size in seconds, such as `grace(2.0)`.
+
+    needed       whether a clause must have the part
+    zero         whether the size may be 0; else it is above 0
+    expression   whether the size may be an expression of the tuple: float64 seconds
+    rule         the rule that limits the size, for messages
+    """
+
+    rule: str
+    needed: bool = False
+    zero: bool = True
+    expression: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFunction:
+    """A function of output expressions that describes the window which fires (E29, E32).
+
+    signature   its row in the documentation
+    describes   the field of the firing: "start", "end", "index" or "timing"
+    type        its type; None: the type of the event time
+    """
+
+    signature: Function
+    describes: str
+    type: Type | None = None
+
+
+class WindowKind:
+    """A window of a pipeline. The defaults are those of a window without sized parts that needs no event time."""
+
+    __slots__ = ()
+
+    # ---- the clause ----
+    #: the word that a clause of this kind has
+    word: ClassVar[str]
+    #: a clause with all parts, as in messages and in the JSON schema
+    example: ClassVar[str]
+    #: the parts that have sizes; a kind without such parts has policies
+    parts: ClassVar[Mapping[str, SizePart]] = {}
+    #: whether the clause says `partitioned`; else `partition_by` alone partitions the window
+    says_partitioned: ClassVar[bool] = True
+    #: why a clause of this kind has no partition eviction (partitionAge and others), for messages
+    no_partition_eviction: ClassVar[str] = ""
+    #: the keys of an operator that only some kinds read, with the default of each: `emit`, `window_set`
+    options: ClassVar[Mapping[str, str]] = {}
+
+    # ---- what a pipeline must have ----
+    #: whether the input must have an event time
+    needs_event_time: ClassVar[bool] = False
+    #: the operators, beside an Aggregate, that accept the window
+    operators: ClassVar[frozenset[str]] = frozenset({"sort", "custom"})
+    #: nanoseconds of the unit in which the window counts event time; None: the unit of the attribute
+    tick: ClassVar[int | None] = None
+    #: the functions that describe a window which fires
+    functions: ClassVar[tuple[WindowFunction, ...]] = ()
+
+    # ---- how it behaves ----
+    #: whether the tuples of a partition stand in the order of their arrival, and leave one by one
+    in_arrival_order: ClassVar[bool] = True
+    #: whether CountAll needs the tuples of its own partition only (A18)
+    counts_own_partition: ClassVar[bool] = False
+    #: whether `sluice replay --trace` can show its events
+    traced: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, Any], options: Mapping[str, str], *, partitioned: bool, event_time: bool) -> Self:
+        """The window of a clause with these sizes: part -> nanoseconds, or an expression where the part may be one.
+        `options` has the keys that the kind reads.
+
+        `event_time`: whether the input has one.
+        """
+        raise NotImplementedError
+
+    def clause(self) -> str:
+        """The window clause as text."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Its sizes in nanoseconds, in the order that its kernel reads."""
+        return ()
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Eviction, and the trigger where the window slides; a window with sized parts has none."""
+        return ()
+
+    @property
+    def timer(self) -> Time | None:
+        """The policy that fires the window periodically, which may be aligned to a wall clock."""
+        return None
+
+    def with_timer(self, timer: Time) -> Self:
+        """The window with another periodic timer."""
+        raise NotImplementedError
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """The expressions of a tuple that the window itself reads: its sizes where these are not constant."""
+        return ()
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the window: what was expected instead, each as a message."""
+        return iter(())
+
+    def cautions(self) -> Iterator[str]:
+        """What is legal, and perhaps not what was meant."""
+        return iter(())
+
+    # ---- buckets ----
+
+    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
+        """Why one bucket must see the tuples of all keys; empty: it need not.
+
+        `sort`: the operator is a Sort; `behind_window`: a windowed operator writes its input.
+        """
+        del sort, behind_window
+        return ""
+
+    @property
+    def fires_at_watermarks(self) -> bool:
+        """Whether it fires at watermarks only. One watermark may then fire several windows of a partition."""
+        return False
+
+    @property
+    def only_stores(self) -> bool:
+        """Whether tuples are only stored, and nothing comes out before the next window mark (T18)."""
+        return False
+
+    # ---- the clock ----
+
+    def falls_due(self, *, evictions: bool) -> bool:
+        """Whether the clock alone may bring something out. `evictions`: the operator also outputs evicted tuples."""
+        return any(isinstance(policy, Time) for policy in (self.policies if evictions else self.policies[-1:]))
+
+    # ---- words ----
+
+    def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
+        """When it fires, and how long a tuple waits for that, for `sluice explain`.
+
+        `lag`: how far watermarks stay behind the newest tuple, in nanoseconds; None: watermarks come with the stream.
+        `incomplete`: results also come out before the window was full for the first time.
+        """
+        raise NotImplementedError
+
+    @property
+    def tuples_when_full(self) -> int | None:
+        """How many tuples a partition holds before it fires, where the window counts them."""
+        return None
+
+
+def with_watermarks(wait: str, lag: int | None) -> str:
+    """How long a tuple waits for a window that a watermark fires."""
+    if lag is None:
+        return f"{wait}, and for the watermark that comes with the stream"
+    return f"{wait}, and {seconds(lag)} s, by which watermarks lag"

@@ -1,0 +1,79 @@
+"""What the clauses of tumbling and sliding windows are made of: policies of tuples, and of whole partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.model.expressions import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """`count(n)`: n tuples. count(0) takes nothing (tumbling, T3), keeps nothing (eviction, S9), never fires (S10)."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Where the ticks of a timer stand on the wall clock of a zone.
+
+    at        one of them, nanoseconds from midnight on; the others are whole periods away, on each day
+    weekday   the day that a period of a week begins on, 0 is Monday; None: the period divides a day
+    """
+
+    at: int
+    zone: str
+    weekday: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """`time(seconds)` on the operator's clock; a timer's ticks may be aligned to the wall clock."""
+
+    nanoseconds: int
+    aligned: Aligned | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """`delta(attribute, size)`: strictly more than `size` above the reference (T10 to T15, S8, S11).
+
+    `size` is in units of the attribute: an int for int64, a float for float64, nanoseconds for a timestamp. Or it is an
+    expression over the newest tuple, with the type of the attribute, for a timestamp float64 seconds.
+    """
+
+    attribute: str
+    size: int | float | Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Punct:
+    """`punct()`: a window mark tumbles (T18 to T20)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAge:
+    """`partitionAge(seconds)`: partitions that nothing was inserted into for longer leave; whole seconds (V6 to V9)."""
+
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCount:
+    """`partitionCount(n)`: at most n partitions, else the least recently inserted into leaves (V10)."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class TupleCount:
+    """`tupleCount(n)`: at most n tuples in all partitions, else whole partitions leave (V12 to V15)."""
+
+    most: int
+
+
+PartitionEviction = PartitionAge | PartitionCount | TupleCount
+
+#: when tuples leave a window, or when it fires
+Policy = Count | Time | Delta | Punct
