@@ -371,7 +371,7 @@ class Service:
     def position(self, stage: str = "") -> Position:
         folder, query = self.checkpoint / stage, f"{self.name}.{stage}" if stage else self.name
         committed, planned = batches(folder)
-        position = ledger.read_stand(self.kafka, query, "read_uncommitted")
+        position = ledger.read_position(self.kafka, query, "read_uncommitted")
         return Position(_number(planned), _number(committed), position.next_batch if position else 0)
 
     def await_rest(self) -> Position:

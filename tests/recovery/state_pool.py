@@ -17,9 +17,9 @@ import orjson
 from sluice.batch.envelope import RECORDS, unpack
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.state import bucket
-from sluice.state.server.pool import open_nursery
-from sluice.state.server.request import KeeperError, ask
-from sluice.state.server.state_server import keep
+from sluice.state.server.pool import start_pool
+from sluice.state.server.request import StateServerError, request
+from sluice.state.server.state_server import serve
 from tests.unit.state.rows import plan_of, rows_of
 
 if "beside" in sys.argv[2:]:
@@ -29,8 +29,8 @@ PLAN = plan_of(Path(sys.argv[1]), buckets=100)
 
 def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:
     try:
-        answer = ask(PLAN, number, version, rows_of(first, count))
-    except (KeeperError, CheckpointError) as error:
+        answer = request(PLAN, number, version, rows_of(first, count))
+    except (StateServerError, CheckpointError) as error:
         return {"failed": str(error)}
     except (EOFError, ConnectionError) as error:
         return {"died": repr(error)}
@@ -38,7 +38,7 @@ def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:
     return {"outputs": [orjson.loads(value) for some in values for value in some if value]}
 
 
-open_nursery(keep)
+start_pool(serve)
 for line in sys.stdin:
     sys.stdout.write(orjson.dumps(fed(*map(int, line.split()))).decode() + "\n")
     sys.stdout.flush()

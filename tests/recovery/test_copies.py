@@ -87,7 +87,7 @@ def test_real_services_on_two_copies(broker, tmp_path):
     one.until_complete()
     number = batches(other)[1]
     assert offset_log.digest(other, number) != offset_log.digest(one.checkpoint, number)
-    assert ledger.read_stand(one.kafka, one.name).next_batch == number + 1
+    assert ledger.read_position(one.kafka, one.name).next_batch == number + 1
 
     process = one.start(other)
     assert process.exit_code() == 4

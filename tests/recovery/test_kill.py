@@ -115,7 +115,7 @@ class Service:
         finally:
             self._process.kill()
         committed, planned = batches(self._checkpoint)
-        stand = ledger.read_stand(self._kafka, "flights", "read_uncommitted")
+        stand = ledger.read_position(self._kafka, "flights", "read_uncommitted")
         return Stand(_number(planned), _number(committed), stand.next_batch if stand else 0)
 
     def await_plan(self) -> None:

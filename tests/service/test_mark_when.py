@@ -12,7 +12,7 @@ from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import RECORDS, Packed, unpack
 from sluice.batch.merge import merged
 from sluice.batch.outgoing import outgoing
-from sluice.batch.partition_router import routed as spread
+from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
 from sluice.config.load import load_text

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import PULSE, RECORDS, pack, packed_time, pieces
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, pack, packed_time, pieces
 from sluice.batch.merge import merged, merged_parts
-from sluice.batch.partition_router import routed
+from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Bounds, Plan
-from sluice.batch.reject_collector import letters
+from sluice.batch.reject_collector import dead_letters
 from sluice.config.load import load_text
-from sluice.engine.stream.items import LONE, TUPLE, WINDOW
+from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW
 from sluice.inspect.rerun import SCHEMA
 from sluice.state.bucket import Bucket
 from sluice.time_units import SECOND, UNSET
@@ -64,9 +64,9 @@ def arrived(plan):
                 "timestamp": int(time * 1_000_000),
             })  # fmt: skip
         batches = [pa.RecordBatch.from_pylist(rows[start : start + 25], SCHEMA) for start in range(0, len(rows), 25)]
-        for batch in routed(plan, 10**6 * SECOND, batches):
+        for batch in route_records(plan, 10**6 * SECOND, batches):
             yield from ((row["holds"], row["packed"]) for row in batch.to_pylist())
-    yield PULSE, packed_time(150 * SECOND)
+    yield IDLE_CLOCK, packed_time(150 * SECOND)
 
 
 def packed_place(partition):
@@ -77,7 +77,7 @@ def outputs(plan, folder, rows):
     """What a bucket makes of them, and its state after it."""
     bucket, found = Bucket(plan, 0, folder), {}
     parts = 0
-    for part, made in bucket.tried([row for row in rows if row[0] in (RECORDS, PULSE)]):
+    for part, made in bucket.tried([row for row in rows if row[0] in (RECORDS, IDLE_CLOCK)]):
         parts += 1
         for name, items in made.items():
             places = np.where(items.event < 0, -1, part.places[items.event]).tolist() if len(part.places) else []
@@ -110,7 +110,7 @@ def test_no_part_has_many_more_bytes_than_it_may(plan):
 
 def test_a_large_batch_is_one_version_of_the_state(plan, tmp_path):
     plan = replace(plan, bounds=Bounds(part=300))
-    rows = [row for row in arrived(plan) if row[0] in (RECORDS, PULSE)]
+    rows = [row for row in arrived(plan) if row[0] in (RECORDS, IDLE_CLOCK)]
     made = []
     bucket = Bucket(plan, 0, tmp_path / "b")
     bucket.feed(0, rows, lambda _, items: made.append(items))
@@ -137,7 +137,7 @@ def test_outputs_that_come_in_pieces_are_merged_as_if_they_came_whole(seed):
     sources = []
     lone = sorted((choose.randrange(9), -1) for _ in range(4))
     for bucket in range(3):
-        rows = [(*place, LONE, b"") for place in lone]
+        rows = [(*place, EMPTY_FIRING, b"") for place in lone]
         for _ in range(40):
             at, place = choose.randrange(9), choose.randrange(-1, 5)
             rows += [(at, place, TUPLE, b"%d" % bucket), (at, place, WINDOW, b"%d" % bucket)]
@@ -169,9 +169,9 @@ def test_dead_letters_come_in_the_order_of_their_places_a_few_at_a_time():
         }), {"stream": stream, "topic": "t"})  # fmt: skip
 
     rows = [letters_at(*range(0, 60, 3), stream="a"), letters_at(*range(1, 60, 3), stream="b"), letters_at(stream="a")]
-    found = list(letters(rows, 500))
+    found = list(dead_letters(rows, 500))
     assert len(found) > 3
     flat = [letter for some in found for letter in some]
     assert [letter.offset for letter in flat] == sorted([*range(0, 60, 3), *range(1, 60, 3)])
     assert {letter.stream for letter in flat if letter.offset % 3 == 1} == {"b"}
-    assert not list(letters([], 500))
+    assert not list(dead_letters([], 500))

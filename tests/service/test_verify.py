@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.inspect.verify import compare
+from sluice.inspect.verify import verify
 from sluice.model.spec import Pipeline
 from tests.service.conftest import Service
 
@@ -87,11 +87,11 @@ def record(text: str, second: int, partition: int, name: str = "v") -> dict:
 
 def test_batches_repeated_from_the_first_or_from_one_in_between_give_what_was_written(ended):
     pipeline = ended(2)
-    whole = compare(pipeline)
+    whole = verify(pipeline)
     assert (whole.first, whole.differences) == (0, [])
     assert whole.records > 15
     forget(pipeline, 0)
-    part = compare(pipeline)
+    part = verify(pipeline)
     assert (part.first, part.last, part.differences) == (2, whole.last, [])  # batch 1 tells where 2 begins
     assert 0 < part.records < whole.records
 
@@ -99,10 +99,10 @@ def test_batches_repeated_from_the_first_or_from_one_in_between_give_what_was_wr
 def test_records_that_wait_for_others_and_a_record_that_the_service_did_not_write(ended, service, tmp_path):
     pipeline = ended(4, merge="timestamp", clock="records")
     forget(pipeline, 0)
-    assert compare(pipeline)[1:] == (2, 3, 10, [])
+    assert verify(pipeline)[1:] == (2, 3, 10, [])
 
     service.send("ticks", [{"value": b'{"n": 77}', "partition": 0}])
-    (found,) = compare(pipeline).differences
+    (found,) = verify(pipeline).differences
     assert (found.topic, found.partition) == (service.topic("ticks"), 0)
     assert found.expected != found.found
 
@@ -116,7 +116,7 @@ def test_records_that_wait_for_others_and_a_record_that_the_service_did_not_writ
 
     forget(pipeline, 3)
     with pytest.raises(CheckpointError, match="does not tell of batch 3 any more"):
-        compare(pipeline)
+        verify(pipeline)
 
 
 def forget(pipeline: Pipeline, *batches: int) -> None:

@@ -13,7 +13,7 @@ from sluice.batch.outgoing import records
 from sluice.batch.query_plan import Plan
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import LONE, TUPLE, WINDOW, Items
+from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW, Items
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys
 from sluice.replayer.event_file import Batch, Placed, topic_partitions
@@ -44,4 +44,4 @@ def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batc
     parts = [records(plan, output, items[stream], places, number) for number, items in enumerate(made)]
     rows: pa.RecordBatch = merged([part for part in parts if part.num_rows] or parts[:1], plan.buckets)
     columns = [rows.column(name).to_pylist() for name in ("at", "kind", "partition", "key", "value")]
-    return [(at, WINDOW if kind == LONE else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]
+    return [(at, WINDOW if kind == EMPTY_FIRING else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]

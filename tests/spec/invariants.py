@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluice.columns.state_tables import NIL, Tables, walked
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import Tables, walked
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.library.window_events import LibraryState
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
@@ -44,7 +45,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> None:
             of.check(events)
             yield events, firings
         sizes = state.partitions["size"]
-        assert {p: size for p, size in of.inside.items() if size} == {p: sizes[p] for p in np.flatnonzero(sizes)}
+        assert {p: size for p, size in of.snapshot.items() if size} == {p: sizes[p] for p in np.flatnonzero(sizes)}
 
     monkeypatch.setattr(Graph, "feed", checked_feed)
     monkeypatch.setattr(AggregateOperator, "window_events", checked_events)
@@ -59,7 +60,7 @@ class EventCounts:
     def __init__(self, state: AggregateState) -> None:
         """`state`: as it is before the first event."""
         sizes = state.partitions["size"]
-        self.inside = {p: int(sizes[p]) for p in np.flatnonzero(sizes).tolist()}
+        self.snapshot = {p: int(sizes[p]) for p in np.flatnonzero(sizes).tolist()}
         self.by_slot = state.holding and not state.packed and not state.ring
         self.came: set[int] = set()
         self.left: set[int] = set()
@@ -67,11 +68,11 @@ class EventCounts:
 
     def check(self, events: np.ndarray) -> None:
         for slot, partition, code in events.tolist():
-            inside = self.inside.get(partition, 0)
+            inside = self.snapshot.get(partition, 0)
             if code == INSERT:
                 assert not self.by_slot or slot not in self.came, f"slot {slot} is inserted twice"
                 self.came.add(slot)
-                self.inside[partition] = inside + 1
+                self.snapshot[partition] = inside + 1
             elif code in (EVICT, LOSE):
                 assert not self.by_slot or slot not in self.left, f"slot {slot} leaves twice"
                 self.left.add(slot)
@@ -79,10 +80,10 @@ class EventCounts:
                 if code == LOSE:
                     self.lost[partition] += 1
                 else:
-                    self.inside[partition] = inside - 1
+                    self.snapshot[partition] = inside - 1
             elif code == CLEAR:
                 assert self.lost[partition] in (0, inside), f"partition {partition} loses only some of its tuples"
-                self.lost[partition] = self.inside[partition] = 0
+                self.lost[partition] = self.snapshot[partition] = 0
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Side:
     default: Tuple
     attribute: str = ""
     leaving: PartitionEviction = field(default_factory=PartitionEviction)
-    inside: list[Waiting] = field(default_factory=list)
+    snapshot: list[Waiting] = field(default_factory=list)
     frozen: bool = False
     live: set[int] = field(default_factory=set)
 
@@ -69,7 +69,7 @@ class Side:
     def admit(self, new: Waiting) -> list[Waiting]:
         """Puts a tuple into the window; gives those that leave for it (S4, S8)."""
         self.lose(self.leaving.aged(new.arrived))
-        own = [t for t in self.inside if t.partition == new.partition]
+        own = [t for t in self.snapshot if t.partition == new.partition]
         leaving: list[Waiting] = []
         if self.policy == "count" and len(own) == self.size:
             leaving = own[:1]
@@ -77,24 +77,24 @@ class Side:
             value = new.values[self.attribute]
             size = oracle.size_of(self.size, new.values, self.attribute)
             leaving = [t for t in own if exceeds(value, t.values[self.attribute], size)]
-        self.inside = [t for t in self.inside if not any(t is gone for gone in leaving)] + [new]
+        self.snapshot = [t for t in self.snapshot if not any(t is gone for gone in leaving)] + [new]
         self.leaving.inserted(new.partition, new.arrived)
-        self.lose(self.leaving.surplus(Counter(t.partition for t in self.inside)))
+        self.lose(self.leaving.surplus(Counter(t.partition for t in self.snapshot)))
         return leaving
 
     def lose(self, partitions: list[Key]) -> None:
         """In silence, whether they met any or not (V18)."""
         for key in partitions:
-            self.inside = [t for t in self.inside if t.partition != key]
+            self.snapshot = [t for t in self.snapshot if t.partition != key]
             self.leaving.gone(key)
 
     def expired(self, now: int) -> list[Waiting]:
         """Those that have been inside for more than the time (S5); none once the side is final (J18)."""
         if self.policy != "time" or self.frozen:
             return []
-        leaving = [t for t in self.inside if now - t.arrived > self.size]
-        self.inside = self.inside[len(leaving) :]
-        for key in {t.partition for t in leaving} - {t.partition for t in self.inside}:
+        leaving = [t for t in self.snapshot if now - t.arrived > self.size]
+        self.snapshot = self.snapshot[len(leaving) :]
+        for key in {t.partition for t in leaving} - {t.partition for t in self.snapshot}:
             self.leaving.gone(key)
         return leaving
 
@@ -136,7 +136,7 @@ class Join:
         """The steps of section 8.2."""
         new = Waiting(values, now, identity(values, x.partition_by))
         records = []
-        for other in y.inside:  # all partitions (J10), oldest first (J9)
+        for other in y.snapshot:  # all partitions (J10), oldest first (J9)
             pair = {x.name: values, y.name: other.values}
             if equal(x, values, y, other.values) and self.match(pair["left"], pair["right"]):
                 new.matched = other.matched = True

@@ -198,7 +198,7 @@ class TumblingPunct(Tumbling):
 class Partition:
     """All that outlives a partition's emptiness is here too: fullness, counter, reference (S7)."""
 
-    inside: list[Stored] = field(default_factory=list)
+    snapshot: list[Stored] = field(default_factory=list)
     full: bool = False
     counter: int = 0
     reference: Value = None
@@ -214,10 +214,10 @@ class CountEviction:
     def admit(self, p: Partition, new: Stored) -> None:
         if self.size == 0:
             return  # S9: nothing is ever stored, never full
-        if len(p.inside) == self.size:
-            p.inside.pop(0)  # S4
-        p.inside.append(new)
-        p.full = p.full or len(p.inside) == self.size  # 4.5
+        if len(p.snapshot) == self.size:
+            p.snapshot.pop(0)  # S4
+        p.snapshot.append(new)
+        p.full = p.full or len(p.snapshot) == self.size  # 4.5
 
 
 @dataclass
@@ -225,11 +225,11 @@ class TimeEviction:
     span: int
 
     def expire(self, p: Partition, now: int) -> None:
-        p.inside = [t for t in p.inside if now - t.arrived <= self.span]  # S5; before every observation (S6)
+        p.snapshot = [t for t in p.snapshot if now - t.arrived <= self.span]  # S5; before every observation (S6)
 
     def admit(self, p: Partition, new: Stored) -> None:
         p.full = True  # 4.5: from the first tuple on
-        p.inside.append(new)
+        p.snapshot.append(new)
 
 
 @dataclass
@@ -242,9 +242,9 @@ class DeltaEviction:
 
     def admit(self, p: Partition, new: Stored) -> None:
         size = size_of(self.size, new.values, self.attribute)
-        stay = [t for t in p.inside if not exceeds(new.values[self.attribute], t.values[self.attribute], size)]
-        p.full = p.full or len(stay) < len(p.inside)  # 4.5: with the first eviction
-        p.inside = [*stay, new]  # S8
+        stay = [t for t in p.snapshot if not exceeds(new.values[self.attribute], t.values[self.attribute], size)]
+        p.full = p.full or len(stay) < len(p.snapshot)  # 4.5: with the first eviction
+        p.snapshot = [*stay, new]  # S8
 
 
 @dataclass
@@ -320,9 +320,9 @@ class Sliding:
         if self.trigger.before(p, new):
             yield self.firing(key)
         self.eviction.admit(p, new)
-        if p.inside:
+        if p.snapshot:
             self.leaving.inserted(key, new.arrived)
-        self.evict(self.leaving.surplus({k: len(q.inside) for k, q in self.partitions.items()}))
+        self.evict(self.leaving.surplus({k: len(q.snapshot) for k, q in self.partitions.items()}))
         if key in self.partitions and self.trigger.after(p, new):  # V15
             yield self.firing(key)
 
@@ -338,7 +338,7 @@ class Sliding:
     def tick(self, now: int) -> Iterator[Firing]:
         self.expire(now)
         self.evict(self.leaving.aged(now))
-        stored = [key for key, p in self.partitions.items() if p.inside]
+        stored = [key for key, p in self.partitions.items() if p.snapshot]
         if stored:
             yield from [self.firing(key) for key in sorted(stored, key=key_bytes)]  # S13
         else:
@@ -348,12 +348,12 @@ class Sliding:
     def expire(self, now: int) -> None:
         for key, p in self.partitions.items():
             self.eviction.expire(p, now)
-            if not p.inside:
+            if not p.snapshot:
                 self.leaving.gone(key)
 
     def firing(self, key: Key) -> Firing:
         p = self.partitions[key]
-        return Firing(key, list(p.inside), p.full, sum(len(q.inside) for q in self.partitions.values()))
+        return Firing(key, list(p.snapshot), p.full, sum(len(q.snapshot) for q in self.partitions.values()))
 
 
 # ---- aggregation functions: section 7.3 ------------------------------------------------------------------------------

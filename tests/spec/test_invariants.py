@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluice.columns.state_tables import NIL
+from sluice.columns.intrusive_list import NIL
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, INSERT, LIVE, LOSE
 from sluice.replayer.event_file import Cutter, numbered

@@ -308,4 +308,4 @@ def test_parts_know_the_keys_that_they_are_asked_for():
     parts = graph.split(state, 2, part_of)
     assert asked == [b"a", b"b", b"c"]
     assert [graph.sizes(part)["case"] for part in parts] == [(1, 2), (2, 2)]
-    assert [row["k"] for one in graph.inside(parts[1], "c") for row in one.held] == ["c"]
+    assert [row["k"] for one in graph.snapshot(parts[1], "c") for row in one.held] == ["c"]

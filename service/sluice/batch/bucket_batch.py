@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.batch.envelope import PULSE, RECORDS, Packed, time_of
-from sluice.batch.partition_slice import Stretch
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, time_of
+from sluice.batch.partition_slice import PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import topic_partition_of
 from sluice.engine.graph import Clock
@@ -39,9 +39,9 @@ class Batch:
         the parts are cut changes nothing that comes out, as where batches are cut does not.
         """
         stretches = sorted(
-            (Stretch.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
+            (PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
         )
-        pulses = [time_of(packed) for holds, packed in rows if holds == PULSE]
+        pulses = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
         ends = [stretch.end for stretch in stretches]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
             ends += [clock, *pulses]
@@ -56,7 +56,9 @@ class Batch:
             clock = start = end
 
 
-def _cut(stretches: list[Stretch], clock: int, end: int, size: int) -> Iterator[tuple[list[Stretch], int]]:
+def _cut(
+    stretches: list[PartitionSlice], clock: int, end: int, size: int
+) -> Iterator[tuple[list[PartitionSlice], int]]:
     """The rows in parts of about `size` bytes, which follow each other in handling order, and where the clock stands
     after each part. A stretch is in handling order itself, so its rows of a part are a slice of it.
     """
@@ -82,7 +84,7 @@ def _cut(stretches: list[Stretch], clock: int, end: int, size: int) -> Iterator[
         start = stop
 
 
-def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str, Items], np.ndarray]:
+def _handled(plan: Plan, stretches: list[PartitionSlice], clock: int) -> tuple[dict[str, Items], np.ndarray]:
     """The rows of all topic partitions in handling order, by stream, and the places of the events."""
     if not stretches:
         return {}, np.zeros(0, np.int64)
@@ -105,7 +107,7 @@ def _handled(plan: Plan, stretches: list[Stretch], clock: int) -> tuple[dict[str
 
 
 def _items(
-    stretches: list[Stretch], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
+    stretches: list[PartitionSlice], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
 ) -> Items:
     """The rows of a stream's topic partitions in this order; they have the keys of records, and watermarks, or not."""
     table = pa.Table.from_batches([stretch.rows for stretch in stretches]).combine_chunks()

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import COUNTS, DEAD_LETTERS, EVERY, MARKED, RECORDS, Body, Packed, unpack
+from sluice.batch.envelope import BROADCAST, COUNTS, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, Body, Packed, unpack
 from sluice.batch.merge import merged_parts
 from sluice.batch.query_plan import Plan
-from sluice.batch.reject_collector import as_they_were, letters
+from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import forget, in_memory
 from sluice.checkpoint.offset_log import planned
-from sluice.engine.stream.items import FINAL, LONE, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.kafka.batch_report import Counts, Report
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import HungError, UnavailableError
@@ -37,10 +37,11 @@ from sluice.wire.mark_headers import header
 
 #: kind of a record -> its word in the report
 WORDS = {
-    TUPLE: "tuple", MARKED: "tuple", WINDOW: "window", LONE: "window", FINAL: "final", WATERMARK: "watermark",
+    TUPLE: "tuple", TUPLE_WITH_MARK: "tuple", WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final",
+    WATERMARK: "watermark",
 }  # fmt: skip
 #: kind of a record -> the mark in its headers
-MARKS = {MARKED: WINDOW, WINDOW: WINDOW, LONE: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
+MARKS = {TUPLE_WITH_MARK: WINDOW, WINDOW: WINDOW, EMPTY_FIRING: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
 #: bytes of a batch that is given more time for its transaction
 LARGE = 256 << 20
 HEADERS = SCHEMA.field("headers").type
@@ -54,7 +55,7 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch, unless the ledger has it already."""
     writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
     reads, held = planned(Path(plan.checkpoint), batch), list(in_memory(plan.checkpoint, rows))
-    while not _written(Gathered(plan, held), writing, batch, reads, deadline):
+    while not _written(BatchResult(plan, held), writing, batch, reads, deadline):
         time.sleep(PAUSE)
     forget(plan.checkpoint, batch)
 
@@ -66,7 +67,7 @@ def settings_of(plan: Plan) -> WriterSettings:
     return WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
 
 
-def _written(gathered: Gathered, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
+def _written(gathered: BatchResult, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
     """Whether the ledger has the batch now; False where another attempt may help."""
     try:
         writing = replace(writing, large=gathered.size > LARGE)
@@ -82,7 +83,7 @@ def _written(gathered: Gathered, writing: WriterSettings, batch: int, reads: Pla
     return True
 
 
-class Gathered:
+class BatchResult:
     """What all tasks of a batch have made. Its report is complete once `records` has been read to the end."""
 
     def __init__(self, plan: Plan, rows: list[Packed]) -> None:
@@ -98,7 +99,7 @@ class Gathered:
         for name, sources in sorted(self._sources().items()):
             for part in merged_parts(sources, self._plan.buckets):
                 yield self._of_stream(name, part)
-        for found in letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
+        for found in dead_letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
             yield from self._dead_letters(self._as_they_were(found))
 
     def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
@@ -130,13 +131,13 @@ class Gathered:
         return {name: [batches for _, batches in sorted(by_bucket.items())] for name, by_bucket in found.items()}
 
     def _as_they_were(self, found: list[DeadLetter]) -> list[DeadLetter]:
-        return as_they_were(self._plan.pipeline.settings.kafka, found) if self._dead else found
+        return read_again(self._plan.pipeline.settings.kafka, found) if self._dead else found
 
     def _of_stream(self, name: str, batch: pa.RecordBatch) -> Records:
         kind = batch.column("kind").to_numpy()
         partition = batch.column("partition").to_numpy()
-        if (partition == EVERY).any():
-            every = partition == EVERY
+        if (partition == BROADCAST).any():
+            every = partition == BROADCAST
             times = np.where(every, self._plan.topic_partitions[name], 1)
             partition = np.where(np.repeat(every, times), _ranges(times), np.repeat(partition, times))
             batch = batch.take(pa.array(np.repeat(np.arange(len(kind)), times)))

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 #: what a packed row holds: Arrow rows, a time, Arrow rows, a part of the batch's report, how many topic partitions the
 #: streams have
-RECORDS, PULSE, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
+RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
 #: what goes to the sink as it is
-THROUGH = (DEAD_LETTERS, COUNTS)
+PASS_THROUGH = (DEAD_LETTERS, COUNTS)
 #: added to one of these: the bytes are in a file, and the row names it (spool.py)
 SPOOLED = 64
 
@@ -21,9 +21,9 @@ Body = bytes | memoryview
 Packed = tuple[int, Body]
 
 #: among the records of a stream, in place of a topic partition: all of them
-EVERY = -1
+BROADCAST = -1
 #: and the kind of a tuple that carries the mark of its run as a header
-MARKED = 10
+TUPLE_WITH_MARK = 10
 
 #: of packed rows on their way to the buckets
 ROUTED = "bucket int, holds int, packed binary"
@@ -81,4 +81,4 @@ def split_pass_through(topics: Mapping[str, int], arrived: Iterable[Packed]) -> 
 
 
 def passes_through(row: Packed) -> bool:
-    return row[0] & ~SPOOLED in THROUGH
+    return row[0] & ~SPOOLED in PASS_THROUGH

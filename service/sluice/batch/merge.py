@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.engine.stream.items import FINAL, LONE, WATERMARK
+from sluice.engine.stream.items import EMPTY_FIRING, FINAL, WATERMARK
 
 
 def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
@@ -19,7 +19,7 @@ def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
     """
     batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
     at, place, kind = (batch.column(name).to_numpy() for name in ("at", "place", "kind"))
-    if len(parts) == 1 and not (kind == LONE).any():
+    if len(parts) == 1 and not (kind == EMPTY_FIRING).any():
         return batch
     order = np.lexsort((place, at))
     same = (np.diff(at[order]) == 0) & (np.diff(place[order]) == 0)
@@ -91,7 +91,7 @@ def _lone_marks_of_all(
     at: np.ndarray, place: np.ndarray, kind: np.ndarray, order: np.ndarray, buckets: int
 ) -> np.ndarray | None:
     """Which of the ordered records stay; None: all. Of `buckets` equal lone marks the last one stays."""
-    lone = np.flatnonzero(kind[order] == LONE)
+    lone = np.flatnonzero(kind[order] == EMPTY_FIRING)
     if not len(lone):
         return None
     stamps = np.stack([at[order][lone], place[order][lone]], axis=1)

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import DEAD_LETTERS, EVERY, MARKED, RECORDS, pack, pieces
+from sluice.batch.envelope import BROADCAST, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, pack, pieces
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
-from sluice.engine.stream.items import ALL, FINAL, LONE, MADE, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, MADE, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.kafka.murmur2 import partition_for
@@ -119,7 +119,7 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     """What each item is written as, and whether it is written."""
     kind = items.kind.copy()
     if buckets == 1:
-        kind[kind == LONE] = WINDOW
+        kind[kind == EMPTY_FIRING] = WINDOW
     # Each bucket sees every mark that passes through and every end; one of them tells.
     kept = np.ones(len(kind), np.bool_)
     if bucket:
@@ -130,8 +130,8 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
         kept &= (kind == TUPLE) | (kind == WATERMARK)
     elif stream.marks == "header":
         of_run = (kind == WINDOW) & (items.source != ALL)
-        kind[:-1][of_run[1:] & (kind[:-1] == TUPLE)] = MARKED
-        kept &= ~of_run & (kind != LONE)
+        kind[:-1][of_run[1:] & (kind[:-1] == TUPLE)] = TUPLE_WITH_MARK
+        kept &= ~of_run & (kind != EMPTY_FIRING)
     return kind, kept
 
 
@@ -144,7 +144,7 @@ def _partitions(items: Items, partitions: int) -> np.ndarray:
     keyed = (items.source == MADE) & (items.key >= 0)
     if keyed.any():
         chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]
-    chosen[np.isin(items.kind, (FINAL, WATERMARK)) | (items.source == ALL)] = EVERY
+    chosen[np.isin(items.kind, (FINAL, WATERMARK)) | (items.source == ALL)] = BROADCAST
     return chosen  # type: ignore[no-any-return]
 
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS
-from sluice.batch.partition_slice import Stretch
+from sluice.batch.partition_slice import PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
-from sluice.batch.reject_collector import Setting
+from sluice.batch.reject_collector import RejectCollector
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
@@ -36,16 +36,16 @@ RIDING = (WINDOW, FINAL)
 WORDS = {TUPLE: "tuple"} | NAMES
 
 
-def routed(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The records of one topic partition in a batch, as packed rows. `time` is when that was planned, nanoseconds: as
     it is in the offset log, a rerun is equal.
 
     Every bucket gets a packed row, also without any tuple: all buckets know the times of all topic partitions.
     """
-    lane: Lane | None = None
+    lane: PartitionRouter | None = None
     for batch in batches:
         if batch.num_rows:
-            lane = lane or Lane(plan, time, batch.column("place")[0].as_py())
+            lane = lane or PartitionRouter(plan, time, batch.column("place")[0].as_py())
             yield lane.packed(with_lists(batch))
 
 
@@ -75,7 +75,7 @@ class Rows:
         )  # fmt: skip
 
 
-class Lane:
+class PartitionRouter:
     """The way of the records of one topic partition in one batch."""
 
     def __init__(self, plan: Plan, time: int, first: int) -> None:
@@ -98,7 +98,7 @@ class Lane:
         if self._offset is None:
             self._offset = int(offsets[0])
         numbers = NUMBERS * (offsets - self._offset) + ITSELF
-        setting = Setting(batch)
+        setting = RejectCollector(batch)
         rows = self._usable(batch, numbers, setting)
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
@@ -114,14 +114,16 @@ class Lane:
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
-    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, setting: Setting) -> Rows:
+    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, setting: RejectCollector) -> Rows:
         kind = kinds(batch.column("headers"))
         times = _nanoseconds(batch.column("timestamp"))
-        setting.aside(
+        setting.reject(
             np.flatnonzero(times > self._latest),
             reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"),
         )
-        setting.aside(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word"))
+        setting.reject(
+            np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word")
+        )
         watermark = _watermarks(batch, kind, setting)
         riding = np.isin(kind, RIDING)
         if riding.any():
@@ -134,18 +136,18 @@ class Lane:
         rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
         return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
 
-    def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: Setting) -> pa.RecordBatch:
+    def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: RejectCollector) -> pa.RecordBatch:
         """The tuples of these rows; those that have none are set aside."""
         values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
         if values.null_count:
             null = values.is_null().to_numpy(zero_copy_only=False)
-            setting.aside(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null, and it is no mark"))
+            setting.reject(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null, and it is no mark"))
             rows = rows[~null[rows]]
         if len(rows) < len(values):
             values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
         decoded = self._records.decode(values, keys, headers)
         for index, why in decoded.bad:
-            setting.aside([rows[index]], why)
+            setting.reject([rows[index]], why)
         return decoded.tuples
 
     # ---- spreading ---------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ class Lane:
             return
         kept = self._without_clocks(rows)
         start, end = int(rows.stamp[0]), int(rows.stamp[-1])
-        stretch = Stretch(
+        stretch = PartitionSlice(
             self._stream.name, self._first, int(rows.number[0]), int(self._offset or 0), start, end,
             self._columns(kept, batch),
         )  # fmt: skip
@@ -236,14 +238,14 @@ def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.n
     return replace(rows.only(row), number=rows.number[row] + place - ITSELF, kind=kind)
 
 
-def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: Setting) -> np.ndarray:
+def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: RejectCollector) -> np.ndarray:
     """The event time of each watermark mark, 0 for other records; marks that say none are set aside."""
     watermark = np.zeros(len(kind), np.int64)
     rows = np.flatnonzero((kind == WATERMARK) & setting.alive)
     if len(rows):
         watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
         what = "its value is neither seconds since 1970 nor a time in ISO 8601"
-        setting.aside(rows[~sound], reason(Reason.BAD_WATERMARK, what))
+        setting.reject(rows[~sound], reason(Reason.BAD_WATERMARK, what))
     return watermark
 
 

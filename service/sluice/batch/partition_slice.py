@@ -18,7 +18,7 @@ NAMES = ("first", "number", "offset", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class PartitionSlice:
     """The rows of a topic partition from one batch that are in one bucket, or those of them that still wait.
 
     first    the place of the topic partition
@@ -39,7 +39,7 @@ class Stretch:
     rows: pa.RecordBatch
 
     @classmethod
-    def of(cls, packed: Body) -> Stretch:
+    def of(cls, packed: Body) -> PartitionSlice:
         rows, about = unpack(packed)
         return cls(stream=about["stream"], rows=rows, **{name: int(about[name]) for name in NAMES})
 
@@ -62,14 +62,14 @@ class Stretch:
     def kinds(self) -> np.ndarray:
         return self.rows.column(2).to_numpy()  # type: ignore[no-any-return]
 
-    def since(self, time: int) -> Stretch:
+    def since(self, time: int) -> PartitionSlice:
         """Stamped no earlier than `time`: it goes on where the topic partition was."""
         if self.start >= time:
             return self
         rows = self.rows.set_column(1, "@stamp", pa.array(np.maximum(self.stamps, time)))
         return replace(self, start=max(self.start, time), end=max(self.end, time), rows=rows)
 
-    def counted_from(self, offset: int) -> Stretch:
+    def counted_from(self, offset: int) -> PartitionSlice:
         """With its numbers counted from another offset."""
         if offset == self.offset:
             return self
@@ -78,7 +78,7 @@ class Stretch:
         rows = self.rows.set_column(0, "@number", pa.array(numbers))
         return replace(self, number=self.number + more, offset=offset, rows=rows)
 
-    def split(self, limit: Limit) -> tuple[Stretch, Stretch]:
+    def split(self, limit: Limit) -> tuple[PartitionSlice, PartitionSlice]:
         """What may go, and what waits."""
         time, first = limit
         count = int(np.searchsorted(self.stamps, time, "right" if self.first <= first else "left"))

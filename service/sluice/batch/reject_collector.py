@@ -23,7 +23,7 @@ from sluice.model.spec import Stream
 from sluice.wire.dead_letters import DeadLetter
 
 
-class Setting:
+class RejectCollector:
     """Sets records of a batch aside: which of them are still alive, and why the others aren't."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -31,7 +31,7 @@ class Setting:
         self._reasons: dict[int, str] = {}
         self.alive = np.ones(batch.num_rows, np.bool_)
 
-    def aside(self, rows: Iterable[int], reason: str) -> None:
+    def reject(self, rows: Iterable[int], reason: str) -> None:
         """Sets these rows aside, all for one reason."""
         for row in rows:
             self.alive[row] = False
@@ -54,7 +54,7 @@ class Setting:
         return pack(pa.RecordBatch.from_pydict(columns), {"stream": stream.name, "topic": str(stream.topic)})
 
 
-def letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
+def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
     """The dead letters of these packed rows in the order of their places, in lists of about `size` bytes each."""
     sources = [unpack(one) for one in packed]
     if not sources:
@@ -89,7 +89,7 @@ def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
     return DeadLetter(stream=about["stream"], topic=about["topic"], headers=headers, original=original, **row)
 
 
-def as_they_were(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:
+def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:
     """With the records of the tuples that were refused in place of these; one that is gone by now stays as it is."""
     refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
     records: dict[tuple[str, int, int], Message] = {}

@@ -14,39 +14,39 @@ from typing import Any
 
 import orjson
 
-from sluice.batch.envelope import PULSE, RECORDS, Packed, packed_time, time_of
-from sluice.batch.partition_slice import Limit, Stretch
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, packed_time, time_of
+from sluice.batch.partition_slice import Limit, PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
-from sluice.engine.stream.items import FINAL, MAXIMUM
+from sluice.engine.stream.items import FINAL, MAX_TIME
 from sluice.time_units import UNSET
 
 
 @dataclass(slots=True)
-class Holding:
+class ReorderBuffer:
     """What a bucket holds back, how far each topic partition is, and which of them are final, by their places."""
 
     frontiers: dict[int, int] = field(default_factory=dict)
     finals: set[int] = field(default_factory=set)
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[PartitionSlice] = field(default_factory=list)
 
     # ---- in and out -------------------------------------------------------------------------------------------------
 
     def through(self, plan: Plan, rows: Sequence[Packed]) -> list[Packed]:
         """What the engine gets in this batch in place of its rows."""
-        self._hold(Stretch.of(packed) for holds, packed in rows if holds == RECORDS)
-        pulses = [time_of(packed) for holds, packed in rows if holds == PULSE]
+        self._hold(PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS)
+        pulses = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
         if pulses:
             self._wait_no_longer(plan, max(pulses) - plan.pipeline.settings.merge_wait)
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
-        limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAXIMUM, 0))
-        others = [row for row in rows if row[0] not in (RECORDS, PULSE)]
+        limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAX_TIME, 0))
+        others = [row for row in rows if row[0] not in (RECORDS, IDLE_CLOCK)]
         released = [*others, *((RECORDS, stretch.packed()) for stretch in self._released(limit))]
-        if UNSET < limit[0] < MAXIMUM:
-            released.append((PULSE, packed_time(limit[0])))
+        if UNSET < limit[0] < MAX_TIME:
+            released.append((IDLE_CLOCK, packed_time(limit[0])))
         return released
 
-    def _hold(self, stretches: Iterable[Stretch]) -> None:
+    def _hold(self, stretches: Iterable[PartitionSlice]) -> None:
         for stretch in sorted(stretches, key=lambda stretch: stretch.order):
             held = stretch.since(self.frontiers.get(stretch.first, UNSET))
             self.frontiers[held.first] = held.end
@@ -58,7 +58,7 @@ class Holding:
         for first in topic_partitions(plan):
             self.frontiers[first] = max(self.frontiers.get(first, UNSET), time)
 
-    def _released(self, limit: Limit) -> Iterator[Stretch]:
+    def _released(self, limit: Limit) -> Iterator[PartitionSlice]:
         """All that may go. A stretch is held, be it empty, until all of it may go in every bucket."""
         stretches, self.stretches = self.stretches, []
         bases: dict[int, int] = {}
@@ -81,19 +81,19 @@ class Holding:
         return b"".join([len(head).to_bytes(4, "big"), head, *parts])
 
     @classmethod
-    def load(cls, data: bytes) -> Holding:
+    def load(cls, data: bytes) -> ReorderBuffer:
         start = 4 + int.from_bytes(data[:4], "big")
         head: Mapping[str, Any] = orjson.loads(data[4:start])
         holding = cls(dict(head["frontiers"]), set(head["finals"]))
         for size in head["sizes"]:
-            holding.stretches.append(Stretch.of(data[start : start + size]))
+            holding.stretches.append(PartitionSlice.of(data[start : start + size]))
             start += size
         return holding
 
 
 def in_order(plan: Plan, saved: bytes, rows: Sequence[Packed]) -> tuple[list[Packed], bytes]:
     """What need not wait for other topic partitions any more, and what a bucket holds then; empty: nothing yet."""
-    holding = Holding.load(saved) if saved else Holding()
+    holding = ReorderBuffer.load(saved) if saved else ReorderBuffer()
     released = holding.through(plan, rows)
     return released, holding.save()
 

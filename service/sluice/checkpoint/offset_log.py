@@ -14,9 +14,9 @@ from sluice.kafka.reading import Offsets
 from sluice.time_units import MILLISECOND
 
 #: the offset of the pulse is a time under this name
-PULSE_KEY = "pulse"
+IDLE_CLOCK_KEY = "pulse"
 #: and before its first one
-NO_PULSE = 0
+NO_IDLE_CLOCK = 0
 
 #: how Hadoop's files of checksums begin; then come the bytes that a checksum covers, and one checksum for each
 CRC_MAGIC = b"crc\0"
@@ -31,7 +31,7 @@ RESTORE = "restore it from a copy of the checkpoint, or start anew with an empty
 def parsed(entry: str) -> Planned:
     """An entry has a line each for its version, the batch, and the offsets of each source, Kafka's first."""
     _, batch, topics, *others = entry.splitlines()
-    pulse = next((json.loads(other)[PULSE_KEY] for other in others if other != "-"), NO_PULSE)
+    pulse = next((json.loads(other)[IDLE_CLOCK_KEY] for other in others if other != "-"), NO_IDLE_CLOCK)
     return Planned(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
 
 
@@ -56,7 +56,7 @@ def digest(checkpoint: Path, batch: int) -> str | None:
 
 def before_all(checkpoint: Path) -> Planned:
     """What the first batch goes on from."""
-    return Planned(0, _checked(checkpoint / "sources" / "0" / "0", _first_offsets), NO_PULSE)
+    return Planned(0, _checked(checkpoint / "sources" / "0" / "0", _first_offsets), NO_IDLE_CLOCK)
 
 
 def offsets_read(checkpoint: Path) -> Offsets:

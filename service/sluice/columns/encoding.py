@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_type
-from sluice.columns.interner import Strings, buffers
+from sluice.columns.interner import Interner, buffers
 from sluice.columns.length_prefixed import frame, unframe
 from sluice.model.types import Kind, Type
 from sluice.time_units import SECOND
 
 
-def to_words(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
+def to_words(array: pa.Array, type_: Type, strings: Interner) -> np.ndarray:
     """The words of an array without nulls."""
     match type_.kind:
         case Kind.STRING:
@@ -28,7 +28,7 @@ def to_words(array: pa.Array, type_: Type, strings: Strings) -> np.ndarray:
             return _fixed_words(array, type_)
 
 
-def from_words(words: np.ndarray, type_: Type, strings: Strings) -> pa.Array:
+def from_words(words: np.ndarray, type_: Type, strings: Interner) -> pa.Array:
     """The array of these words."""
     match type_.kind:
         case Kind.STRING:

@@ -18,7 +18,7 @@ from sluice.columns.tables import column, grown
 EMPTY = -1
 
 
-class Text(NamedTuple):
+class InternedText(NamedTuple):
     """What kernels read: the bytes of code c are `data[offsets[c]:offsets[c + 1]]`."""
 
     data: np.ndarray
@@ -42,7 +42,7 @@ def _equal(left: np.ndarray, start: int, stop: int, right: np.ndarray, at: int) 
 
 
 @inlined
-def less(text: Text, left: int, right: int) -> bool:
+def less(text: InternedText, left: int, right: int) -> bool:
     """Whether the bytes of code `left` come before those of `right`."""
     a, b = text.offsets[left], text.offsets[right]
     n, m = text.offsets[left + 1] - a, text.offsets[right + 1] - b
@@ -104,7 +104,7 @@ def _intern(
 
 
 @kernel
-def _gather(text: Text, codes: np.ndarray, starts: np.ndarray, values: np.ndarray) -> None:
+def _gather(text: InternedText, codes: np.ndarray, starts: np.ndarray, values: np.ndarray) -> None:
     for row in range(len(codes)):
         at = text.offsets[codes[row]]
         for i in range(starts[row + 1] - starts[row]):
@@ -130,7 +130,7 @@ def _number(codes: np.ndarray, numbers: np.ndarray, distinct: np.ndarray, places
     return count
 
 
-class Strings:
+class Interner:
     """A table of interned byte strings."""
 
     def __init__(self) -> None:
@@ -142,8 +142,8 @@ class Strings:
         self._numbers = np.zeros(8, np.int32)
 
     @property
-    def text(self) -> Text:
-        return Text(self._data, self._offsets)
+    def text(self) -> InternedText:
+        return InternedText(self._data, self._offsets)
 
     def intern(self, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """The codes of the byte strings `values[starts[i]:starts[i + 1]]`, new ones where not seen before."""
@@ -191,7 +191,7 @@ class Strings:
         renamed = np.full(self.count, -1, np.int64)
         renamed[kept] = np.arange(len(kept))
         values = self.take(kept)
-        self.__dict__.update(Strings().__dict__)
+        self.__dict__.update(Interner().__dict__)
         self.intern_arrow(values)
         return renamed
 
@@ -203,7 +203,7 @@ class Strings:
         return {"data": self._data[: offsets[-1]], "offsets": offsets, "hashes": self._hashes[: self.count]}
 
     @classmethod
-    def load(cls, saved: Mapping[str, pa.Buffer]) -> Strings:
+    def load(cls, saved: Mapping[str, pa.Buffer]) -> Interner:
         table = cls()
         table._data, table._offsets, table._hashes = (column(saved[name], kind) for name, kind in cls.PARTS.items())
         table.count = len(table._hashes)

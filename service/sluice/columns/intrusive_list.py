@@ -10,13 +10,13 @@ import numpy as np
 from sluice.columns.kernel import inlined
 
 #: no member, no list
-NOBODY = -1
+NIL = -1
 
 
 @inlined
-def start(lists: np.ndarray, at: int) -> None:
+def make_empty(lists: np.ndarray, at: int) -> None:
     """The list is empty."""
-    lists[at].oldest = lists[at].youngest = NOBODY
+    lists[at].oldest = lists[at].youngest = NIL
 
 
 @inlined
@@ -26,9 +26,9 @@ def append(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None
 
 
 @inlined
-def extend(lists: np.ndarray, at: int, member: int) -> None:
+def push_linked(lists: np.ndarray, at: int, member: int) -> None:
     """Behind the youngest, which knows it already: other lists of the same members linked them."""
-    if lists[at].oldest == NOBODY:
+    if lists[at].oldest == NIL:
         lists[at].oldest = member
     lists[at].youngest = member
 
@@ -36,44 +36,44 @@ def extend(lists: np.ndarray, at: int, member: int) -> None:
 @inlined
 def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: int) -> None:
     """Behind `older`; where that is NOBODY, before all others."""
-    younger = lists[at].oldest if older == NOBODY else members[older].younger
+    younger = lists[at].oldest if older == NIL else members[older].younger
     members[member].older = older
     members[member].younger = younger
-    if older == NOBODY:
+    if older == NIL:
         lists[at].oldest = member
     else:
         members[older].younger = member
-    if younger == NOBODY:
+    if younger == NIL:
         lists[at].youngest = member
     else:
         members[younger].older = member
 
 
 @inlined
-def take(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
+def unlink(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
     """Out of the list; the member itself still says who its neighbours were."""
     older, younger = members[member].older, members[member].younger
-    if older == NOBODY:
+    if older == NIL:
         lists[at].oldest = younger
     else:
         members[older].younger = younger
-    if younger == NOBODY:
+    if younger == NIL:
         lists[at].youngest = older
     else:
         members[younger].older = older
 
 
 @inlined
-def leave(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
+def pop_keep_links(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
     """Out of the list, as `take`, but where the oldest leaves no member is touched.
 
     So who reads along behind still finds the others beside their neighbours, and the oldest may say who left before it:
     who goes back stops at `oldest`.
     """
     if member != lists[at].oldest:
-        take(lists, at, members, member)
+        unlink(lists, at, members, member)
     else:
         younger = members[member].younger
         lists[at].oldest = younger
-        if younger == NOBODY:
-            lists[at].youngest = NOBODY
+        if younger == NIL:
+            lists[at].youngest = NIL

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 
 
 def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
@@ -36,7 +36,7 @@ def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
     return str(values[place]).encode() if text else _json(values[place])
 
 
-def key_codes(columns: Sequence[pa.Array], table: Strings) -> np.ndarray:
+def key_codes(columns: Sequence[pa.Array], table: Interner) -> np.ndarray:
     """The code in `table` of the key of each row."""
     if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
         return table.intern_arrow(pa.DictionaryArray.from_arrays(columns[0].indices, _texts(columns[0].dictionary)))

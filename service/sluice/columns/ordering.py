@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 from sluice.model.types import Kind, Type
 
 LARGEST = np.iinfo(np.int64).max
@@ -20,7 +20,7 @@ def ordered(words: np.ndarray, type_: Type) -> np.ndarray:
     return _reals(words) if type_.kind is Kind.FLOAT64 else words
 
 
-def ranks(words: np.ndarray, type_: Type, strings: Strings, *, descending: bool) -> np.ndarray:
+def ranks(words: np.ndarray, type_: Type, strings: Interner, *, descending: bool) -> np.ndarray:
     """Numbers in the order of the values among each other; of words that `ordered` gave."""
     if type_.kind is Kind.STRING:
         codes, words = np.unique(words, return_inverse=True)

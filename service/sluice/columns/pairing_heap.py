@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sluice.columns.float_bits import as_real
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
 #: the stored tuples
@@ -39,31 +39,31 @@ def add(
     nodes: np.ndarray, words: np.ndarray, by: Order, root: int, slot: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
     """Gives the new root. `root` is NOBODY in a heap that is empty; `by` says which word is compared, and how."""
-    nodes[slot].next = NOBODY
-    nodes[slot].below = NOBODY
-    return slot if root == NOBODY else _meld(nodes, words, by, root, slot, melded, *more)
+    nodes[slot].next = NIL
+    nodes[slot].below = NIL
+    return slot if root == NIL else _meld(nodes, words, by, root, slot, melded, *more)
 
 
 @inlined
-def without_root(
+def remove_root(
     nodes: np.ndarray, words: np.ndarray, by: Order, root: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
     """The least leaves. Gives the new root, NOBODY where it was the last."""
-    pairs, child = NOBODY, nodes[root].below
-    while child != NOBODY:  # in pairs, the last pair first
+    pairs, child = NIL, nodes[root].below
+    while child != NIL:  # in pairs, the last pair first
         second = nodes[child].next
-        rest = NOBODY if second == NOBODY else nodes[second].next
-        pair = child if second == NOBODY else _meld(nodes, words, by, child, second, melded, *more)
+        rest = NIL if second == NIL else nodes[second].next
+        pair = child if second == NIL else _meld(nodes, words, by, child, second, melded, *more)
         nodes[pair].next = pairs
         pairs, child = pair, rest
-    if pairs == NOBODY:
-        return NOBODY
+    if pairs == NIL:
+        return NIL
     top, pairs = pairs, nodes[pairs].next
-    while pairs != NOBODY:  # then the pairs into one
+    while pairs != NIL:  # then the pairs into one
         rest = nodes[pairs].next
         top = _meld(nodes, words, by, top, pairs, melded, *more)
         pairs = rest
-    nodes[top].next = NOBODY
+    nodes[top].next = NIL
     return top
 
 

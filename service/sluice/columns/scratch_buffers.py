@@ -25,7 +25,7 @@ class Scratch:
         return kept[:count]
 
 
-def longer(records: np.ndarray, used: int, count: int) -> np.ndarray:
+def grown(records: np.ndarray, used: int, count: int) -> np.ndarray:
     """The records themselves where they are `count`, else room for so many, and for twice as many as are in use, behind
     the first `used`.
     """

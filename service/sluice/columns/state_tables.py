@@ -24,13 +24,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.interner import Strings
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
 from sluice.columns.tables import Data, Format, Saved, StateError, column, grown, load, save
 
-#: the number of no row
-NIL = NOBODY
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]
 #: by row space: the new number of each row of one state, NIL for a row that does not move
@@ -127,7 +125,7 @@ class Tables:
     #: tuples that one row of the space "slot" has
     block: int = 1
     #: the texts and lists among the words
-    strings: Strings
+    strings: Interner
 
     def declare(self, known: Mapping[str, Table], needed: Collection[str]) -> None:
         """Makes the `known` tables, all empty, of which the `needed` ones come into use."""
@@ -220,7 +218,7 @@ class Tables:
         for name, kind in self.ARRAYS.items():
             setattr(self, name, column(saved[name], kind))
         for name in self.STRINGS:
-            setattr(self, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
+            setattr(self, name, Interner.load({part: saved[f"{name}.{part}"] for part in Interner.PARTS}))
         for name, value in zip(self.NUMBERS, column(saved["numbers"], np.int64).tolist(), strict=True):
             setattr(self, name, type(getattr(self, name))(value))
 
@@ -265,7 +263,7 @@ class Tables:
                 moved[:, columns] = self.same_texts(moved[:, columns], source.strings)
             getattr(self, name)[numbers[kept]] = moved
 
-    def same_texts(self, codes: np.ndarray, strings: Strings) -> np.ndarray:
+    def same_texts(self, codes: np.ndarray, strings: Interner) -> np.ndarray:
         """The codes here of the texts that have these codes in another table. A word that is no code stays below 0."""
         flat = codes.reshape(-1)
         valid = (flat >= 0) & (flat < strings.count)
@@ -282,7 +280,7 @@ def rename(numbers: np.ndarray, renamed: np.ndarray) -> np.ndarray:
     return np.where(numbers < 0, NIL, renamed.take(numbers, mode="clip"))
 
 
-def keep_texts(strings: Strings, tables: Collection[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def keep_texts(strings: Interner, tables: Collection[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Forgets all texts but those of these tables' words, and renames these; gives the new code of each old one.
 
     A word of a row that is not in use may be the code of any text: it is kept for a while, or becomes another code.
@@ -297,7 +295,7 @@ def keep_texts(strings: Strings, tables: Collection[tuple[np.ndarray, np.ndarray
 # ---- helpers of split and merge --------------------------------------------------------------------------------------
 
 
-def parts_of(keys: Strings, part_of_key: PartOfKey) -> np.ndarray:
+def parts_of(keys: Interner, part_of_key: PartOfKey) -> np.ndarray:
     """The part of each key."""
     names = keys.take(np.arange(keys.count)).to_pylist()
     return np.fromiter(map(part_of_key, names), np.int64, len(names))
@@ -318,13 +316,13 @@ def distinct(numbers: np.ndarray, known: int) -> np.ndarray:
     return numbers
 
 
-def intern_pairs(table: Strings, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def intern_pairs(table: Interner, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The codes of pairs of numbers."""
     pairs = np.ascontiguousarray(np.stack([left, right], axis=1), np.int64)
     return table.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(left) + 1, dtype=np.int64) * 16)
 
 
-def pairs_of(table: Strings) -> np.ndarray:
+def pairs_of(table: Interner) -> np.ndarray:
     """The pairs of numbers that have the codes from 0 on."""
     data = table.take(np.arange(table.count)).buffers()[2]
     return np.frombuffer(data or b"", np.int64).reshape(-1, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import orjson
 
-from sluice.inspect.verify import Compared, compare
+from sluice.inspect.verify import ComparisonReport, verify
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.ops.log_lines import configure
@@ -16,7 +16,7 @@ def repeat(pipeline: Pipeline) -> int:
     configure(secrets=pipeline.settings.kafka.secrets)
     differ = False
     for stage in stages(pipeline):
-        compared = compare(stage)
+        compared = verify(stage)
         for difference in compared.differences:
             click.echo(orjson.dumps(difference._asdict()))
         differ |= bool(compared.differences)
@@ -24,6 +24,6 @@ def repeat(pipeline: Pipeline) -> int:
     return int(differ)
 
 
-def summary(compared: Compared) -> str:
+def summary(compared: ComparisonReport) -> str:
     found = f"differences in {count} topic partition(s)" if (count := len(compared.differences)) else "no difference"
     return f"{compared.pipeline}: batches {compared.first} to {compared.last}, {compared.records:,} records: {found}"

@@ -29,9 +29,9 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     It reads the checkpoint and nothing else: the service may run, or have ended.
     """
     pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
-    from sluice.inspect.bucket_snapshot import look  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
+    from sluice.inspect.bucket_snapshot import snapshot  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
 
-    found = [shown(stage, key, *looked) for stage in stages(pipeline) for looked in look(stage, key)]
+    found = [shown(stage, key, *looked) for stage in stages(pipeline) for looked in snapshot(stage, key)]
     sys.stdout.buffer.writelines(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in found)
     sys.stdout.buffer.flush()
     if not found:

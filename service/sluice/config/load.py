@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sluice.config.checks.build import build
-from sluice.config.syntax.parse_model import shape
+from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.yaml_reader import Source, read, read_text
-from sluice.model.errors import MOST_FINDINGS, Caution, PipelineError, Problem, TooManyError
+from sluice.model.errors import MOST_FINDINGS, Hint, PipelineError, Problem, TooManyError
 from sluice.model.spec import Pipeline
 
 
@@ -20,7 +20,7 @@ class Checked(NamedTuple):
     #: None where there are problems
     pipeline: Pipeline | None
     problems: tuple[Problem, ...]
-    cautions: tuple[Caution, ...]
+    cautions: tuple[Hint, ...]
 
 
 def load(
@@ -66,7 +66,7 @@ def check_source(source: Source, environment: Mapping[str, str] | None, override
     report = Report(source, source.problems[:MOST_FINDINGS])
     pipeline = None
     with suppress(TooManyError):
-        shaped = shape(report)
+        shaped = parse_model(report)
         pipeline = build(shaped, environment, report) if shaped else None
     problems = sorted(report.problems, key=lambda problem: problem.line or 0)
     cautions = sorted(report.cautions, key=lambda caution: caution.line or 0)

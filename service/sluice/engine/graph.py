@@ -18,8 +18,8 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
-from sluice.engine.contents.window_snapshot import Inside
-from sluice.engine.library.handler_operator import CustomOperator
+from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator
 from sluice.engine.operators.operator import Operator, OperatorState
@@ -27,7 +27,7 @@ from sluice.engine.operators.window_operators import windowed
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import FINAL, MAXIMUM, TUPLE, Items, merged_items
+from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, Items, merged_items
 from sluice.engine.stream.rejects import REJECTS, joined
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
@@ -123,12 +123,12 @@ class Graph:
         """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
         of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]
         of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
-        return min([MAXIMUM, *of_operators, *of_streams])
+        return min([MAX_TIME, *of_operators, *of_streams])
 
-    def inside(self, state: GraphState, key: str | None) -> list[Inside]:
+    def snapshot(self, state: GraphState, key: str | None) -> list[WindowSnapshot]:
         """What the windows of this key hold, and those without keys, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
-        return [found for operator, one in pairs for found in operator.inside(one, key)]
+        return [found for operator, one in pairs for found in operator.snapshot(one, key)]
 
     def ended(self, state: GraphState) -> bool:
         """Whether every topic partition of every input has sent its final mark."""
@@ -289,7 +289,7 @@ class Graph:
             case Custom():
                 event_time = self._event_times.get(spec.input)
                 sources = self._partitions.get(spec.input, 1)
-                return CustomOperator(spec, self._schemas[spec.input], event_time, sources)
+                return HandlerOperator(spec, self._schemas[spec.input], event_time, sources)
             case Aggregate() | Sort():
                 sources = self._partitions.get(spec.input, 1)
                 return windowed(spec, self._schemas[spec.input], self._event_times.get(spec.input), sources)

@@ -11,7 +11,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.offset_log import offsets_read
 from sluice.columns.tables import StateError
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
 
@@ -19,14 +19,14 @@ from sluice.state.bucket import Bucket
 TRIES = 5
 
 
-class Looked(NamedTuple):
+class BucketSnapshot(NamedTuple):
     """What a window partition holds, and the clock of its bucket, nanoseconds since 1970."""
 
     clock: int
-    inside: Inside
+    snapshot: WindowSnapshot
 
 
-def look(pipeline: Pipeline, key: str | None) -> Iterator[Looked]:
+def snapshot(pipeline: Pipeline, key: str | None) -> Iterator[BucketSnapshot]:
     """The window partitions of this key, and those without keys, as they were after the last batch that was computed.
 
     Of a running service that may be one batch ahead of what readers of its outputs see. Raises StateError where a file
@@ -40,7 +40,7 @@ def look(pipeline: Pipeline, key: str | None) -> Iterator[Looked]:
         yield from _looked(plan, number, key, 0 if done is None else done + 1, TRIES)
 
 
-def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) -> list[Looked]:
+def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) -> list[BucketSnapshot]:
     """`least`: the version that the state must have at least."""
     bucket = Bucket(plan, number)
     try:
@@ -49,7 +49,7 @@ def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) ->
         if tries <= 1:
             raise
         return _looked(plan, number, key, least, tries - 1)
-    return [Looked(state.now, inside) for inside in bucket.graph.inside(state, key)]
+    return [BucketSnapshot(state.now, inside) for inside in bucket.graph.snapshot(state, key)]
 
 
 def _topic_partitions(pipeline: Pipeline, folder: Path) -> dict[str, int]:

@@ -10,10 +10,10 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from sluice.batch.bucket_labels import labels
-from sluice.batch.commit import Gathered
-from sluice.batch.envelope import PULSE, Packed, packed_time, split_pass_through
+from sluice.batch.commit import BatchResult
+from sluice.batch.envelope import IDLE_CLOCK, Packed, packed_time, split_pass_through
 from sluice.batch.outgoing import outgoing
-from sluice.batch.partition_router import routed
+from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
 from sluice.kafka.planned_batch import Planned
@@ -31,7 +31,7 @@ SCHEMA = pa.schema([
 AT_ONCE = 100_000
 
 
-class Repetition:
+class BatchReplay:
     """The buckets of a service as they were before a batch, from which they go on. Nothing is written."""
 
     def __init__(self, plan: Plan, batch: int) -> None:
@@ -46,7 +46,7 @@ class Repetition:
         plan = _knowing(self._plan, batch)
         arrived = _arrived(plan, before, batch)
         rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
-        gathered = Gathered(plan, rows)
+        gathered = BatchResult(plan, rows)
         return within(dict(plan.limits), gathered.records(), gathered.too_large)
 
     def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
@@ -69,14 +69,14 @@ def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Pack
     arrived: dict[int, list[Packed]] = defaultdict(list)
     if batch.pulse != before.pulse:
         for number in range(plan.buckets):
-            arrived[number].append((PULSE, packed_time(batch.pulse)))
+            arrived[number].append((IDLE_CLOCK, packed_time(batch.pulse)))
     found: dict[tuple[str, int], list[Message]] = defaultdict(list)
     settings = plan.pipeline.settings
     read(settings.kafka, before.offsets, batch.offsets, lambda m: found[m.topic(), m.partition()].append(m))
     number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
     for (topic, partition), messages in found.items():
         port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)
-        for packed in routed(plan, batch.time, _as_columns(messages, place(port, partition))):
+        for packed in route_records(plan, batch.time, _as_columns(messages, place(port, partition))):
             for row in packed.to_pylist():
                 arrived[number_of[row["bucket"]]].append((row["holds"], row["packed"]))
     return arrived

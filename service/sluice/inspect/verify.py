@@ -16,7 +16,7 @@ from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.offset_log import before_all, planned
 from sluice.columns.tables import StateError
-from sluice.inspect.rerun import Repetition
+from sluice.inspect.rerun import BatchReplay
 from sluice.kafka import ledger, topics
 from sluice.kafka.reading import Offsets, ends, tail
 from sluice.kafka.records import Records
@@ -41,7 +41,7 @@ class Difference(NamedTuple):
     found: dict[str, Any] | None
 
 
-class Compared(NamedTuple):
+class ComparisonReport(NamedTuple):
     """The batches from `first` to `last`, and how many records they wrote."""
 
     pipeline: str
@@ -51,7 +51,7 @@ class Compared(NamedTuple):
     differences: list[Difference]
 
 
-class Made(NamedTuple):
+class BatchOutputs(NamedTuple):
     """What a batch writes to a topic partition."""
 
     batch: int
@@ -59,10 +59,10 @@ class Made(NamedTuple):
 
 
 #: by topic and topic partition, batch by batch
-Outputs = Mapping[tuple[str, int], list[Made]]
+Outputs = Mapping[tuple[str, int], list[BatchOutputs]]
 
 
-def compare(pipeline: Pipeline) -> Compared:
+def verify(pipeline: Pipeline) -> ComparisonReport:
     """Repeats as many of the last batches as the checkpoint can still tell of. The service may run, or have ended."""
     plan = _plan(pipeline)
     last, written = _stand(plan)
@@ -73,11 +73,11 @@ def compare(pipeline: Pipeline) -> Compared:
         batch = planned(folder, number)
         for records in repetition.records(before, batch):
             for partition, rows in _by_partition(records):
-                outputs[records.topic, partition].append(Made(number, rows))
+                outputs[records.topic, partition].append(BatchOutputs(number, rows))
         before = batch
     differences = [found for place in sorted(outputs) if (found := _difference(plan, outputs, place, written[place]))]
     count = sum(made.rows.num_rows for several in outputs.values() for made in several)
-    return Compared(pipeline.name, first, last, count, differences)
+    return ComparisonReport(pipeline.name, first, last, count, differences)
 
 
 def _plan(pipeline: Pipeline) -> Plan:
@@ -96,7 +96,7 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
     ]  # fmt: skip
     for _ in range(TRIES):
         before = ends(client, places)
-        stand = ledger.read_stand(settings.kafka, plan.pipeline.name)
+        stand = ledger.read_position(settings.kafka, plan.pipeline.name)
         if stand is None or stand.query_id != plan.query:
             message = f"checkpoint {plan.checkpoint}: Kafka has no ledger of it; is this the right cluster?"
             raise CheckpointError(message)
@@ -106,14 +106,14 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
     raise CheckpointError(message)
 
 
-def _oldest(plan: Plan, last: int) -> tuple[int, Repetition]:
+def _oldest(plan: Plan, last: int) -> tuple[int, BatchReplay]:
     """The first of the batches up to `last` that can be repeated, and the buckets as they were before it."""
     log, damages = checkpoint_identity.batches_in(Path(plan.checkpoint, "offsets")), list[str]()
     for first in sorted(log):
         if not log.issuperset(range(max(0, first - 1), last + 1)):
             continue
         try:
-            return first, Repetition(plan, first)
+            return first, BatchReplay(plan, first)
         except DamagedError as error:
             LOGGER.warning("batch %d cannot be repeated: %s", first, error)
             damages.append(str(error))

@@ -9,7 +9,7 @@ import re
 VARYING = re.compile(r", \d+ identical error\(s\) suppressed|\d+")
 
 
-class Sparing(logging.Filter):
+class RepeatedMessageFilter(logging.Filter):
     """Lets a message through once in a while: while a broker is gone, the library repeats itself ten times a second."""
 
     def __init__(self, seconds: float) -> None:
@@ -28,4 +28,4 @@ class Sparing(logging.Filter):
 LOGGER = logging.getLogger("sluice.kafka")
 #: for the client library
 CLIENT = LOGGER.getChild("client")
-CLIENT.addFilter(Sparing(30.0))
+CLIENT.addFilter(RepeatedMessageFilter(30.0))

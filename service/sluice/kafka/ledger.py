@@ -29,7 +29,7 @@ SECONDS = 30.0
 START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
 
 
-class Stand(NamedTuple):
+class LedgerPosition(NamedTuple):
     """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches.
 
     `digest`: of what the batch before that one read; empty where an earlier version wrote it.
@@ -67,11 +67,11 @@ def verify(
     planned     last batch in the checkpoint's log of offsets, None for none
     """
     # A transaction left open would keep a settled reader waiting.
-    stand = read_stand(kafka, query, "read_uncommitted")
+    stand = read_position(kafka, query, "read_uncommitted")
     _require_same_checkpoint(stand, query, query_id, committed, planned)
     _require_same_batch(stand, query, digest_of)
-    settle(kafka, query)
-    stand = read_stand(kafka, query)
+    end_open_transaction(kafka, query)
+    stand = read_position(kafka, query)
     if stand is None:
         return
     _require_same_batch(stand, query, digest_of)
@@ -86,7 +86,7 @@ def verify(
 
 
 def _require_same_checkpoint(
-    stand: Stand | None, query: str, query_id: str, committed: int | None, planned: int | None
+    stand: LedgerPosition | None, query: str, query_id: str, committed: int | None, planned: int | None
 ) -> None:
     """Before anything is changed, so that a start by mistake does not stop the service that runs."""
     if stand is None:
@@ -102,7 +102,7 @@ def _require_same_checkpoint(
         raise LedgerError(foreign_message(query, query_id, stand))
 
 
-def _require_same_batch(stand: Stand | None, query: str, digest_of: DigestOf) -> None:
+def _require_same_batch(stand: LedgerPosition | None, query: str, digest_of: DigestOf) -> None:
     """The last batch that was written must be the one that the checkpoint has under its number."""
     if stand is None or not stand.digest:
         return
@@ -127,14 +127,14 @@ def lost_message(query: str, batch: int) -> str:
     )
 
 
-def foreign_message(query: str, query_id: str, stand: Stand) -> str:
+def foreign_message(query: str, query_id: str, stand: LedgerPosition) -> str:
     return (
         f"the ledger of {query!r} belongs to the checkpoint {stand.query_id}, this checkpoint is {query_id}: two "
         f"pipelines have one name, or the checkpoint was changed. Rename one, or restore the checkpoint; {START_OVER}"
     )
 
 
-def settle(kafka: Mapping[str, str], query: str) -> None:
+def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     """Ends a transaction that a killed process left open, and shuts out an instance that still runs."""
     own = {"transactional.id": transactional_id_of(query)}
 
@@ -176,15 +176,15 @@ def _reset_entry(query: str, query_id: str, committed: int | None, planned: Plan
     return Entry(query, query_id, committed, now, 0, Report(), planned=planned).to_json()
 
 
-def read_stand(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Stand | None:
+def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> LedgerPosition | None:
     """What the ledger says; None for a query that it does not know."""
     return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
-def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> Stand | None:
+def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerPosition | None:
     place = asked(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
     query_id, _, digest = (place.metadata or "").partition(" ")
-    return Stand(place.offset, query_id, digest) if place.offset > 0 else None
+    return LedgerPosition(place.offset, query_id, digest) if place.offset > 0 else None
 
 
 def _committed(consumer: Consumer) -> TopicPartition:
@@ -194,9 +194,9 @@ def _committed(consumer: Consumer) -> TopicPartition:
     return place
 
 
-def _from_topic(kafka: Mapping[str, str], query: str) -> Stand | None:
+def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
     entry = last_entry(kafka, query)
-    return None if entry is None else Stand(entry.batch + 1, entry.query_id, _digest(entry.planned))
+    return None if entry is None else LedgerPosition(entry.batch + 1, entry.query_id, _digest(entry.planned))
 
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:

@@ -156,7 +156,7 @@ class TransactionalWriter:
     def _read_ledger(self, batch: int) -> tuple[int, str]:
         """The batch that the ledger expects, and the digest of the one before it."""
         settings = self._settings
-        stand = ledger.read_stand(dict(settings.kafka), settings.query)
+        stand = ledger.read_position(dict(settings.kafka), settings.query)
         if stand is None:
             if batch > 0:
                 raise LedgerError(ledger.lost_message(settings.query, batch))
@@ -199,7 +199,7 @@ class TransactionalWriter:
         if open_for < self._limit:
             return False
         with suppress(UnavailableError):
-            stand = ledger.read_stand(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
+            stand = ledger.read_position(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
             return stand is None or stand.next_batch <= batch
         return True
 

@@ -72,7 +72,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class Hint:
     """Legal, but perhaps not what was meant."""
 
     file: str

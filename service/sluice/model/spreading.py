@@ -27,7 +27,7 @@ Keys = tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class KeyRequirement:
     """By what an operator wants the tuples of a stream to be spread; `key` (): together, and why."""
 
     operator: str
@@ -36,7 +36,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SpreadPlan:
     """The expressions by which each input stream's tuples are spread; None where everything must be in one bucket."""
 
     keys: Mapping[str, Keys] | None
@@ -49,7 +49,7 @@ def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
     return layout(pipeline).keys
 
 
-def layout(pipeline: Pipeline) -> Layout:
+def layout(pipeline: Pipeline) -> SpreadPlan:
     """By what the tuples may be spread.
 
     Tuples that meet in a window partition of any operator, or in a join, must agree in these expressions. The
@@ -62,10 +62,10 @@ def layout(pipeline: Pipeline) -> Layout:
         wishes = list(dict.fromkeys(_needed(pipeline, stream.name)))
         why += _together(stream, wishes)
         keys[stream.name] = wishes[0].key if wishes else ()
-    return Layout(None, tuple(dict.fromkeys(why))) if why else Layout(keys)
+    return SpreadPlan(None, tuple(dict.fromkeys(why))) if why else SpreadPlan(keys)
 
 
-def _together(stream: Stream, wishes: list[Wish]) -> Iterator[str]:
+def _together(stream: Stream, wishes: list[KeyRequirement]) -> Iterator[str]:
     """Why all tuples of the stream must be in one bucket."""
     for wish in wishes:
         if not wish.key:
@@ -105,7 +105,7 @@ def _within(side: Side, key: Expression) -> bool:
     return alone or key in side.partition_by
 
 
-def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[Wish]:
+def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[KeyRequirement]:
     """What all that read a stream, and all behind them, want its tuples to be spread by.
 
     `made`: a windowed operator is before it. Each of its marks closes what all keys have sent, so a punct() window
@@ -117,7 +117,7 @@ def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[
                 yield from _wanted(pipeline, operator, port, made=made)
                 why = _whole(pipeline.streams[stream], operator)
                 if why:
-                    yield Wish(operator.name, (), why)
+                    yield KeyRequirement(operator.name, (), why)
 
 
 def _whole(stream: Stream, operator: Operator) -> str:
@@ -137,7 +137,7 @@ def _storing(operator: Operator) -> bool:
     return isinstance(operator, Windowed) and operator.window.only_stores
 
 
-def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[Wish]:
+def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[KeyRequirement]:
     """What one of those wants of the stream at this port."""
     windowed = not isinstance(operator, Map)
     behind = [
@@ -153,7 +153,7 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
     yield from (_through(operator, output, wish) for output, wish in behind)
 
 
-def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> Wish:
+def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
     """What a window wants of its own input."""
     why = (
         sees_all(operator)
@@ -162,7 +162,7 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> Wish:
     )
     if not (operator.partition_by or why):
         why = "its window has no partitions"
-    return Wish(operator.name, () if why else operator.partition_by, why)
+    return KeyRequirement(operator.name, () if why else operator.partition_by, why)
 
 
 def _windows_in_order(pipeline: Pipeline, operator: Windowed) -> str:
@@ -201,7 +201,7 @@ def sees_all(operator: Windowed) -> str:
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------
 
 
-def _through(operator: Windowed | Map, output: Output, wish: Wish) -> Wish:
+def _through(operator: Windowed | Map, output: Output, wish: KeyRequirement) -> KeyRequirement:
     """A wish over the attributes of an output, over those of the operator's input where that can be said."""
     attributes = dict(output.attributes)
     traced = tuple(_source(operator, attributes[e.name]) for e in wish.key if isinstance(e, Attribute))
@@ -209,11 +209,11 @@ def _through(operator: Windowed | Map, output: Output, wish: Wish) -> Wish:
     return _traced(wish, key, output) if len(key) == len(wish.key) else _traced(wish, (), output)
 
 
-def _traced(wish: Wish, key: Keys, output: Output) -> Wish:
+def _traced(wish: KeyRequirement, key: Keys, output: Output) -> KeyRequirement:
     if key or wish.why:
-        return Wish(wish.operator, key, wish.why)
+        return KeyRequirement(wish.operator, key, wish.why)
     why = f"{expressions(wish.key)} of {output.stream} cannot be told from the tuples that it is made of"
-    return Wish(wish.operator, (), why)
+    return KeyRequirement(wish.operator, (), why)
 
 
 def _source(operator: Windowed | Map, expression: Expression) -> Expression | None:
@@ -233,7 +233,7 @@ def _source(operator: Windowed | Map, expression: Expression) -> Expression | No
     return None
 
 
-def _of_join(join: Join, port: int, behind: list[tuple[Output, Wish]]) -> Iterator[Wish]:
+def _of_join(join: Join, port: int, behind: list[tuple[Output, KeyRequirement]]) -> Iterator[KeyRequirement]:
     """The keys that a join wants: its equalities, or those of them by which what is behind it wants its output."""
     side = (join.left, join.right)[port]
     apart = independent(join)
@@ -243,16 +243,16 @@ def _of_join(join: Join, port: int, behind: list[tuple[Output, Wish]]) -> Iterat
         places = _equalities(join, output, wish.key)
         own = _apart(join, side, apart)
         if own.key and places and set(places) <= set(apart):
-            yield Wish(wish.operator, tuple(side.equality[n] for n in places))
+            yield KeyRequirement(wish.operator, tuple(side.equality[n] for n in places))
         else:
             yield _traced(wish, (), output) if own.key else own
 
 
-def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> Wish:
+def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> KeyRequirement:
     if apart:
-        return Wish(join.name, tuple(side.equality[n] for n in apart))
+        return KeyRequirement(join.name, tuple(side.equality[n] for n in apart))
     why = "its equalities do not hold apart all that meets" if join.left.equality else "it has no equalities"
-    return Wish(join.name, (), why)
+    return KeyRequirement(join.name, (), why)
 
 
 def _equalities(join: Join, output: Output, key: Keys) -> tuple[int, ...]:

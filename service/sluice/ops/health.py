@@ -14,7 +14,7 @@ BATCH = 300.0
 BATCH_VARIABLE = "SLUICE_BATCH_SECONDS"
 
 
-class Life:
+class Health:
     """The loop that looks after the queries reports to it; the HTTP server reads it."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic, bound: float | None = None) -> None:

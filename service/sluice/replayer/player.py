@@ -17,7 +17,7 @@ import pyarrow as pa
 from sluice.columns.json_columns import json_values, nanoseconds
 from sluice.engine.graph import Clock, Graph, GraphState
 from sluice.engine.library.trace import tracers
-from sluice.engine.stream.items import FINAL, LONE, TIMER, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TIMER, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import marked
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
@@ -33,7 +33,7 @@ Values = Callable[[pa.Array, Type], list[Any]]
 BATCH = 10_000
 #: so many ticks before the first event are taken for a mistake
 MOST_TICKS = 1_000_000
-PUNCT = {WINDOW: "window", LONE: "window", FINAL: "final"}
+PUNCT = {WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final"}
 
 
 def replay(

@@ -12,8 +12,8 @@ import sluice.spark.route_records
 import sluice.spark.sink  # noqa: F401
 from sluice.batch.kernel_warm_up import main as warm
 from sluice.processes import forked_processes_end_with_their_parents
-from sluice.state.server.pool import open_nursery
-from sluice.state.server.state_server import keep
+from sluice.state.server.pool import start_pool
+from sluice.state.server.state_server import serve
 
 # A pool of threads does not survive a fork.
 pa.set_cpu_count(1)
@@ -24,5 +24,5 @@ gc.freeze()
 
 if __name__ == "__main__":
     forked_processes_end_with_their_parents()
-    open_nursery(keep)
+    start_pool(serve)
     manager()

@@ -20,11 +20,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import PULSE, ROUTED, packed_time
+from sluice.batch.envelope import IDLE_CLOCK, ROUTED, packed_time
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import last_batch
-from sluice.checkpoint.offset_log import NO_PULSE, PULSE_KEY, offsets_read
-from sluice.engine.stream.items import MAXIMUM
+from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, offsets_read
+from sluice.engine.stream.items import MAX_TIME
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.reading import Offsets, ends
@@ -42,7 +42,7 @@ class Note(NamedTuple):
     ends: Offsets
 
 
-class Pulse:
+class IdleClock:
     """Which time may be released; knows neither Spark nor Kafka."""
 
     def __init__(
@@ -78,7 +78,7 @@ def _reached(ends: Offsets, read: Offsets) -> bool:
 # ---- Spark -----------------------------------------------------------------------------------------------------------
 
 
-class Due:
+class NextDueTime:
     """When something is due, as the last batch said."""
 
     def __init__(self, plan: Plan) -> None:
@@ -93,40 +93,40 @@ class Due:
         """NO_PULSE while it is not known."""
         last = self._last
         if last is None or (last.query_id, last.batch) != (self._query, last_batch(self._planned)):
-            return NO_PULSE
-        return MAXIMUM if last.report.due is None else last.report.due
+            return NO_IDLE_CLOCK
+        return MAX_TIME if last.report.due is None else last.report.due
 
 
 class At(InputPartition):
     """The one row per bucket of a batch that the pulse is in."""
 
 
-class PulseReader(DataSourceStreamReader):
+class IdleClockReader(DataSourceStreamReader):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._pulse: Pulse | None = None
+        self._pulse: IdleClock | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {PULSE_KEY: NO_PULSE}
+        return {IDLE_CLOCK_KEY: NO_IDLE_CLOCK}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
-        self._pulse = self._pulse or _pulse(self._plan)
-        return {PULSE_KEY: self._pulse.released(start[PULSE_KEY])}
+        self._pulse = self._pulse or _idle_clock(self._plan)
+        return {IDLE_CLOCK_KEY: self._pulse.released(start[IDLE_CLOCK_KEY])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[At]:
-        return [At(end[PULSE_KEY])] if end != start else []
+        return [At(end[IDLE_CLOCK_KEY])] if end != start else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = labels(self._plan.buckets)
         columns = [
             pa.array(marks, pa.int32()),
-            pa.array([PULSE] * len(marks), pa.int32()),
+            pa.array([IDLE_CLOCK] * len(marks), pa.int32()),
             pa.array([packed_time(partition.value)] * len(marks)),
         ]
         yield pa.RecordBatch.from_arrays(columns, names=["bucket", "holds", "packed"])
 
 
-def _pulse(plan: Plan) -> Pulse:
+def _idle_clock(plan: Plan) -> IdleClock:
     settings = plan.pipeline.settings
     asking = clients(settings.kafka, "admin")
     places = [
@@ -136,11 +136,11 @@ def _pulse(plan: Plan) -> Pulse:
     # Triggers are not so punctual that a whole interval always lies between them.
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
     # What waits for other topic partitions is no bucket's, and not in its report.
-    due = (lambda: NO_PULSE) if plan.merging else Due(plan)
-    return Pulse(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(checkpoint), due)
+    due = (lambda: NO_IDLE_CLOCK) if plan.merging else NextDueTime(plan)
+    return IdleClock(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(checkpoint), due)
 
 
-def pulse(plan: Plan) -> type[DataSource]:
+def idle_clock_source(plan: Plan) -> type[DataSource]:
     """The data source to register for this plan."""
 
     class PulseSource(DataSource):
@@ -151,7 +151,7 @@ def pulse(plan: Plan) -> type[DataSource]:
         def schema(self) -> str:
             return ROUTED
 
-        def streamReader(self, schema: StructType) -> PulseReader:  # noqa: N802
-            return PulseReader(plan)
+        def streamReader(self, schema: StructType) -> IdleClockReader:  # noqa: N802
+            return IdleClockReader(plan)
 
     return PulseSource

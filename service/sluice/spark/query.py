@@ -15,7 +15,7 @@ from sluice.checkpoint import checkpoint_identity, offset_log
 from sluice.kafka import ledger, topics
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
-from sluice.spark.idle_clock import pulse
+from sluice.spark.idle_clock import idle_clock_source
 from sluice.spark.pace import measured
 from sluice.spark.route_records import route
 from sluice.spark.sink import sink
@@ -60,6 +60,6 @@ def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
     """The packed rows of a batch, those of a bucket in the partition that has its number."""
     routed = read(spark, plan, measured(plan)).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
-        spark.dataSource.register(pulse(plan))
+        spark.dataSource.register(idle_clock_source(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())
     return routed.repartition(plan.buckets, "bucket")

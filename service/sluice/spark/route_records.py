@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sluice.batch.partition_router import routed
+from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import planned
 from sluice.spark.task import Task
@@ -15,4 +15,4 @@ from sluice.spark.task import Task
 
 def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The records of one task as packed rows; the time of the batch is the planned time in Spark's offset log."""
-    return routed(plan, planned(Path(plan.checkpoint), Task.now().batch).time, batches)
+    return route_records(plan, planned(Path(plan.checkpoint), Task.now().batch).time, batches)

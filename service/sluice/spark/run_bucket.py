@@ -8,7 +8,7 @@ from sluice.batch.envelope import Packed, passes_through, split_pass_through
 from sluice.batch.query_plan import Plan
 from sluice.batch.spool import Spool
 from sluice.spark.task import Task
-from sluice.state.server.request import ask
+from sluice.state.server.request import request
 
 
 def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
@@ -23,6 +23,6 @@ def run_bucket(plan: Plan, arrived: Iterable[Packed]) -> list[Packed]:
         rows = ((past if passes_through(row) else fed).handed(row) for row in arrived)
         through, rest = split_pass_through(plan.topic_partitions, rows)
         fed.flush()
-        made = ask(plan, task.number, task.batch, rest)
+        made = request(plan, task.number, task.batch, rest)
         fed.remove()
     return [*through, *made]

@@ -24,14 +24,14 @@ from sluice.kafka.planned_batch import flat
 from sluice.kafka.reading import Offsets
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
-from sluice.ops.health import Life
+from sluice.ops.health import Health
 from sluice.ops.http_server import OpsServer
 from sluice.ops.metrics import Metrics
 from sluice.processes import LastResort, told_to_end
 from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
 from sluice.spark.session import session
-from sluice.spark.watch import GRACE, Progress, Watched, watch
+from sluice.spark.watch import GRACE, Progress, WatchedQuery, watch
 from sluice.wire.dead_letters import Reason
 from sluice.wire.mark_headers import WORDS
 
@@ -50,10 +50,10 @@ def serve(
 
     One process at a time may do so with a checkpoint (lock.py).
     """
-    metrics, life = Metrics(pipeline.name, __version__), Life()
+    metrics, life = Metrics(pipeline.name, __version__), Health()
     parts = stages(pipeline)
     for stage in parts:
-        metrics.count(zeros(stage))
+        metrics.count(zero_report(stage))
     with (
         LastResort(GRACE) as resort,
         told_to_end(resort) as told,
@@ -67,7 +67,7 @@ def serve(
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
-        ends = Ends(plans if until_final else [], told)
+        ends = FinalInputs(plans if until_final else [], told)
         if told.is_set():
             LOGGER.info("all inputs were final before", extra={"pipeline": pipeline.name})
             return
@@ -82,10 +82,14 @@ def serve(
 
 
 def _watched(
-    seen: Sequence[Seen], told: threading.Event, life: Life, resort: LastResort, queries: Sequence[StreamingQuery]
+    seen: Sequence[ProgressListener],
+    told: threading.Event,
+    life: Health,
+    resort: LastResort,
+    queries: Sequence[StreamingQuery],
 ) -> None:
     try:
-        watch(list(map(Watched, queries, seen)), told, life, resort)
+        watch(list(map(WatchedQuery, queries, seen)), told, life, resort)
     except GrownError:
         resort.disarm()  # the queries start again
         raise
@@ -101,7 +105,7 @@ def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence
             plans = [prepare(plan.pipeline) for plan in plans]
 
 
-class Ends:
+class FinalInputs:
     """Sets `over` when the inputs of all these plans are final; of none: never."""
 
     def __init__(self, plans: Sequence[Plan], over: threading.Event) -> None:
@@ -121,7 +125,7 @@ class Ends:
 
 
 @contextmanager
-def _following(plan: Plan, metrics: Metrics, ends: Ends) -> Iterator[Seen]:
+def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[ProgressListener]:
     """Tells the metrics of each batch that becomes visible; what is yielded tells them and lag monitors of the rest."""
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
 
@@ -130,10 +134,10 @@ def _following(plan: Plan, metrics: Metrics, ends: Ends) -> Iterator[Seen]:
         ends.heard(entry)
 
     with Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
-        yield Seen(metrics, offsets)
+        yield ProgressListener(metrics, offsets)
 
 
-def zeros(pipeline: Pipeline) -> Report:
+def zero_report(pipeline: Pipeline) -> Report:
     """All that can be counted, at nothing: a rate needs to see a counter before it moves."""
     kinds, reasons = dict.fromkeys(["tuple", *WORDS], 0), dict.fromkeys(map(str, Reason), 0)
     return Report(
@@ -146,7 +150,7 @@ def zeros(pipeline: Pipeline) -> Report:
     )
 
 
-class Seen:
+class ProgressListener:
     """Tells the metrics and the lag monitors of each batch."""
 
     def __init__(self, metrics: Metrics, offsets: InputOffsets) -> None:

@@ -22,7 +22,7 @@ from sluice.spark.run_bucket import run_bucket
 
 
 @dataclass
-class Made(WriterCommitMessage):
+class TaskOutput(WriterCommitMessage):
     """What one task has to write."""
 
     rows: list[Packed]
@@ -32,16 +32,20 @@ class Writer(DataSourceStreamArrowWriter):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Made:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutput:
         arrived = (
             row
             for batch in iterator
             for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
         )
-        return Made(run_bucket(self._plan, arrived))
+        return TaskOutput(run_bucket(self._plan, arrived))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        commit(self._plan, batchId, [row for message in messages if isinstance(message, Made) for row in message.rows])
+        commit(
+            self._plan,
+            batchId,
+            [row for message in messages if isinstance(message, TaskOutput) for row in message.rows],
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing was written."""

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
-from sluice.ops.health import Life
+from sluice.ops.health import Health
 from sluice.processes import LastResort
 from sluice.spark.failures import explained
 
@@ -31,7 +31,7 @@ Progress = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedQuery:
     """A query, and who gets each of its progress reports."""
 
     query: StreamingQuery
@@ -72,7 +72,7 @@ class Watched:
         return now - self.since
 
 
-def watch(queries: Sequence[Watched], told: threading.Event, life: Life, resort: LastResort) -> None:
+def watch(queries: Sequence[WatchedQuery], told: threading.Event, life: Health, resort: LastResort) -> None:
     """Returns when the queries have ended as told; raises what made one of them fail, after ending the others.
 
     `resort` bounds all that follows the loop, so a query that hangs does not keep the process of one that failed.
@@ -94,13 +94,13 @@ def watch(queries: Sequence[Watched], told: threading.Event, life: Life, resort:
         raise failure
 
 
-def _failure(queries: Sequence[Watched]) -> SluiceError | None:
+def _failure(queries: Sequence[WatchedQuery]) -> SluiceError | None:
     """What made a query end, of those that have ended by themselves."""
     ended = (one.query.exception() for one in queries if not one.query.isActive)
     return next((explained(str(error)) for error in ended if error), None)
 
 
-def _stop(queries: Sequence[Watched]) -> None:
+def _stop(queries: Sequence[WatchedQuery]) -> None:
     """Stops all at once, and waits STOP seconds: Spark waits for a batch that hangs without any bound."""
     threads = [threading.Thread(target=one.query.stop, name="sluice-stop", daemon=True) for one in queries]
     for thread in threads:

@@ -30,7 +30,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.reorder_buffer import in_order
 from sluice.columns.tables import StateError
 from sluice.engine.graph import Graph, GraphState
-from sluice.engine.stream.items import MAXIMUM, Items
+from sluice.engine.stream.items import MAX_TIME, Items
 from sluice.state.background_fork import Background
 from sluice.state.bucket_log import Entry, Log
 from sluice.state.integrity import LOGGER, DamagedError, Owner
@@ -53,7 +53,7 @@ Take = Callable[[Batch, dict[str, Items]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class BucketResult:
     """What came of a batch, or of its last part, and the bytes of state that were read and written since the last
     batch, and are held.
     """
@@ -93,7 +93,7 @@ class Bucket:
         #: versions of the snapshots that are there and not known to be damaged, ascending
         self._covered = [0]
 
-    def feed(self, version: int, rows: list[Packed], part_made: Take | None = None) -> Fed | None:
+    def feed(self, version: int, rows: list[Packed], part_made: Take | None = None) -> BucketResult | None:
         """Takes the bucket from `version` to the next; None where nothing came that tells where the clock stands.
 
         A batch with many bytes is handled in parts. `part_made` is called with each part but the last one, and with
@@ -113,7 +113,7 @@ class Bucket:
             return None
         read, self._read = self._read, 0
         written, self._written = self._written, 0
-        return Fed(batch, made, read, written, self.held)
+        return BucketResult(batch, made, read, written, self.held)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """By operator, as of the state at hand."""
@@ -130,7 +130,7 @@ class Bucket:
     def due(self) -> int | None:
         """When time alone will bring something out next, as of the state at hand; None: it never will."""
         due = self.graph.due(self._state)
-        return None if due == MAXIMUM else due
+        return None if due == MAX_TIME else due
 
     def ended(self) -> bool:
         """Whether all inputs are final, as of the state at hand."""

@@ -3,7 +3,7 @@ import pytest
 
 from sluice.batch.merge import merged
 from sluice.batch.record_order import NO_PLACE, place
-from sluice.engine.stream.items import FINAL, LONE, MAXIMUM, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.items import EMPTY_FIRING, FINAL, MAX_TIME, TUPLE, WATERMARK, WINDOW
 
 
 def part(*rows):
@@ -69,7 +69,7 @@ def test_panes_of_one_watermark_come_by_their_starts_then_by_key_and_the_waterma
 
 
 def test_of_several_last_marks_the_final_one_is_the_last():
-    first = panes((MAXIMUM, WATERMARK, None), (0, FINAL, None))
+    first = panes((MAX_TIME, WATERMARK, None), (0, FINAL, None))
     second = panes((0, TUPLE, b"a"), (0, WINDOW, b"a"))
     assert merged([first, second], 2).column("kind").to_pylist() == [TUPLE, WINDOW, WATERMARK, FINAL]
 
@@ -79,11 +79,11 @@ def test_of_several_last_marks_the_final_one_is_the_last():
     [(1, 1, 1), (2, 2, 1), (3, 2, 0), (3, 3, 1)],
 )
 def test_a_lone_mark_stands_where_every_bucket_was_empty(buckets, reports, left):
-    parts = [part((4, NO_PLACE, LONE, None)) for _ in range(reports)]
+    parts = [part((4, NO_PLACE, EMPTY_FIRING, None)) for _ in range(reports)]
     assert merged(parts, buckets).num_rows == left
 
 
 def test_lone_marks_of_different_causes_are_not_mixed_up():
-    first = part((4, NO_PLACE, LONE, None), (5, NO_PLACE, LONE, None))
-    second = part((4, NO_PLACE, LONE, None), (5, NO_PLACE, TUPLE, b"a"), (5, NO_PLACE, WINDOW, b"a"))
-    assert merged([first, second], 2).column("kind").to_pylist() == [LONE, TUPLE, WINDOW]
+    first = part((4, NO_PLACE, EMPTY_FIRING, None), (5, NO_PLACE, EMPTY_FIRING, None))
+    second = part((4, NO_PLACE, EMPTY_FIRING, None), (5, NO_PLACE, TUPLE, b"a"), (5, NO_PLACE, WINDOW, b"a"))
+    assert merged([first, second], 2).column("kind").to_pylist() == [EMPTY_FIRING, TUPLE, WINDOW]

@@ -10,7 +10,7 @@ import pytest
 
 from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, unpack
-from sluice.batch.partition_router import routed as spread
+from sluice.batch.partition_router import route_records as spread
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
 from sluice.config.load import load_text

@@ -11,11 +11,11 @@ import pytest
 
 from sluice.batch.bucket_batch import Batch
 from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import PULSE, RECORDS
-from sluice.batch.partition_router import routed
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS
+from sluice.batch.partition_router import route_records
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
-from sluice.batch.reorder_buffer import Holding
+from sluice.batch.reorder_buffer import ReorderBuffer
 from sluice.config.load import load_text
 from sluice.time_units import UNSET
 from tests.unit.batch.test_partition_router import SCHEMA
@@ -60,18 +60,18 @@ class Bucket:
 
     def __init__(self, plan, number=0):
         self._plan, self._label = plan, labels(plan.buckets)[number]
-        self._saved = Holding().save()
+        self._saved = ReorderBuffer().save()
         self.clock = UNSET
         self.events = []
         self.marks = []
 
     def feed(self, records, pulse=None):
         """A batch, of records by lane and perhaps a pulse at so many seconds."""
-        holding = Holding.load(self._saved)
-        rows = [] if pulse is None else [(PULSE, (pulse * SECOND).to_bytes(8, "big", signed=True))]
+        holding = ReorderBuffer.load(self._saved)
+        rows = [] if pulse is None else [(IDLE_CLOCK, (pulse * SECOND).to_bytes(8, "big", signed=True))]
         for lane in LANES:
             if records.get(lane):
-                packed = routed(self._plan, 0, [pa.RecordBatch.from_pylist(records[lane], SCHEMA)])
+                packed = route_records(self._plan, 0, [pa.RecordBatch.from_pylist(records[lane], SCHEMA)])
                 rows += [(row["holds"], row["packed"]) for batch in packed for row in batch.to_pylist()
                          if row["bucket"] == self._label and row["holds"] == RECORDS]  # fmt: skip
         batch = next(Batch.parts(self._plan, holding.through(self._plan, rows), self.clock), None)

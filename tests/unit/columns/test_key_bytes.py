@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 from sluice.columns.key_bytes import key_codes
 
 
@@ -18,7 +18,7 @@ from sluice.columns.key_bytes import key_codes
     ],
 )
 def test_keys_with_a_dictionary(indices: list[int], known: list[bytes]):
-    values, table = ["x", "y", "z"], Strings()
+    values, table = ["x", "y", "z"], Interner()
     column = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(values))
     codes = key_codes([column], table)
     assert table.take(codes).to_pylist() == [values[index].encode() for index in indices]
@@ -26,7 +26,7 @@ def test_keys_with_a_dictionary(indices: list[int], known: list[bytes]):
 
 
 def test_keys_are_numbered_as_they_first_come_however_many_are_known():
-    table = Strings()
+    table = Interner()
     table.intern_arrow(pa.array(["a", "b", "c", "d"]))
     for codes, distinct, places in [([3, 1, -1, 3], [3, 1], [0, 1, -1, 0]), ([0], [0], [0]), ([], [], [])]:
         found, place = table.numbered(np.array(codes, np.int64))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sluice.columns import pairing_heap
-from sluice.columns.interner import Strings
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.contents import combine_plan
 from sluice.engine.contents.summaries import LEAST, OLDEST, SUM_INT, YOUNGEST, Summary, layout
@@ -27,7 +27,7 @@ LAYOUT, WIDTH = layout([Summary(OLDEST, 0), Summary(YOUNGEST, 0), Summary(SUM_IN
 @inlined
 def meld(top: int, below: int, sums: combine_plan.Summaries, told: np.ndarray, melds: np.ndarray) -> None:
     melds[0] += 1
-    combine_plan.note(sums, told, combine_plan.MELD, top, NOBODY, below)
+    combine_plan.append_step(sums, told, combine_plan.MERGE, top, NIL, below)
 
 
 class Heap:
@@ -37,34 +37,34 @@ class Heap:
         self.by = by
         self.nodes, self.rows = np.zeros(room, pairing_heap.NODE), np.zeros((room, 2), np.int64)
         back, self.told, stack = (np.zeros((rows, WIDTH), np.int64) for rows in (0, 1, room))
-        self.sums = combine_plan.summaries(LAYOUT, Strings().text, self.rows, back, stack)
-        self.free, self.inside, self.root = list(range(room)), [], NOBODY
+        self.sums = combine_plan.summaries(LAYOUT, Interner().text, self.rows, back, stack)
+        self.free, self.snapshot, self.root = list(range(room)), [], NIL
         self.melds = np.zeros(1, np.int64)
         self.kept = self.sums, self.told, self.melds
 
     def add(self, number: int, word: int) -> None:
         slot = self.free.pop(number % len(self.free))
         self.rows[slot] = number, word
-        combine_plan.note(self.sums, self.told, combine_plan.FOLD, slot, slot, NOBODY)
+        combine_plan.append_step(self.sums, self.told, combine_plan.FOLD, slot, slot, NIL)
         self.root = pairing_heap.add(self.nodes, self.rows, self.by, self.root, slot, meld, *self.kept)
-        self.inside.append(slot)
+        self.snapshot.append(slot)
 
     def take(self) -> int:
         """The word of the tuple that leaves."""
         slot = self.root
-        self.inside.remove(slot)
-        self.root = pairing_heap.without_root(self.nodes, self.rows, self.by, slot, meld, *self.kept)
+        self.snapshot.remove(slot)
+        self.root = pairing_heap.remove_root(self.nodes, self.rows, self.by, slot, meld, *self.kept)
         self.free.append(slot)
         return int(self.rows[slot, 1])
 
     def summary(self) -> list[int]:
-        combine_plan.note(self.sums, self.told, combine_plan.TELL, 0, self.root, NOBODY)
-        combine_plan.do(self.sums, self.told)
+        combine_plan.append_step(self.sums, self.told, combine_plan.OUTPUT, 0, self.root, NIL)
+        combine_plan.execute(self.sums, self.told)
         first, _, last, _, total, least, number, _ = self.told[0].tolist()
         return [first, last, total, least, number]
 
     def expected(self) -> list[int]:
-        tuples = self.rows[self.inside].tolist()
+        tuples = self.rows[self.snapshot].tolist()
         number, value = reduce(lambda one, other: other if other[1] < one[1] else one, tuples)
         return [tuples[0][0], tuples[-1][0], sum(value for _, value in tuples), value, number]
 
@@ -73,8 +73,8 @@ class Heap:
 def test_the_least_leaves_and_the_summary_is_that_of_the_others_in_their_order(most: int):
     choose, heap = random.Random(most), Heap(most)
     for number in range(4000):
-        while len(heap.inside) == most or (heap.inside and choose.random() < 0.4):
-            least = min(heap.rows[heap.inside, 1])
+        while len(heap.snapshot) == most or (heap.snapshot and choose.random() < 0.4):
+            least = min(heap.rows[heap.snapshot, 1])
             assert heap.take() == least
         heap.add(number, choose.randrange(50))
         if choose.random() < 0.5:
@@ -85,7 +85,7 @@ def test_a_heap_that_ran_empty_begins_anew():
     heap = Heap(2)
     heap.add(1, 7)
     heap.take()
-    assert heap.root == NOBODY
+    assert heap.root == NIL
     heap.add(2, 5)
     assert heap.summary() == [2, 2, 5, 5, 2]
 

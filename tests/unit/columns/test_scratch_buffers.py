@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.columns.scratch_buffers import SMALL, Scratch, longer
+from sluice.columns.scratch_buffers import SMALL, Scratch, grown
 
 KIND, OTHER = np.dtype([("a", np.int64)]), np.dtype([("b", np.int32)])
 
@@ -39,14 +39,14 @@ def test_records_of_two_kinds_have_room_of_their_own():
 
 def test_longer_records_have_what_is_in_use():
     records = np.array([(1,), (2,), (3,)], KIND)
-    made = longer(records, 2, 5)
+    made = grown(records, 2, 5)
     assert (len(made), made[:2].tolist()) == (5, [(1,), (2,)])
 
 
 def test_longer_records_have_room_for_twice_as_many_as_are_in_use():
-    assert len(longer(np.zeros(8, KIND), 8, 9)) == 16
+    assert len(grown(np.zeros(8, KIND), 8, 9)) == 16
 
 
 def test_records_that_are_long_enough_stay():
     records = np.zeros(8, KIND)
-    assert longer(records, 2, 8) is records
+    assert grown(records, 2, 8) is records

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluice.columns.interner import Strings
-from sluice.columns.state_tables import NIL, Free, Table, Tables, keep_texts, moved_to, walked, words
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import Free, Table, Tables, keep_texts, moved_to, walked, words
 from sluice.columns.tables import Format, StateError
 
 LISTS = np.dtype([("first", np.int32), ("best", np.int32)])
@@ -34,7 +35,7 @@ class Toy(Tables):
 
     def __init__(self, tables: Mapping[str, Table] = TABLES) -> None:
         self.declare(tables, tables)
-        self.strings, self.members, self.finished = Strings(), 0, False
+        self.strings, self.members, self.finished = Interner(), 0, False
 
     @property
     def rows(self) -> Mapping[str, int]:

@@ -1,6 +1,6 @@
 import logging
 
-from sluice.kafka.client_log import Sparing
+from sluice.kafka.client_log import RepeatedMessageFilter
 
 
 def said(at, message):
@@ -10,7 +10,7 @@ def said(at, message):
 
 
 def test_what_the_library_repeats_is_let_through_once_in_a_while():
-    sparing = Sparing(30.0)
+    sparing = RepeatedMessageFilter(30.0)
     heard = [
         sparing.filter(said(at, message))
         for at, message in [

@@ -107,7 +107,7 @@ def test_the_topic_tells_too_where_the_group_is_gone(kafka, topic):
 
 def test_a_ledger_of_an_earlier_version_says_nothing_about_what_was_read(kafka, topic):
     TransactionalWriter(WriterSettings(tuple(kafka.items()), topic, MINE)).write(0, [], Report())
-    assert ledger.read_stand(kafka, topic) == (1, MINE, "")
+    assert ledger.read_position(kafka, topic) == (1, MINE, "")
     verify(kafka, topic, MINE, 0, 0)
 
 
@@ -138,7 +138,7 @@ def test_a_start_ends_the_transaction_of_a_killed_process_at_once(kafka, topic):
     place = ledger.place_after(7, MINE, planned_for(7))
     killed.send_offsets_to_transaction([place], ledger.group_member(kafka, topic).consumer_group_metadata())
     verify(kafka, topic, MINE, 0, 1)
-    assert ledger.read_stand(kafka, topic) == (1, MINE, planned_for(0).digest)
+    assert ledger.read_position(kafka, topic) == (1, MINE, planned_for(0).digest)
 
 
 @pytest.mark.parametrize("committed", [None, 0, 5])

@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.ops.health import BATCH, PATIENCE, Life
+from sluice.ops.health import BATCH, PATIENCE, Health
 
 
 @pytest.fixture
@@ -10,7 +10,7 @@ def clock():
 
 @pytest.fixture
 def life(clock):
-    return Life(lambda: clock[0])
+    return Health(lambda: clock[0])
 
 
 def test_while_it_starts_it_is_healthy_and_not_ready(life, clock):
@@ -46,6 +46,6 @@ def test_a_batch_beyond_its_bound_is_not_healthy(life, clock):
 
 def test_the_environment_sets_the_bound_of_a_batch(monkeypatch):
     monkeypatch.setenv("SLUICE_BATCH_SECONDS", "20")
-    life = Life()
+    life = Health()
     life.looked(began=True, batch=21.0)
     assert "more than 20" in life.healthy()

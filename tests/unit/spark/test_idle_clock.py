@@ -1,4 +1,4 @@
-from sluice.spark.idle_clock import Pulse
+from sluice.spark.idle_clock import IdleClock
 
 STEP = 10
 
@@ -9,7 +9,7 @@ class World:
     def __init__(self):
         self.now, self.end, self.read, self.due = 1000, 0, 0, 0
         ends, read = lambda: {("t", 0): self.end}, lambda: {("t", 0): self.read}
-        self.pulse = Pulse(STEP, lambda: self.now, ends, read, lambda: self.due)
+        self.pulse = IdleClock(STEP, lambda: self.now, ends, read, lambda: self.due)
 
     def after(self, nanoseconds, last):
         self.now += nanoseconds
@@ -63,5 +63,5 @@ def test_time_stands_still_while_nothing_is_due():
 
 
 def test_an_unknown_topic_partition_was_not_read():
-    pulse = Pulse(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
+    pulse = IdleClock(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
     assert pulse.released(0) == 0

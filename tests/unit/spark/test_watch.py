@@ -3,12 +3,12 @@ import threading
 import pytest
 
 from sluice.kafka.kafka_errors import FencedError, UnavailableError
-from sluice.ops.health import Life
+from sluice.ops.health import Health
 from sluice.processes import LastResort
 from sluice.spark import watch as watching
 from sluice.spark.service import offsets_of
 from sluice.spark.session import overrides
-from sluice.spark.watch import Watched, watch
+from sluice.spark.watch import WatchedQuery, watch
 
 SPARK_SAYS = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
   File "transactions.py", line 84, in write
@@ -49,7 +49,7 @@ class Query:
 
 
 def watched(*queries):
-    return [Watched(query, lambda _: None) for query in queries]
+    return [WatchedQuery(query, lambda _: None) for query in queries]
 
 
 def test_a_failed_query_is_reported_though_another_does_not_stop(monkeypatch):
@@ -59,7 +59,7 @@ def test_a_failed_query_is_reported_though_another_does_not_stop(monkeypatch):
     failed = Query(SPARK_SAYS.format(error="UnavailableError"))
     resort = LastResort(60.0, lambda code, message: ended.append((code, message)))
     with resort, pytest.raises(UnavailableError, match="what happened: and why"):
-        watch(watched(Query(stopping=hangs), failed, other := Query()), threading.Event(), Life(), resort)
+        watch(watched(Query(stopping=hangs), failed, other := Query()), threading.Event(), Health(), resort)
     assert other.stopped
     hangs.set()
 
@@ -73,7 +73,7 @@ def test_the_last_resort_knows_the_failure_before_the_others_are_stopped():
 
     other = Query()
     with pytest.raises(FencedError):
-        watch(watched(failed, other), threading.Event(), Life(), Resort(60.0))
+        watch(watched(failed, other), threading.Event(), Health(), Resort(60.0))
     assert armed == [(5, "what happened: and why", False)]
 
 

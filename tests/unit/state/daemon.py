@@ -12,12 +12,12 @@ import signal
 import sys
 from pathlib import Path
 
-from sluice.state.server.pool import connection, handed, open_nursery
+from sluice.state.server.pool import connection, received_connection, start_pool
 
 
 def keep(control):
     asked = 0
-    while (task := handed(control)) is not None:
+    while (task := received_connection(control)) is not None:
         asked += 1
         with task:
             task.sendall(f"{os.getpid()} {asked}".encode())
@@ -66,7 +66,7 @@ def _child(number: int) -> str:
     return Path(f"/proc/{number}/task/{number}/children").read_text().strip()
 
 
-open_nursery(keep)
+start_pool(keep)
 for line in sys.stdin:
     command, *arguments = line.split()
     known = {"ask": ask, "work": work, "kill": kill, "nursery": nursery, "supervisor": supervisor}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sluice.batch.envelope import PULSE, RECORDS, Packed, pack
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, Packed, pack
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
 from sluice.config.load import load_text
@@ -55,4 +55,4 @@ def rows_of(first: int, count: int, keys: int = 50, topic_partition: int = 0) ->
 
 
 def pulse_of(second: int) -> list[Packed]:
-    return [(PULSE, (second * SECOND).to_bytes(8, "big"))]
+    return [(IDLE_CLOCK, (second * SECOND).to_bytes(8, "big"))]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sluice.batch.envelope import Packed
 from sluice.columns.tables import StateError
 from sluice.state import bucket as module
-from sluice.state.bucket import Bucket, Fed
+from sluice.state.bucket import Bucket, BucketResult
 from sluice.time_units import UNSET
 from tests.unit.state.damage import SEED, flip
 from tests.unit.state.rows import SECOND, plan_of, pulse_of, rows_of
@@ -42,19 +42,19 @@ class Driver:
         """A new process; of the old one nothing is left."""
         self.bucket = Bucket(plan_of(self.folder, self.window), 0, self.folder / "bucket")
 
-    def rows(self, count: int = BATCH) -> Fed:
+    def rows(self, count: int = BATCH) -> BucketResult:
         self.sent += count
         return self.batch(rows_of(self.sent - count, count))
 
-    def pulse(self) -> Fed:
+    def pulse(self) -> BucketResult:
         self.sent += 1
         return self.batch(pulse_of(self.sent - 1))
 
-    def batch(self, rows: list[Packed]) -> Fed:
+    def batch(self, rows: list[Packed]) -> BucketResult:
         self.batches.append((self.version, rows))
         return self.again()
 
-    def again(self) -> Fed:
+    def again(self) -> BucketResult:
         """The last batch (once more)."""
         version, rows = self.batches[-1]
         fed = self.bucket.feed(version, rows)
@@ -80,7 +80,7 @@ def driver(tmp_path: Path) -> Driver:
     return Driver(tmp_path)
 
 
-def outputs(fed: Fed) -> list[dict]:
+def outputs(fed: BucketResult) -> list[dict]:
     return fed.made["out"].tuples.to_pylist()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from sluice.batch.envelope import PULSE, RECORDS
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS
 from sluice.columns.tables import StateError
 from sluice.state.bucket_log import HEAD, MARK, START, SUM, Entry, Log
 from sluice.state.integrity import DamagedError, Owner
@@ -14,7 +14,7 @@ from tests.unit.state.damage import flip, flipped
 
 
 def entry(version: int, text: bytes = b"rows") -> Entry:
-    return Entry(version, rows=[(RECORDS, text), (PULSE, b"12345678")])
+    return Entry(version, rows=[(RECORDS, text), (IDLE_CLOCK, b"12345678")])
 
 
 def log_of(folder: Path, *versions: int, text: bytes = b"rows") -> Log:
@@ -33,9 +33,9 @@ def test_entries_come_back_as_they_were(tmp_path):
 
 
 def test_an_entry_without_rows_takes_a_few_bytes(tmp_path):
-    Log(tmp_path).append(Entry(1, [(PULSE, b"12345678")]))
+    Log(tmp_path).append(Entry(1, [(IDLE_CLOCK, b"12345678")]))
     (file,) = tmp_path.iterdir()
-    assert file.stat().st_size == Entry(1, [(PULSE, b"12345678")]).size < 100
+    assert file.stat().st_size == Entry(1, [(IDLE_CLOCK, b"12345678")]).size < 100
 
 
 def test_nothing_is_made_before_the_first_entry(tmp_path):

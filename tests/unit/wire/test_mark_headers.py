@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from sluice.engine.stream.items import FINAL, MAXIMUM, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, WINDOW
 from sluice.engine.stream.watermark_text import to_text
 from sluice.wire.mark_headers import CLOCK, UNKNOWN, header, kinds, watermarks
 
@@ -65,9 +65,9 @@ SECOND = 10**9
         (b"2013-01-01 13:00:00.5+01:00", 1_357_041_600 * SECOND + SECOND // 2),
         (b"2013-01-01T12:00:00", 1_357_041_600 * SECOND),
         (b"2013-01-01", 1_356_998_400 * SECOND),
-        (b"1e300", MAXIMUM),
-        (b"-1e300", -MAXIMUM),
-        (b"9223372036.854775807", MAXIMUM),
+        (b"1e300", MAX_TIME),
+        (b"-1e300", -MAX_TIME),
+        (b"9223372036.854775807", MAX_TIME),
     ],
 )
 def test_the_value_of_a_watermark_is_a_time(value, time):
@@ -84,7 +84,7 @@ def test_a_watermark_without_a_time_is_none(value):
     assert found[sound].tolist() == [SECOND, 2 * SECOND]
 
 
-@pytest.mark.parametrize("time", [0, 1, 1_357_041_600 * SECOND + 5, -1, MAXIMUM])
+@pytest.mark.parametrize("time", [0, 1, 1_357_041_600 * SECOND + 5, -1, MAX_TIME])
 def test_a_watermark_that_is_written_reads_back(time):
     found, sound = watermarks(pa.array([to_text(time).encode()]))
     assert (found.tolist(), sound.tolist()) == ([time], [True])

@@ -7,18 +7,18 @@ from dataclasses import replace
 from graphlib import CycleError
 
 from sluice.config.checks.custom_operators import custom
-from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.join_checks import join
 from sluice.config.checks.mark_checks import marks
 from sluice.config.checks.settings import settings
 from sluice.config.checks.sort_checks import sort
 from sluice.config.checks.stream_checks import Streams
-from sluice.config.checks.stream_formats import Codings
+from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import over_group
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
-from sluice.config.syntax.parse_model import Shaped
+from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
@@ -26,10 +26,10 @@ from sluice.model.stages import stages
 from sluice.model.windows.kinds import KINDS, kinds_reading
 
 
-def build(shaped: Shaped, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
+def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
     """The pipeline; it means something only if the report holds no problems."""
     file = shaped.file
-    codings = Codings(report, "url" in file.registry)
+    codings = StreamFormats(report, "url" in file.registry)
     streams = Streams(shaped, report, codings)
     streams.check()
     typed = Operators(streams, shaped, report)
@@ -65,7 +65,7 @@ def check_stages(pipeline: Pipeline, report: Report) -> None:
                 report.problem(("streams", name, "exchange"), expected)
 
 
-class Operators(Typed):
+class Operators(ExpressionChecks):
     def operator(self, index: int) -> Operator:
         match self.streams.operators[index]:
             case AggregateShape() as shape:

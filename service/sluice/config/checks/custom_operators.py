@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluice.api.class_loader import ClassError
 from sluice.api.handler import WindowHandler, load, schema
-from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models import CustomShape
@@ -15,7 +15,7 @@ from sluice.model.spec import Custom
 from sluice.model.windows.kinds import kinds_of
 
 
-def custom(typed: Typed, index: int, shape: CustomShape) -> Custom:
+def custom(typed: ExpressionChecks, index: int, shape: CustomShape) -> Custom:
     scope = typed.scope(shape.custom, "in a custom operator")
     clause, found = window(shape.window, typed.path(index, "window"), scope, typed.report)
     if clause.sizes is not None:
@@ -32,14 +32,14 @@ def custom(typed: Typed, index: int, shape: CustomShape) -> Custom:
     return Custom(shape.name, shape.custom, shape.handler, found, outputs, partition_by)
 
 
-def check_window(typed: Typed, index: int, clause: Clause) -> None:
+def check_window(typed: ExpressionChecks, index: int, clause: Clause) -> None:
     if not clause.faults and "custom" not in clause.kind.operators:
         typed.report.problem(typed.path(index, "window"), f"a {kinds_of('custom')} window in a custom operator")
     if not clause.faults and clause.kind.says_partitioned:
         typed.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
 
 
-def handler(typed: Typed, index: int, shape: CustomShape) -> type[WindowHandler] | None:
+def handler(typed: ExpressionChecks, index: int, shape: CustomShape) -> type[WindowHandler] | None:
     """The class, if it can read the stream."""
     path = typed.path(index, "handler")
     try:

@@ -10,7 +10,7 @@ from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, check_syntax, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, inputs_of
-from sluice.config.syntax.parse_model import Shaped
+from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import Path
@@ -20,11 +20,11 @@ from sluice.model.types import BOOLEAN, FLOAT64, Kind
 
 
 @dataclass(slots=True)
-class Typed:
+class ExpressionChecks:
     """Types the expressions of operators, each of which says what the streams behind it hold."""
 
     streams: Streams
-    shaped: Shaped
+    shaped: ParsedModel
     report: Report
 
     def path(self, operator: int, *inner: str | int) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sluice.config.checks.constants import EMPTY, read_value
-from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import Scope
 from sluice.config.syntax.file_models import JoinShape
@@ -21,7 +21,7 @@ OTHER = {"left": "right", "right": "left"}
 UNKNOWN = Sliding(Count(0))
 
 
-def join(typed: Typed, index: int, shape: JoinShape) -> Join:
+def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
     sides = {name: side(typed, index, shape, name) for name in OUTER}
     check_equality(typed, index, sides)
     if shape.algorithm == "outer" and bool(shape.unmatched_left) != bool(shape.unmatched_right):
@@ -36,14 +36,14 @@ def join(typed: Typed, index: int, shape: JoinShape) -> Join:
     return Join(shape.name, sides["left"], sides["right"], matched, match)
 
 
-def both(typed: Typed, shape: JoinShape) -> Scope | None:
+def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
     """The scope of expressions over pairs."""
     schemas = [typed.streams.schemas.get(stream) for stream in (shape.join.left, shape.join.right)]
     sides = {name: dict(schema) for name, schema in zip(OUTER, schemas, strict=True) if schema is not None}
     return Scope("left and right", {}, "in a join", sides) if len(sides) == len(OUTER) else None
 
 
-def side(typed: Typed, index: int, shape: JoinShape, name: str) -> Side:
+def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Side:
     stream = getattr(shape.join, name)
     clause_key, keys_key = f"window_{name}", f"partition_by_{name}"
     scope = typed.scope(stream, "in a join", name)
@@ -64,7 +64,7 @@ def side(typed: Typed, index: int, shape: JoinShape, name: str) -> Side:
     )
 
 
-def check_window(typed: Typed, index: int, key: str, clause: Clause) -> None:
+def check_window(typed: ExpressionChecks, index: int, key: str, clause: Clause) -> None:
     """A sliding window, in which each tuple looks for partners at once (J1)."""
     if clause.tumbling or clause.sizes is not None:
         typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
@@ -74,7 +74,7 @@ def check_window(typed: Typed, index: int, key: str, clause: Clause) -> None:
         typed.report.problem(typed.path(index, key), expected, part.text, None, part.column)
 
 
-def check_equality(typed: Typed, index: int, sides: Mapping[str, Side]) -> None:
+def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side]) -> None:
     shape = typed.streams.operators[index]
     assert isinstance(shape, JoinShape)  # noqa: S101
     left, right = shape.equality_left, shape.equality_right
@@ -92,12 +92,12 @@ def check_equality(typed: Typed, index: int, sides: Mapping[str, Side]) -> None:
             typed.report.problem(path, f"{a.type}, as {left[place]} on the left, not {b.type} (rule J3)")
 
 
-def known(typed: Typed, index: int) -> bool:
+def known(typed: ExpressionChecks, index: int) -> bool:
     """Whether the algorithm is what the file says."""
     return not typed.shaped.partly(typed.path(index, "algorithm"))
 
 
-def unmatched(typed: Typed, index: int, shape: JoinShape, name: str) -> Output | None:
+def unmatched(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Output | None:
     key = f"unmatched_{name}"
     stream: str | None = getattr(shape, key)
     if stream is None:
@@ -108,7 +108,7 @@ def unmatched(typed: Typed, index: int, shape: JoinShape, name: str) -> Output |
     return typed.output(index, stream, typed.unchanged(getattr(shape.join, name), name))
 
 
-def default(typed: Typed, index: int, shape: JoinShape, name: str) -> tuple[Value, ...]:
+def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> tuple[Value, ...]:
     """The values of the tuple that stands for a missing one of this side."""
     given: dict[str, object] | None = getattr(shape, f"default_{name}")
     schema = typed.streams.schemas.get(getattr(shape.join, name), ())
@@ -128,7 +128,9 @@ def default(typed: Typed, index: int, shape: JoinShape, name: str) -> tuple[Valu
     return tuple(defaults(typed, index, name, given, schema))
 
 
-def defaults(typed: Typed, index: int, name: str, given: Mapping[str, object], schema: Schema) -> list[Value]:
+def defaults(
+    typed: ExpressionChecks, index: int, name: str, given: Mapping[str, object], schema: Schema
+) -> list[Value]:
     found = []
     for attribute, kind in schema:
         found.append(EMPTY[kind.kind])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.model.expressions import Expression
 
 
@@ -16,7 +16,7 @@ class Marks(TypedDict):
     marks_in: str
 
 
-def marks(typed: Typed, stream: str) -> Marks:
+def marks(typed: ExpressionChecks, stream: str) -> Marks:
     """What the file says about the marks that come in on a stream."""
     shape, path = typed.streams.file.streams[stream], ("streams", stream)
     before = after = None

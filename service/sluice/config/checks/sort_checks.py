@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models import SortShape
@@ -15,7 +15,7 @@ from sluice.model.windows.kinds import kinds_of
 SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
 
 
-def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
+def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
     """Its outputs are the tuples of the input as they are (O1)."""
     scope = typed.scope(shape.sort, "in a sort")
     path = typed.path(index, "window")
@@ -31,7 +31,7 @@ def sort(typed: Typed, index: int, shape: SortShape) -> Sort:
     return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by)
 
 
-def check_window(typed: Typed, index: int, clause: Clause) -> None:
+def check_window(typed: ExpressionChecks, index: int, clause: Clause) -> None:
     path = typed.path(index, "window")
     if clause.tumbling:
         return
@@ -48,7 +48,7 @@ def check_window(typed: Typed, index: int, clause: Clause) -> None:
             typed.report.problem(path, "count(1) as trigger, or none (rule W18)", trigger.text, None, trigger.column)
 
 
-def order(typed: Typed, index: int, shape: SortShape) -> tuple[Order, ...]:
+def order(typed: ExpressionChecks, index: int, shape: SortShape) -> tuple[Order, ...]:
     found = []
     scope = typed.scope(shape.sort, "in order_by")
     for text, direction in shape.order_by.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluice.config.checks.event_time_checks import event_time, inherited
-from sluice.config.checks.stream_formats import Codings
+from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.config.syntax.file_models import (
     NAME,
@@ -18,7 +18,7 @@ from sluice.config.syntax.file_models import (
     StreamShape,
     inputs_of,
 )
-from sluice.config.syntax.parse_model import Shaped
+from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, spell
 from sluice.model.spec import EventTime
@@ -33,9 +33,9 @@ TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(slots=True)
 class Streams:
-    shaped: Shaped
+    shaped: ParsedModel
     report: Report
-    codings: Codings
+    codings: StreamFormats
     #: of the streams whose attributes are known: those that are stated, and those that operators were found to write
     schemas: dict[str, Schema] = field(default_factory=dict)
     #: the event time of streams that have one

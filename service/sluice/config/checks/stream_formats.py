@@ -27,7 +27,7 @@ OURS = "sluice-"
 
 
 @dataclass(slots=True)
-class Codings:
+class StreamFormats:
     """Checks how the streams of a file are coded, each of them once its attributes are known."""
 
     report: Report

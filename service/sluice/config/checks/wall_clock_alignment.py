@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from zoneinfo import ZoneInfo, available_timezones
 
-from sluice.config.checks.expression_checks import Typed
+from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape
 from sluice.config.syntax.window_clause import Clause
 from sluice.model.errors import nearest
@@ -20,7 +20,7 @@ TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 
 
 def align(
-    typed: Typed, index: int, shape: AggregateShape | SortShape | CustomShape, clause: Clause, window: Window
+    typed: ExpressionChecks, index: int, shape: AggregateShape | SortShape | CustomShape, clause: Clause, window: Window
 ) -> Window:
     """The window, with its timer aligned if the file says so."""
     if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):
@@ -34,7 +34,7 @@ def align(
     return window
 
 
-def read(typed: Typed, index: int, shape: AlignShape) -> Aligned:
+def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:
     path = typed.path(index, "align")
     time = TIME.fullmatch(shape.at)
     if time is None:
@@ -56,7 +56,7 @@ def known(zone: str) -> bool:
     return True
 
 
-def check_period(typed: Typed, index: int, shape: AlignShape, period: int) -> None:
+def check_period(typed: ExpressionChecks, index: int, shape: AlignShape, period: int) -> None:
     if period != WEEK and (DAY % period or period < SECOND):
         what = "a time(seconds) from 1 on that divides a day, or is a week (604800), as the timer is aligned"
         typed.report.problem(typed.path(index, "window"), what)

@@ -161,7 +161,7 @@ class Typing:
     scope: Scope
     faults: list[Fault] = field(default_factory=list)
     #: the aggregate call around the part in hand
-    inside: str | None = None
+    snapshot: str | None = None
     depth: int = 0
 
     def of(self, tree: Tree[Token] | Token) -> Expression | None:
@@ -293,11 +293,11 @@ class Typing:
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:
             return self.fault(tree, f"no aggregate function {self.scope.no_aggregates}")
-        if self.inside:
-            return self.fault(tree, f"no aggregate function inside of {self.inside}()")
-        self.inside = function.name
+        if self.snapshot:
+            return self.fault(tree, f"no aggregate function inside of {self.snapshot}()")
+        self.snapshot = function.name
         arguments = [self.of(argument) for argument in given]
-        self.inside = None
+        self.snapshot = None
         return self.apply(tree, function, arguments, AggregateCall)
 
     def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:

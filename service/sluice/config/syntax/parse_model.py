@@ -51,7 +51,7 @@ EXPECTED = {
 
 
 @dataclass(slots=True)
-class Shaped:
+class ParsedModel:
     """The file as far as its shape is right."""
 
     file: FileShape
@@ -67,20 +67,20 @@ class Shaped:
         return any(wrong[: len(path)] == path for wrong in self.left_out)
 
 
-def shape(report: Report) -> Shaped | None:
+def parse_model(report: Report) -> ParsedModel | None:
     """None where too little is right to go on."""
     try:
         file = FileShape.model_validate(report.source.data)
-        return Shaped(file, list(range(len(file.operators))))
+        return ParsedModel(file, list(range(len(file.operators))))
     except ValidationError as error:
         found = error.errors(include_url=False)
     meant = respelled(report.source.data, found) if len(found) <= MOST_FINDINGS else {}
     for details in found:
         if details["type"] != "missing" or place(details) not in meant.values():
             tell(details, report)
-    as_meant = Rest(report.source.data, found, meant).shaped()
+    as_meant = Salvage(report.source.data, found, meant).shaped()
     if as_meant is None:
-        return Rest(report.source.data, found, {}).shaped()
+        return Salvage(report.source.data, found, {}).shaped()
     for path, new in meant.items():
         report.source.rename(path, new)
     return as_meant
@@ -159,7 +159,7 @@ def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
 # ---- what is left ---------------------------------------------------------------------------------------------------
 
 
-class Rest:
+class Salvage:
     """The data without what is wrong."""
 
     def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails], meant: Mapping[Path, Path]) -> None:
@@ -177,13 +177,13 @@ class Rest:
             elif path not in meant.values():
                 self.leave_out(path, details["type"])
 
-    def shaped(self) -> Shaped | None:
+    def shaped(self) -> ParsedModel | None:
         operators = self.data.get("operators")
         positions = [i for i in range(len(operators or ())) if i not in self.dropped]
         if isinstance(operators, list):
             self.data["operators"] = [operators[i] for i in positions]
         try:
-            return Shaped(FileShape.model_validate(self.data), positions, self.unclear, self.left_out)
+            return ParsedModel(FileShape.model_validate(self.data), positions, self.unclear, self.left_out)
         except ValidationError:
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.config.syntax.yaml_reader import Source
-from sluice.model.errors import MOST_FINDINGS, Caution, Fault, Path, Problem, TooManyError, spell
+from sluice.model.errors import MOST_FINDINGS, Fault, Hint, Path, Problem, TooManyError, spell
 
 #: quote what the file says at the path
 AS_WRITTEN = "\0"
@@ -17,7 +17,7 @@ class Report:
 
     source: Source
     problems: list[Problem] = field(default_factory=list)
-    cautions: list[Caution] = field(default_factory=list)
+    cautions: list[Hint] = field(default_factory=list)
 
     def problem(
         self,
@@ -38,4 +38,4 @@ class Report:
 
     def caution(self, path: Path, text: str) -> None:
         if len(self.cautions) < MOST_FINDINGS:
-            self.cautions.append(Caution(self.source.file, self.source.line(path), spell(path), text))
+            self.cautions.append(Hint(self.source.file, self.source.line(path), spell(path), text))

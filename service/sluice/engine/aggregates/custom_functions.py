@@ -16,7 +16,7 @@ import pyarrow as pa
 from sluice.api.custom import Custom
 from sluice.columns.arrow_types import arrow_type
 from sluice.columns.encoding import from_words
-from sluice.engine.contents.fired_contents import Found
+from sluice.engine.contents.fired_contents import FiredContents
 from sluice.model.types import INT64, TIMESTAMP, Type, list_of
 
 LOG = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ LOG = logging.getLogger(__name__)
 
 def results(
     made: Callable[[], Custom], arguments: Sequence[Type], result: Type
-) -> Callable[[Found, Sequence[int]], pa.Array]:
+) -> Callable[[FiredContents, Sequence[int]], pa.Array]:
     """Makes the column of results from the listed columns of the arguments."""
 
-    def finish(found: Found, columns: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, columns: Sequence[int]) -> pa.Array:
         values = [
             from_words(found.listed[:, column], counted(type_), found.strings).to_pylist()
             for column, type_ in zip(columns, arguments, strict=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.encoding import from_words, to_words
-from sluice.columns.interner import Strings, Text
+from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel
-from sluice.engine.contents.fired_contents import Found
+from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.summaries import Layout, combine, lift
 from sluice.model.types import FLOAT64, STRING, Type
 
@@ -25,7 +25,7 @@ def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), values, mask=mask)
 
 
-def joined(found: Found, column: int) -> pa.Array:
+def joined(found: FiredContents, column: int) -> pa.Array:
     """The texts one after the other."""
     return pc.binary_join(lists(found.size, from_words(found.listed[:, column], STRING, found.strings)), "")
 
@@ -49,7 +49,7 @@ class Distinct:
         return Distinct(np.minimum(self.size, most), self.words[place < most], self.times[place < most])
 
 
-def distinct(found: Found, column: int, type_: Type) -> Distinct:
+def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
     """Every NaN is a value of its own (A17); there is one zero."""
     words = np.ascontiguousarray(found.listed[:, column])
     alike, single = words, np.zeros(len(words), np.bool_)
@@ -91,7 +91,7 @@ def _first_of_each(
             i += 1
 
 
-def having(found: Found, column: int, type_: Type, best: pa.Array) -> np.ndarray:
+def having(found: FiredContents, column: int, type_: Type, best: pa.Array) -> np.ndarray:
     """Which listed tuples have the value that `best` has for their row; of a NaN that came first, only it (A16)."""
     words, row = np.ascontiguousarray(found.listed[:, column]), found.row()
     wanted = to_words(best, type_, found.strings)[row]
@@ -105,7 +105,7 @@ def having(found: Found, column: int, type_: Type, best: pa.Array) -> np.ndarray
 # ---- order ----------------------------------------------------------------------------------------------------------
 
 
-def percentile(found: Found, column: int, share: float) -> np.ndarray:
+def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
     """Between the two neighbours of place share * (n - 1) in the sorted content, linearly; NaN where one is in it."""
     values, row = np.ascontiguousarray(found.listed[:, column]).view(np.float64), found.row()
     values = values[np.lexsort((values, row))]
@@ -125,7 +125,12 @@ def percentile(found: Found, column: int, share: float) -> np.ndarray:
 
 
 def by_place(
-    found: Found, column: int, type_: Type, layout: Layout, width: int, finish: Callable[[Found], pa.Array]
+    found: FiredContents,
+    column: int,
+    type_: Type,
+    layout: Layout,
+    width: int,
+    finish: Callable[[FiredContents], pa.Array],
 ) -> pa.Array:
     """Lists whose elements are what `finish` makes of the elements of one place; none where sizes differ (A22)."""
     assert type_.element is not None  # noqa: S101 - asked of lists only
@@ -152,15 +157,17 @@ def by_place(
     return lists(each, finish(_columns(np.repeat(found.size, each), summary, found.strings)), unequal)
 
 
-def _columns(size: np.ndarray, summary: np.ndarray, strings: Strings) -> Found:
+def _columns(size: np.ndarray, summary: np.ndarray, strings: Interner) -> FiredContents:
     """Every place of every row as a row of its own."""
     nothing = np.zeros((0, 0), np.int64)
-    return Found(size, np.arange(len(size)), size, grouped=False, summary=summary, listed=nothing, strings=strings)
+    return FiredContents(
+        size, np.arange(len(size)), size, grouped=False, summary=summary, listed=nothing, strings=strings
+    )
 
 
 @kernel
 def _fold(
-    of: Layout, text: Text, rows: np.ndarray, group: np.ndarray,
+    of: Layout, text: InternedText, rows: np.ndarray, group: np.ndarray,
     into: np.ndarray, scratch: np.ndarray, seen: np.ndarray,
 ) -> None:  # fmt: skip
     for i in range(len(group)):

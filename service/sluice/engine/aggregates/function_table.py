@@ -19,13 +19,13 @@ from sluice.columns.float_bits import as_real
 from sluice.columns.kernel import kernel
 from sluice.engine.aggregates import custom_functions, from_lists
 from sluice.engine.contents import multisets, summaries
-from sluice.engine.contents.fired_contents import Found, Told
+from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.model.expressions import AggregateCall, Attribute, Expression, Literal
 from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 #: makes the column of results; gets the first words of the summaries, then the columns that are listed
-Finish: TypeAlias = Callable[[Found, Sequence[int]], pa.Array]
+Finish: TypeAlias = Callable[[FiredContents, Sequence[int]], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ def function(call: AggregateCall, *, counting: bool = False) -> Function:
 # ---- how many -------------------------------------------------------------------------------------------------------
 
 
-def _counting(of: Callable[[Found], pa.Array]) -> Callable[[AggregateCall], Function]:
+def _counting(of: Callable[[FiredContents], pa.Array]) -> Callable[[AggregateCall], Function]:
     return lambda _: Function(lambda found, _: of(found))
 
 
-def _count_by_group(found: Found) -> pa.Array:
+def _count_by_group(found: FiredContents) -> pa.Array:
     """The sizes of all groups of the firing, in the order in which they are emitted; else what CountAll is (A18)."""
     if not found.grouped:
         return from_lists.lists(np.ones(len(found.size), np.int64), pa.array(found.everything))
@@ -97,7 +97,7 @@ def _average(call: AggregateCall) -> Function:
     return Function(mean, (Kept(summaries.SUM_REAL, value),))
 
 
-def _total(found: Found, word: int, *, mean: bool) -> np.ndarray:
+def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
     """The compensated sums, for averages divided by the numbers of values."""
     totals = np.empty(len(found.size))
     _add_up(found.summary, word, found.size, mean, totals)
@@ -118,7 +118,7 @@ def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np
             into[row] = (total + lost) / size
 
 
-def _truncated_mean(found: Found, at: Sequence[int]) -> pa.Array:
+def _truncated_mean(found: FiredContents, at: Sequence[int]) -> pa.Array:
     means = np.empty(len(found.size), np.int64)
     _divide(found.summary, at[0], found.size, means)
     return pa.array(means)
@@ -145,7 +145,7 @@ def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) ->
 def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
     """The root of M2 / (n - fewer), 0 where n is no more than that (A21)."""
 
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         divisor = np.maximum(found.size - fewer, 1)
         return pa.array(np.where(found.size > fewer, np.sqrt(found.real(at[0] + 2) / divisor), 0.0))
 
@@ -215,7 +215,7 @@ def _word(type_: Type, offset: int = 0) -> Finish:
 def _unless_nan_came_first(type_: Type, offset: int) -> Finish:
     """The extreme or its companion; where the first value is a NaN, it and its companion (A16)."""
 
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         extreme, value, first = at
         words = np.where(np.isnan(found.real(value)), found.summary[:, first], found.summary[:, extreme + offset])
         return from_words(words, type_, found.strings)
@@ -239,7 +239,7 @@ def _values(call: AggregateCall) -> tuple[Expression, ...]:
 def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
     """The first or the last values, at most so many, in the order of arrival."""
 
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         size, words = found.size, found.listed[:, at[0]]
         if most is not None:
             place = found.place_in_row()
@@ -262,7 +262,7 @@ def _collect(call: AggregateCall) -> Function:
 def _collect_distinct(call: AggregateCall) -> Function:
     most = _cap(call)
 
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         distinct = from_lists.distinct(found, at[0], call.arguments[0].type).first(most)
         return from_lists.lists(distinct.size, from_words(distinct.words, call.arguments[0].type, found.strings))
 
@@ -273,7 +273,7 @@ def _count_by_distinct(call: AggregateCall) -> Function:
     """In the order of CollectDistinct: that of the first arrival."""
     most = _cap(call)
 
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         distinct = from_lists.distinct(found, at[0], call.arguments[0].type).first(most)
         return from_lists.lists(distinct.size, pa.array(distinct.times))
 
@@ -286,7 +286,7 @@ def _count_distinct(call: AggregateCall) -> Function:
 
 
 def _counted_distinct(call: AggregateCall) -> Function:
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         assert found.counted is not None  # noqa: S101 - asked of windows that count
         return pa.array(found.counted.distinct(at[0]))
 
@@ -300,7 +300,7 @@ def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noq
         value, companion = call.arguments
         extreme = function(AggregateCall("Min" if least else "Max", (value,), value.type))
 
-        def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
             *places, value_column, companion_column = at
             best = extreme.finish(found, places)
             chosen = from_lists.having(found, value_column, value.type, best)
@@ -328,7 +328,7 @@ def _percentile(call: AggregateCall) -> Function:
 def _approximate(call: AggregateCall) -> Function:
     """From lists, where values cannot be counted."""
 
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         words = found.listed[:, at[0]]
         sound = ~np.isnan(np.ascontiguousarray(words).view(np.float64))
         size = np.bincount(found.row()[sound], minlength=len(found.size))
@@ -338,7 +338,7 @@ def _approximate(call: AggregateCall) -> Function:
 
 
 def _counted_approximate(call: AggregateCall) -> Function:
-    def finish(found: Found, at: Sequence[int]) -> pa.Array:
+    def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         assert found.counted is not None  # noqa: S101 - asked of windows that count
         nans = found.counted.counts[:, 2 * at[0] + 1]
         return _between(_share(call), *found.counted.values(at[0]), nans > 0)
@@ -378,7 +378,7 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
         inner = of(AggregateCall(call.function, (Attribute("", one),), element(call.type)))
         layout, width = summaries.layout([summaries.Summary(kept.code, 0) for kept in inner.kept])
 
-        def finish(found: Found, at: Sequence[int]) -> pa.Array:
+        def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
             return from_lists.by_place(
                 found, at[0], value.type, layout, width,
                 lambda columns: inner.finish(columns, layout["word"].tolist()),
@@ -393,11 +393,11 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
 TIMINGS = np.array(["paneOnComplete", "paneLate"], object)
 
 
-def _telling(of: Callable[[Told, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
+def _telling(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
     """What can be told of the window that fires (E29)."""
 
     def make(call: AggregateCall) -> Function:
-        def finish(found: Found, _: Sequence[int]) -> pa.Array:
+        def finish(found: FiredContents, _: Sequence[int]) -> pa.Array:
             assert found.told is not None  # noqa: S101 - checked with the file (E32)
             return of(found.told, call.type)
 
@@ -437,7 +437,7 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
 }
 
 #: what a function can say of the window that fires (E29)
-DESCRIBED: dict[str, Callable[[Told, Type], pa.Array]] = {
+DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "start": lambda told, type_: from_units(told.start, type_),
     "end": lambda told, type_: from_units(told.end, type_),
     "index": lambda told, _: pa.array(told.index),

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
 #: how many of the free blocks were taken, how many parts of `spread` were ever in use, and how many of these are idle
 TAKEN, PARTS, IDLE, COUNTS = range(4)
 
 
-class Packing(NamedTuple):
+class Blocks(NamedTuple):
     """What there is to pack into."""
 
     #: whether tuples are packed, 2 ** `shift` in a block
@@ -38,20 +38,20 @@ class Packing(NamedTuple):
 
 
 @inlined
-def pack(k: Packing, cells: np.ndarray, cell: int, slot: int, rows: np.ndarray) -> int:
+def append_to_block(k: Blocks, cells: np.ndarray, cell: int, slot: int, rows: np.ndarray) -> int:
     """Copies the tuple in this slot to the rows, behind the youngest of its cell; gives its place.
 
     An empty cell begins with a new block, so that what it has been through makes no difference to its sums.
     """
     youngest = cells[cell].youngest
     place = youngest + 1
-    if youngest == NOBODY or youngest == last_of_block(k, youngest):
+    if youngest == NIL or youngest == last_of_block(k, youngest):
         block = k.free[k.used[TAKEN]]
         k.used[TAKEN] += 1
         place = block << k.shift
         k.links[block].older = youngest
-        k.links[block].younger = NOBODY
-        if youngest != NOBODY:
+        k.links[block].younger = NIL
+        if youngest != NIL:
             k.links[youngest >> k.shift].younger = place
     for column in range(k.words.shape[1]):
         rows[place, column] = k.words[slot, column]
@@ -59,27 +59,27 @@ def pack(k: Packing, cells: np.ndarray, cell: int, slot: int, rows: np.ndarray) 
 
 
 @inlined
-def leave(k: Packing, cells: np.ndarray, cell: int) -> int:
+def pop_oldest(k: Blocks, cells: np.ndarray, cell: int) -> int:
     """The oldest tuple leaves; gives its block if it was the last there, else NOBODY."""
     oldest = cells[cell].oldest
-    following = NOBODY if oldest == cells[cell].youngest else younger(k, oldest)
+    following = NIL if oldest == cells[cell].youngest else younger(k, oldest)
     cells[cell].oldest = following
-    return oldest >> k.shift if following >> k.shift != oldest >> k.shift else NOBODY
+    return oldest >> k.shift if following >> k.shift != oldest >> k.shift else NIL
 
 
 @inlined
-def last_of_block(k: Packing, place: int) -> int:
+def last_of_block(k: Blocks, place: int) -> int:
     return place | ((1 << k.shift) - 1)
 
 
 @inlined
-def younger(k: Packing, place: int) -> int:
+def younger(k: Blocks, place: int) -> int:
     """The next place in the cell. Behind the youngest it is NOBODY only where that is the last of its block."""
     return k.links[place >> k.shift].younger if place == last_of_block(k, place) else place + 1
 
 
 @inlined
-def take_part(k: Packing) -> int:
+def take_part(k: Blocks) -> int:
     """A part of `spread` that nobody uses."""
     if k.used[IDLE]:
         k.used[IDLE] -= 1
@@ -89,8 +89,8 @@ def take_part(k: Packing) -> int:
 
 
 @inlined
-def give_part(k: Packing, part: int) -> None:
+def give_part(k: Blocks, part: int) -> None:
     """Nobody uses it any more; NOBODY is no part."""
-    if part != NOBODY:
+    if part != NIL:
         k.idle[k.used[IDLE]] = part
         k.used[IDLE] += 1

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.interner import Text
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import InternedText
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import prefetch
 from sluice.engine.contents.summaries import Layout, One, Words, combined, lifted, put, with_each, words
@@ -25,7 +25,7 @@ from sluice.engine.contents.summaries import Layout, One, Words, combined, lifte
 #: TELL   `told[into]` of `stack[left]` and `back[right]`
 #: MELD   `stack[into]` of itself and `stack[right]`, which may be any others
 #: NEXT   `told[into]` of `spread[left]` and `back[right]`
-BEGIN, ADD, FOLD, SPREAD, MELD, TELL, NEXT = range(7)
+BEGIN, ADD, FOLD, SUFFIX_SCAN, MERGE, OUTPUT, OUTPUT_SUFFIX = range(7)
 STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("right", np.int32)])
 #: summaries that are near anyway
 NEAR = 16_384
@@ -39,7 +39,7 @@ class Summaries(NamedTuple):
     """The tables of summaries, and the steps."""
 
     layout: Layout
-    text: Text
+    text: InternedText
     #: the words of every stored tuple
     rows: np.ndarray
     #: the summary of each cell's back stack
@@ -55,7 +55,7 @@ class Summaries(NamedTuple):
 
 
 def summaries(
-    layout: Layout, text: Text, rows: np.ndarray, back: np.ndarray, stack: np.ndarray,
+    layout: Layout, text: InternedText, rows: np.ndarray, back: np.ndarray, stack: np.ndarray,
     spread: np.ndarray = NOTHING, shift: int = 0,
 ) -> Summaries:  # fmt: skip
     """The tables with no steps."""
@@ -63,10 +63,10 @@ def summaries(
 
 
 @inlined
-def note(s: Summaries, told: np.ndarray, what: int, into: int, left: int, right: int) -> None:
+def append_step(s: Summaries, told: np.ndarray, what: int, into: int, left: int, right: int) -> None:
     """A step that is to be done behind all others."""
     if s.noted[0] == len(s.steps):
-        do(s, told)
+        execute(s, told)
     step = s.steps[s.noted[0]]
     step.what = what
     step.into = into
@@ -76,7 +76,7 @@ def note(s: Summaries, told: np.ndarray, what: int, into: int, left: int, right:
 
 
 @kernel
-def do(s: Summaries, told: np.ndarray) -> None:
+def execute(s: Summaries, told: np.ndarray) -> None:
     """Does all that is noted; `told` are the summaries that come out."""
     if len(s.stack) + len(s.back) > NEAR:
         _bring_near(s)
@@ -89,9 +89,9 @@ def _do_one(of: One, s: Summaries, told: np.ndarray) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
-        if what == TELL:
+        if what == OUTPUT:
             put(of, _of_both(s, of, stack, left, right), told, into)
-        elif what == NEXT:
+        elif what == OUTPUT_SUFFIX:
             put(of, _of_both(s, of, s.spread, left, right), told, into)
         elif what == ADD:
             put(of, combined(of, text, words(of, back, into), lifted(of, rows, right)), back, into)
@@ -99,7 +99,7 @@ def _do_one(of: One, s: Summaries, told: np.ndarray) -> None:
             put(of, lifted(of, rows, right), back, into)
         elif what == FOLD:
             put(of, _folded(s, of, into, left, right), stack, into)
-        elif what == SPREAD:
+        elif what == SUFFIX_SCAN:
             _spread(s, of, into, left, right)
         else:
             put(of, combined(of, text, words(of, stack, into), words(of, stack, right)), stack, into)
@@ -107,9 +107,9 @@ def _do_one(of: One, s: Summaries, told: np.ndarray) -> None:
 
 @inlined
 def _of_both(s: Summaries, of: One, front: np.ndarray, left: int, right: int) -> Words:
-    if left == NOBODY:
+    if left == NIL:
         return words(of, s.back, right)
-    if right == NOBODY:
+    if right == NIL:
         return words(of, front, left)
     return combined(of, s.text, words(of, front, left), words(of, s.back, right))
 
@@ -126,7 +126,7 @@ def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
 def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
     most = (1 << s.shift) - 1
     last = ~behind if behind < 0 else first | most
-    made = _last(s, of, last, NOBODY if behind < 0 else behind)
+    made = _last(s, of, last, NIL if behind < 0 else behind)
     at = (part << s.shift) + (last & most)
     put(of, made, s.spread, at)
     for row in range(last - 1, first - 1, -1):
@@ -139,7 +139,7 @@ def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
 def _last(s: Summaries, of: One, row: int, behind: int) -> Words:
     """The last tuple of a block, and all behind it."""
     made = lifted(of, s.rows, row)
-    return made if behind == NOBODY else combined(of, s.text, made, words(of, s.stack, behind))
+    return made if behind == NIL else combined(of, s.text, made, words(of, s.stack, behind))
 
 
 @inlined
@@ -147,15 +147,15 @@ def _bring_near(s: Summaries) -> None:
     """All that is far away at once, before anybody waits for any of it."""
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
-        if what == TELL:
-            if left != NOBODY:
+        if what == OUTPUT:
+            if left != NIL:
                 prefetch(s.stack, left)
-        elif what == NEXT:
+        elif what == OUTPUT_SUFFIX:
             prefetch(s.spread, left)
         elif what <= ADD:
             prefetch(s.rows, right)
             prefetch(s.back, into)
-        elif what == SPREAD:
+        elif what == SUFFIX_SCAN:
             prefetch(s.rows, left)
             prefetch(s.spread, into << s.shift)
         else:

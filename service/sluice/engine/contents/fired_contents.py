@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FiringDetails:
     """Of each row its window, as its firing has it (E29); `to_units` makes units of the event time of its ticks."""
 
     firings: np.ndarray
@@ -34,7 +34,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedValues:
     """What multisets.py tells: of each row, series by series, how many values and how many NaN; and the values of the
     series that are rounded, row by row and then series by series.
     """
@@ -60,7 +60,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FiredContents:
     """One row per tuple to emit, which is one cell of one firing.
 
     size        tuples of the cell, never 0 (A4)
@@ -80,9 +80,9 @@ class Found:
     grouped: bool
     summary: np.ndarray
     listed: np.ndarray
-    strings: Strings
-    told: Told | None = None
-    counted: Counted | None = None
+    strings: Interner
+    told: FiringDetails | None = None
+    counted: CountedValues | None = None
 
     @property
     def everything(self) -> np.ndarray:
@@ -120,7 +120,7 @@ class Found:
         places: np.ndarray = np.arange(len(self.listed)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
         return places
 
-    def only(self, chosen: np.ndarray) -> Found:
+    def only(self, chosen: np.ndarray) -> FiredContents:
         """With those listed tuples alone for which `chosen` is true; a row may be left with none."""
         size = np.bincount(self.row()[chosen], minlength=len(self.size))
         return replace(self, size=size, listed=self.listed[chosen])

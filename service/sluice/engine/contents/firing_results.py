@@ -57,7 +57,7 @@ class Rows:
         return Rows(np.concatenate([part.firing for part in parts]), [pa.concat_arrays(column) for column in columns])
 
 
-def filled(
+def run_kernel(
     run: Run,
     kernel: tuple[Any, ...],
     events: np.ndarray,
@@ -71,14 +71,14 @@ def filled(
     start = 0
     while (start := run(kernel, events, results, start)) < len(events):
         if take is None or max(results.used[TUPLES], results.used[PAIRS]) < MOST_LISTED:
-            results = more(results)
+            results = enlarged(results)
         else:
             take(results)
-            results = emptied(results)
+            results = cleared(results)
     return results
 
 
-def emptied(results: Results) -> Results:
+def cleared(results: Results) -> Results:
     """Without rows, in tables of their own: columns that were made may still show the old ones. What is freed stays."""
     results.used[[ROWS, TUPLES, PAIRS]] = 0
     return results._replace(
@@ -87,7 +87,7 @@ def emptied(results: Results) -> Results:
     )  # fmt: skip
 
 
-def more(results: Results) -> Results:
+def enlarged(results: Results) -> Results:
     """With room for the firing that found none, and at least twice as much of what it lacked."""
     rows, tuples, pairs = results.needed[[ROWS, TUPLES, PAIRS]].tolist()
     return results._replace(

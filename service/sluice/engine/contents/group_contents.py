@@ -19,12 +19,23 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns import intrusive_list, pairing_heap
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.contents import blocks, multisets
-from sluice.engine.contents.blocks import Packing, last_of_block
-from sluice.engine.contents.combine_plan import ADD, BEGIN, FOLD, MELD, NEXT, SPREAD, TELL, Summaries, do, note
+from sluice.engine.contents.blocks import Blocks, last_of_block
+from sluice.engine.contents.combine_plan import (
+    ADD,
+    BEGIN,
+    FOLD,
+    MERGE,
+    OUTPUT,
+    OUTPUT_SUFFIX,
+    SUFFIX_SCAN,
+    Summaries,
+    append_step,
+    execute,
+)
 from sluice.engine.contents.firing_results import FREED, PAIRS, ROWS, TUPLES, Results, room
 from sluice.engine.contents.summaries import OLDEST, Layout
 from sluice.engine.windows.policies import Policy
@@ -75,7 +86,7 @@ class Contents(NamedTuple):
     #: through with the batch by then, but between what we hold they are as they were: it appends, and lets them `leave`
     linking: bool
     counted: multisets.Multisets
-    packing: Packing
+    packing: Blocks
 
 
 @kernel
@@ -94,10 +105,10 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
             _clear(c, p, results)
         elif code == FIRE:
             if not _room(c, p, results):
-                do(c.sums, results.summary)
+                execute(c.sums, results.summary)
                 return k
             _fire(c, p, events[k].slot, results)
-    do(c.sums, results.summary)
+    execute(c.sums, results.summary)
     return len(events)
 
 
@@ -129,12 +140,12 @@ def _first(c: Contents, p: int) -> int:
     """The first cell of the partition that holds tuples."""
     if c.grouped:
         return c.ends[p].oldest  # type: ignore[no-any-return]
-    return p if c.cells[p].size else NOBODY
+    return p if c.cells[p].size else NIL
 
 
 @inlined
 def _next(c: Contents, cell: int) -> int:
-    return c.cells[cell].younger if c.grouped else NOBODY
+    return c.cells[cell].younger if c.grouped else NIL
 
 
 @inlined
@@ -143,18 +154,18 @@ def _insert(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
     cell = _cell(c, p, slot)
     if not cells[cell].size:
         _remember(c, p, cell)
-    place = blocks.pack(c.packing, cells, cell, slot, c.sums.rows) if c.packing.wanted else slot
+    place = blocks.append_to_block(c.packing, cells, cell, slot, c.sums.rows) if c.packing.wanted else slot
     multisets.count(c.counted, c.sums.rows, place, cell, 1)
-    if cells[cell].root != NOBODY:
+    if cells[cell].root != NIL:
         _grow(c, cell, slot, told)
     else:
-        note(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NOBODY, place)
+        append_step(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NIL, place)
     if c.packing.wanted:
-        intrusive_list.extend(cells, cell, place)
+        intrusive_list.push_linked(cells, cell, place)
     elif c.linking:
         intrusive_list.append(cells, cell, c.links, slot)
     elif c.sliding:
-        intrusive_list.extend(cells, cell, slot)
+        intrusive_list.push_linked(cells, cell, slot)
     cells[cell].size += 1
 
 
@@ -164,10 +175,10 @@ def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
     cell = _cell(c, p, slot)
     place = cells[cell].oldest if c.packing.wanted else slot
     multisets.count(c.counted, c.sums.rows, place, cell, -1)
-    if cells[cell].root == NOBODY and place != cells[cell].oldest:
+    if cells[cell].root == NIL and place != cells[cell].oldest:
         _make_heap(c, cell, results.summary)
-    if cells[cell].root != NOBODY:  # the least leave, told of by their arrival: after the last one the same have left
-        cells[cell].root = pairing_heap.without_root(
+    if cells[cell].root != NIL:  # the least leave, told of by their arrival: after the last one the same have left
+        cells[cell].root = pairing_heap.remove_root(
             c.nodes, c.sums.rows, c.by, cells[cell].root, _melded, c.sums, results.summary
         )
     else:
@@ -178,11 +189,11 @@ def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
         if c.packing.wanted:
             _leave(c, cell, turning, results)
     if not c.packing.wanted:
-        intrusive_list.leave(cells, cell, c.links, slot)
+        intrusive_list.pop_keep_links(cells, cell, c.links, slot)
         _free(results, slot)
     cells[cell].size -= 1
     if c.grouped and not cells[cell].size:
-        intrusive_list.take(c.ends, p, cells, cell)
+        intrusive_list.unlink(c.ends, p, cells, cell)
 
 
 @inlined
@@ -191,19 +202,19 @@ def _leave(c: Contents, cell: int, turning: bool, results: Results) -> None:  # 
     behind it there get their summaries.
     """
     one, k = c.cells[cell], c.packing
-    block = blocks.leave(k, c.cells, cell)
-    if block != NOBODY:
+    block = blocks.pop_oldest(k, c.cells, cell)
+    if block != NIL:
         _free(results, block)
-    if one.oldest == NOBODY:  # its part is used again when all is done that was noted before
+    if one.oldest == NIL:  # its part is used again when all is done that was noted before
         blocks.give_part(k, one.spread)
         return
     before = one.oldest - (one.oldest >> k.shift << k.shift)
     if one.front and (before == 1 or (turning and before)):
-        if one.spread == NOBODY:
+        if one.spread == NIL:
             one.spread = blocks.take_part(k)
         last = one.oldest + one.front - 1
         behind = c.links[one.oldest >> k.shift].younger >> k.shift if last > last_of_block(k, one.oldest) else ~last
-        note(c.sums, results.summary, SPREAD, one.spread, one.oldest, behind)
+        append_step(c.sums, results.summary, SUFFIX_SCAN, one.spread, one.oldest, behind)
 
 
 @inlined
@@ -215,15 +226,15 @@ def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
     never asked for as a whole.
     """
     shift, place, oldest = c.packing.shift, c.cells[cell].youngest, c.cells[cell].oldest
-    block, younger, ahead = place >> shift, NOBODY, oldest >> shift
+    block, younger, ahead = place >> shift, NIL, oldest >> shift
     while block != oldest >> shift:
-        note(c.sums, told, FOLD, block, place, younger)
+        append_step(c.sums, told, FOLD, block, place, younger)
         younger, place = block, c.links[block].older
         block = place >> shift
         ahead = c.links[ahead].younger >> shift
         prefetch(c.links, ahead)
     if oldest == block << shift:
-        note(c.sums, told, FOLD, block, place, younger)
+        append_step(c.sums, told, FOLD, block, place, younger)
     c.cells[cell].front = c.cells[cell].size
 
 
@@ -231,29 +242,29 @@ def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
 def _make_heap(c: Contents, cell: int, told: np.ndarray) -> None:
     """Makes a heap of the whole content."""
     slot = c.cells[cell].oldest
-    while slot != NOBODY:
+    while slot != NIL:
         _grow(c, cell, slot, told)
         slot = c.links[slot].younger
 
 
 @inlined
 def _grow(c: Contents, cell: int, slot: int, told: np.ndarray) -> None:
-    note(c.sums, told, FOLD, slot, slot, NOBODY)
+    append_step(c.sums, told, FOLD, slot, slot, NIL)
     c.cells[cell].root = pairing_heap.add(c.nodes, c.sums.rows, c.by, c.cells[cell].root, slot, _melded, c.sums, told)
 
 
 @inlined
 def _melded(top: int, below: int, s: Summaries, told: np.ndarray) -> None:
-    note(s, told, MELD, top, NOBODY, below)
+    append_step(s, told, MERGE, top, NIL, below)
 
 
 @inlined
 def _clear(c: Contents, p: int, results: Results) -> None:
     cell = _first(c, p)
-    while cell != NOBODY:
+    while cell != NIL:
         following = _next(c, cell)
         place = c.cells[cell].oldest
-        while (c.packing.wanted or (not c.sliding and c.listing)) and place != NOBODY:
+        while (c.packing.wanted or (not c.sliding and c.listing)) and place != NIL:
             _free(results, place >> c.packing.shift)
             place = c.links[place >> c.packing.shift].younger
         if c.packing.wanted:
@@ -262,7 +273,7 @@ def _clear(c: Contents, p: int, results: Results) -> None:
         multisets.clear(c.counted, cell)
         cell = following
     if c.grouped:
-        intrusive_list.start(c.ends, p)
+        intrusive_list.make_empty(c.ends, p)
 
 
 @inlined
@@ -275,7 +286,7 @@ def _free(results: Results, slot: int) -> None:
 def _room(c: Contents, p: int, results: Results) -> bool:
     rows, tuples, pairs = 0, 0, 0
     cell = _first(c, p)
-    while cell != NOBODY:
+    while cell != NIL:
         rows += 1
         tuples += c.cells[cell].size if c.listing else 0
         pairs += multisets.listed(c.counted, cell)
@@ -287,7 +298,7 @@ def _room(c: Contents, p: int, results: Results) -> bool:
 def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     """A result for each cell that holds tuples, and so none where nothing is stored (A4)."""
     cell = _first(c, p)
-    while cell != NOBODY:
+    while cell != NIL:
         row = results.used[ROWS]
         results.used[ROWS] = row + 1
         results.firing[row] = firing
@@ -302,8 +313,8 @@ def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
 @inlined
 def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
     one = c.cells[cell]
-    if one.root != NOBODY:
-        note(c.sums, into, TELL, row, one.root, NOBODY)
+    if one.root != NIL:
+        append_step(c.sums, into, OUTPUT, row, one.root, NIL)
     else:
         _tell(c, cell, into, row)
     for a in range(len(c.edges)):
@@ -314,14 +325,14 @@ def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
 @inlined
 def _tell(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
     one, shift = c.cells[cell], c.packing.shift
-    back = cell if one.front < one.size else NOBODY
+    back = cell if one.front < one.size else NIL
     block = one.oldest >> shift
     if not one.front:
-        note(c.sums, into, TELL, row, NOBODY, back)
+        append_step(c.sums, into, OUTPUT, row, NIL, back)
     elif one.oldest == block << shift:
-        note(c.sums, into, TELL, row, block, back)
+        append_step(c.sums, into, OUTPUT, row, block, back)
     else:
-        note(c.sums, into, NEXT, row, (one.spread - block << shift) + one.oldest, back)
+        append_step(c.sums, into, OUTPUT_SUFFIX, row, (one.spread - block << shift) + one.oldest, back)
 
 
 @inlined
@@ -340,8 +351,8 @@ def _remember(c: Contents, p: int, cell: int) -> None:
     """A cell with its first tuple comes behind the others (A8)."""
     cells = c.cells
     cells[cell].front = 0
-    cells[cell].root = NOBODY
-    cells[cell].spread = NOBODY
-    intrusive_list.start(cells, cell)
+    cells[cell].root = NIL
+    cells[cell].spread = NIL
+    intrusive_list.make_empty(cells, cell)
     if c.grouped:
         intrusive_list.append(c.ends, p, cells, cell)

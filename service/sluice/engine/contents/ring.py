@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.interner import Text
+from sluice.columns.interner import InternedText
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.contents import multisets
@@ -27,7 +27,7 @@ class Rings(NamedTuple):
     layout: Layout
     #: what the oldest or the youngest tuple says alone
     edges: Layout
-    text: Text
+    text: InternedText
     rings: np.ndarray
     #: the words of the tuples by place, so many places for each partition
     rows: np.ndarray

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns import intrusive_list
-from sluice.columns.interner import Text
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import InternedText
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.contents.firing_results import FREED, ROWS, TUPLES, Results, room
@@ -50,7 +50,7 @@ class Slices(NamedTuple):
     """All that the kernel works on."""
 
     layout: Layout
-    text: Text
+    text: InternedText
     rows: np.ndarray
     cells: np.ndarray
     back: np.ndarray
@@ -98,10 +98,10 @@ def _look_ahead(c: Slices, events: np.ndarray, k: int) -> None:
         prefetch(c.sums, soon.node)
     elif soon.code == FIRE and c.cells[soon.partition].size:
         low, high = c.cells[soon.partition].low, c.cells[soon.partition].high
-        if low != NOBODY:
+        if low != NIL:
             prefetch(c.slices, low)
             prefetch(c.stack, low)
-        if high != NOBODY:
+        if high != NIL:
             prefetch(c.slices, high)
     if at_once.code == FIRE and c.cells[at_once.partition].size:
         _bring_near(c, c.cells[at_once.partition].high)
@@ -120,14 +120,14 @@ def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
     node = _found(c, cell, events, k)
     new = slices[node].count == 0
     if new:
-        slices[node].first = NOBODY
+        slices[node].first = NIL
         _copy(c.scratch, 0, c.sums, node)
     else:
         combine(c.layout, c.text, c.sums, node, c.scratch, 0, c.sums, node)
     slices[node].count += 1
     if c.listing:
-        c.links[slot].next = NOBODY
-        if slices[node].first == NOBODY:
+        c.links[slot].next = NIL
+        if slices[node].first == NIL:
             slices[node].first = slot
         else:
             c.links[slices[node].last].next = slot
@@ -143,7 +143,7 @@ def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
     cells, slices, time = c.cells, c.slices, events[k].begin
     if c.grouped:
         node = not_after(cells, slices, cell, time)
-        if node == NOBODY or slices[node].time != time:
+        if node == NIL or slices[node].time != time:
             node = add(cells, slices, c.room, cell, node, time)
         return node
     node = events[k].node
@@ -160,22 +160,22 @@ def _join_stretch(c: Slices, cell: int, node: int, is_new: int) -> None:
     time, low = slices[node].time, cells[cell].low
     if time < cells[cell].begin:
         return
-    if low == NOBODY or time < slices[low].time:
+    if low == NIL or time < slices[low].time:
         cells[cell].low = node
     if time > cells[cell].end:
         return
     cells[cell].held += 1
     middle = cells[cell].middle
-    if middle != NOBODY and time <= slices[middle].time:
+    if middle != NIL and time <= slices[middle].time:
         if is_new:
             combine(c.layout, c.text, c.scratch, 0, c.stack, slices[node].younger, c.stack, node)
         x = slices[node].older if is_new else node
-        while x != NOBODY and slices[x].time >= cells[cell].begin:
+        while x != NIL and slices[x].time >= cells[cell].begin:
             combine(c.layout, c.text, c.stack, x, c.scratch, 0, c.stack, x)
             x = slices[x].older
         return
     _add_to_back(c, cell, c.scratch, 0)
-    if cells[cell].high == NOBODY or time > slices[cells[cell].high].time:
+    if cells[cell].high == NIL or time > slices[cells[cell].high].time:
         cells[cell].high = node
 
 
@@ -206,8 +206,8 @@ def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
     else:
         _leave(c, cell, begin)
     high = cells[cell].high
-    x = cells[cell].low if high == NOBODY else slices[high].younger
-    while x != NOBODY and slices[x].time <= end:
+    x = cells[cell].low if high == NIL else slices[high].younger
+    while x != NIL and slices[x].time <= end:
         _add_to_back(c, cell, c.sums, x)
         cells[cell].held += slices[x].count
         cells[cell].high = x
@@ -221,7 +221,7 @@ def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
 @inlined
 def _bring_near(c: Slices, x: int) -> None:
     """The time behind one that enters or leaves the stretch next: it will be looked at then, and is far away."""
-    if x != NOBODY and c.slices[x].younger != NOBODY:
+    if x != NIL and c.slices[x].younger != NIL:
         younger = c.slices[x].younger
         prefetch(c.slices, younger)
         prefetch(c.sums, younger)
@@ -232,13 +232,13 @@ def _bring_near(c: Slices, x: int) -> None:
 def _start_again(c: Slices, cell: int, begin: int) -> None:
     """An empty stretch from `begin` on; `low` is the first time that is not before it."""
     cells, slices = c.cells, c.slices
-    x = cells[cell].low if cells[cell].low != NOBODY else cells[cell].youngest
-    while x != NOBODY and slices[x].time < begin:
+    x = cells[cell].low if cells[cell].low != NIL else cells[cell].youngest
+    while x != NIL and slices[x].time < begin:
         x = slices[x].younger
-    while x != NOBODY and slices[x].older != NOBODY and slices[slices[x].older].time >= begin:
+    while x != NIL and slices[x].older != NIL and slices[slices[x].older].time >= begin:
         x = slices[x].older
     cells[cell].low = x
-    cells[cell].middle = cells[cell].high = NOBODY
+    cells[cell].middle = cells[cell].high = NIL
     cells[cell].backed = 0
     cells[cell].held = 0
 
@@ -248,15 +248,15 @@ def _leave(c: Slices, cell: int, begin: int) -> None:
     """What is before `begin` leaves the stretch."""
     cells, slices = c.cells, c.slices
     low = cells[cell].low
-    while low != NOBODY and slices[low].time < begin:
-        if cells[cell].high != NOBODY:
-            if cells[cell].middle == NOBODY:
+    while low != NIL and slices[low].time < begin:
+        if cells[cell].high != NIL:
+            if cells[cell].middle == NIL:
                 _build_front(c, cell)
             cells[cell].held -= slices[low].count
             if low == cells[cell].middle:
-                cells[cell].middle = NOBODY
+                cells[cell].middle = NIL
             if low == cells[cell].high:
-                cells[cell].high = NOBODY
+                cells[cell].high = NIL
         low = slices[low].younger
         cells[cell].low = low
 
@@ -287,7 +287,7 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
     """A result for each cell that has tuples there. False: the room ran out."""
     rows, tuples = 0, 0
     cell = c.ends[p].oldest
-    while cell != NOBODY:
+    while cell != NIL:
         _stretch(c, cell, begin, end)
         rows += 1
         tuples += c.cells[cell].held if c.listing else 0
@@ -295,7 +295,7 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
     if not room(results, rows, tuples, 0):
         return False
     cell = c.ends[p].oldest
-    while cell != NOBODY:
+    while cell != NIL:
         if c.cells[cell].held:
             row = results.used[ROWS]
             results.used[ROWS] = row + 1
@@ -310,7 +310,7 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
 
 @inlined
 def _summarise(c: Slices, cell: int, into: np.ndarray, row: int) -> None:
-    if c.cells[cell].middle == NOBODY:
+    if c.cells[cell].middle == NIL:
         _copy(c.back, cell, into, row)
     elif c.cells[cell].backed:
         combine(c.layout, c.text, c.stack, c.cells[cell].low, c.back, cell, into, row)
@@ -324,7 +324,7 @@ def _list(c: Slices, cell: int, results: Results) -> None:
     node, high = c.cells[cell].low, c.cells[cell].high
     while True:
         slot = c.slices[node].first
-        while slot != NOBODY:
+        while slot != NIL:
             results.tuples[k] = slot
             k += 1
             slot = c.links[slot].next
@@ -338,20 +338,20 @@ def _list(c: Slices, cell: int, results: Results) -> None:
 def _forget(c: Slices, p: int, until: int, results: Results) -> None:
     """Nothing up to `until` will be asked for again."""
     cell = c.ends[p].oldest
-    while cell != NOBODY:
+    while cell != NIL:
         following = c.cells[cell].younger
         if c.cells[cell].begin <= until:
             _leave(c, cell, until + 1)
             c.cells[cell].begin = until + 1
-        while c.cells[cell].oldest != NOBODY and c.slices[c.cells[cell].oldest].time <= until:
+        while c.cells[cell].oldest != NIL and c.slices[c.cells[cell].oldest].time <= until:
             slot = c.slices[c.cells[cell].oldest].first
-            while c.listing and slot != NOBODY:
+            while c.listing and slot != NIL:
                 results.freed[results.used[FREED]] = slot
                 results.used[FREED] += 1
                 slot = c.links[slot].next
             _drop_oldest(c, cell)
         if not c.cells[cell].size:
-            intrusive_list.take(c.ends, p, c.cells, cell)
+            intrusive_list.unlink(c.ends, p, c.cells, cell)
         cell = following
 
 
@@ -367,8 +367,8 @@ def _drop_oldest(c: Slices, cell: int) -> None:
 @inlined
 def _remember(c: Slices, p: int, cell: int) -> None:
     cells = c.cells
-    intrusive_list.start(cells, cell)
-    cells[cell].low = cells[cell].middle = cells[cell].high = NOBODY
+    intrusive_list.make_empty(cells, cell)
+    cells[cell].low = cells[cell].middle = cells[cell].high = NIL
     cells[cell].backed = 0
     cells[cell].held = 0
     cells[cell].begin = ENDLESS

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sluice.columns.float_bits import as_real, as_word
-from sluice.columns.interner import Text, less
+from sluice.columns.interner import InternedText, less
 from sluice.columns.kernel import inlined
 
 (
@@ -132,7 +132,14 @@ def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> 
 
 @inlined
 def combine(
-    of: Layout, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+    of: Layout,
+    text: InternedText,
+    older: np.ndarray,
+    left: int,
+    younger: np.ndarray,
+    right: int,
+    into: np.ndarray,
+    d: int,
 ) -> None:
     """The summaries of the stretch `older[left]` followed by `younger[right]`; `into[d]` may be either of them."""
     for a in range(len(of)):
@@ -152,7 +159,7 @@ def combine(
 
 @inlined
 def _combine_one(
-    of: One, text: Text, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+    of: One, text: InternedText, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
 ) -> None:
     put(of, combined(of, text, words(of, older, left), words(of, younger, right)), into, d)
 
@@ -200,7 +207,7 @@ def lifted(of: One, rows: np.ndarray, slot: int) -> Words:
 
 
 @inlined
-def combined(of: One, text: Text, older: Words, younger: Words) -> Words:
+def combined(of: One, text: InternedText, older: Words, younger: Words) -> Words:
     """Of a stretch followed by another one."""
     if of.code == SUM_INT:
         return older[0] + younger[0], 0, 0
@@ -256,7 +263,7 @@ def _moments(older: Words, younger: Words) -> Words:
 
 
 @inlined
-def _pick(of: One, text: Text, older: Words, younger: Words) -> Words:
+def _pick(of: One, text: InternedText, older: Words, younger: Words) -> Words:
     code, old, new = of.code, older[0], younger[0]
     came, later = (older[2], younger[2]) if of.arrival != NONE else (0, 1)
     younger_one = _is_younger(code, text, old, new, came, later)
@@ -267,7 +274,7 @@ def _pick(of: One, text: Text, older: Words, younger: Words) -> Words:
 
 
 @inlined
-def _is_younger(code: int, text: Text, old: int, new: int, came: int, later: int) -> bool:
+def _is_younger(code: int, text: InternedText, old: int, new: int, came: int, later: int) -> bool:
     """Whether the value of the right side is picked; `came` and `later` say which side is older, and keeps a tie."""
     if code <= YOUNGEST:
         return (later > came) == (code == YOUNGEST)
@@ -275,7 +282,7 @@ def _is_younger(code: int, text: Text, old: int, new: int, came: int, later: int
 
 
 @inlined
-def _beats(code: int, text: Text, new: int, old: int) -> bool:
+def _beats(code: int, text: InternedText, new: int, old: int) -> bool:
     if code <= GREATEST:
         return new < old if code == LEAST else new > old
     if code <= GREATEST_REAL:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import Maps, PartOfKey
 from sluice.columns.tables import Data, Saved
 from sluice.engine.library.window_events import (
@@ -22,7 +22,7 @@ from sluice.engine.library.window_events import (
     Content,
     LibraryState,
     Row,
-    Told,
+    WindowEvent,
     packed,
     restored,
     saved,
@@ -31,8 +31,8 @@ from sluice.engine.library.window_events import (
 )
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
-from sluice.engine.operators.compaction import forget
-from sluice.engine.stream.items import LONE, MAXIMUM, TIMER, TUPLE, WATERMARK, Items
+from sluice.engine.operators.compaction import evict_unused
+from sluice.engine.stream.items import EMPTY_FIRING, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.processing_time import CLEAR, EVENT, EVICT, FIRE, FULL, INSERT, TICK
 from sluice.model.expressions import AggregateCall, Expression
@@ -100,11 +100,11 @@ class ClockLibrary:
 
     def due(self, state: ClockState) -> int:
         """When the next tuple leaves or the timer ticks, MAXIMUM without either."""
-        return MAXIMUM if state.finished else min(self._next(state.windows))
+        return MAX_TIME if state.finished else min(self._next(state.windows))
 
     def tell(
         self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
-    ) -> Iterator[Told]:
+    ) -> Iterator[WindowEvent]:
         """The events of these items, which have no final mark, and of the time that passes until `end`.
 
         `rows` are the tuples, `start` is where the clock's timers count from.
@@ -121,18 +121,18 @@ class ClockLibrary:
         ):
             yield from self._passing(state, at, freed)
             if kind == WATERMARK:
-                yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
+                yield WindowEvent(WATERMARK, event, at, watermark=int(items.watermark[i]))
                 continue
             new = ([column[row] for column in keys], rows[row]) if kind == TUPLE else None
             yield from self._told(state, self._brought(window, arrivals[i : i + 1], at), event, at, freed, new)
             row += kind == TUPLE
         yield from self._passing(state, end, freed)
         window.free.give(np.array(freed, np.int64))
-        forget(window, self._program)
+        evict_unused(window, self._program)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
-    def _passing(self, state: ClockState, until: int, freed: list[int]) -> Iterator[Told]:
+    def _passing(self, state: ClockState, until: int, freed: list[int]) -> Iterator[WindowEvent]:
         """What falls due by then: tuples that have been inside for too long, and ticks; at one moment in this order."""
         window = state.windows
         nothing = np.zeros(0, processing_time.ARRIVAL)
@@ -158,7 +158,9 @@ class ClockLibrary:
         ):
             none = np.zeros(0, EVENT), np.zeros(0, processing_time.FIRING), np.zeros(2, np.int64)
             instants = self._windows.instants(window, until)
-            processing_time.pass_over(processing_time.window_of(clause, window, window.sources, *none, instants), until)
+            processing_time.skip_empty_ticks(
+                processing_time.window_of(clause, window, window.sources, *none, instants), until
+            )
 
     def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
         """All window events and firings of one item, or of one moment."""
@@ -173,7 +175,7 @@ class ClockLibrary:
             kernel = processing_time.window_of(
                 self._program.clause, window, window.sources, events, np.zeros(64, processing_time.FIRING), used
             )
-            done = processing_time.leave(kernel, now)
+            done = processing_time.expire_tuples(kernel, now)
             found.append(events[: used[0]])
             if done:
                 return np.concatenate(found)
@@ -183,12 +185,12 @@ class ClockLibrary:
     def _told(
         self, state: ClockState, found: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
         new: tuple[list[object], Row] | None,
-    ) -> Iterator[Told]:  # fmt: skip
+    ) -> Iterator[WindowEvent]:  # fmt: skip
         """What the kernel wrote down about one item or one moment. `new` is the tuple, with the values of its key."""
         events, firings = found
         names = state.windows.keys.take(events["partition"].astype(np.int64)).to_pylist() if self._keyed else None
         order = range(len(events)) if new is not None else _by_key(events, names)
-        fired = NOBODY
+        fired = NIL
         for k in order:
             slot, partition, code = events[k].item()
             name = names[k] if names is not None else b""
@@ -197,35 +199,37 @@ class ClockLibrary:
                 content = state.contents[name] = Content(name, new[0] if new else [])
             if code == INSERT:
                 assert new is not None  # noqa: S101 - only a tuple is inserted
-                yield Told(BEFORE_INSERTION, event, at, content, new[1])
+                yield WindowEvent(BEFORE_INSERTION, event, at, content, new[1])
                 content.held[slot if self._program.holding else len(content.held)] = new[1]
-                yield Told(AFTER_INSERTION, event, at, content, new[1])
+                yield WindowEvent(AFTER_INSERTION, event, at, content, new[1])
             elif code == EVICT:
                 row = content.held[slot]
-                yield Told(BEFORE_EVICTION, event, at, content, row)
+                yield WindowEvent(BEFORE_EVICTION, event, at, content, row)
                 del content.held[slot]
                 freed.append(slot)
-                yield Told(AFTER_EVICTION, event, at, content, row)
+                yield WindowEvent(AFTER_EVICTION, event, at, content, row)
             elif code == FULL:
                 content.full = True
-                yield Told(INITIAL_FULL, event, at, content)
+                yield WindowEvent(INITIAL_FULL, event, at, content)
             elif code == FIRE:
-                yield Told(TRIGGER, event, at, content)
+                yield WindowEvent(TRIGGER, event, at, content)
             elif code == CLEAR:
                 yield from self._cleared(content, event, at, freed, flushed=fired == partition)
-            fired = partition if code == FIRE else NOBODY
+            fired = partition if code == FIRE else NIL
             if not content.needed:
                 del state.contents[name]
-        yield from (Told(LONE, event, at) for kind in firings["kind"].tolist() if kind == LONE)
+        yield from (WindowEvent(EMPTY_FIRING, event, at) for kind in firings["kind"].tolist() if kind == EMPTY_FIRING)
 
     @property
     def _keyed(self) -> bool:
         return bool(self._program.partition_by)
 
-    def _cleared(self, content: Content, event: int, at: int, freed: list[int], *, flushed: bool) -> Iterator[Told]:
+    def _cleared(
+        self, content: Content, event: int, at: int, freed: list[int], *, flushed: bool
+    ) -> Iterator[WindowEvent]:
         """A tumbling window is empty after it fired; else the partition leaves with all that is known of it (V3)."""
         if not (flushed and self._tumbling):
-            yield Told(PARTITION_EVICTION, event, at, content)
+            yield WindowEvent(PARTITION_EVICTION, event, at, content)
             content.full = False
             content.memory.clear()
         if self._program.holding:

@@ -20,8 +20,8 @@ from sluice.api.handler import load
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.columns.tables import Data
 from sluice.engine.aggregates.custom_functions import counted
-from sluice.engine.contents.window_snapshot import Inside
-from sluice.engine.library.window_events import LATE, TRIGGER, Content, Told, rows_of
+from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.library.window_events import LATE, TRIGGER, Content, WindowEvent, rows_of
 from sluice.engine.library.window_library import State, library
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.operator import Stateful
@@ -60,7 +60,7 @@ class Sending:
         self.rejected: list[tuple[int, int, str, str]] = []
 
 
-class CustomOperator(Stateful[State]):
+class HandlerOperator(Stateful[State]):
     """Runs one `Custom`. It has no state of its own: `feed` changes the one that it is given."""
 
     def __init__(self, spec: Custom, schema: Schema, event_time: EventTime | None, sources: int) -> None:
@@ -83,7 +83,7 @@ class CustomOperator(Stateful[State]):
         """When the library will tell of something though nothing comes."""
         return self._library.due(state)  # type: ignore[arg-type]
 
-    def inside(self, state: State, key: str | None) -> list[Inside]:
+    def snapshot(self, state: State, key: str | None) -> list[WindowSnapshot]:
         """Nothing: what its windows mean is the handler's to say."""
         return []
 
@@ -104,7 +104,7 @@ class CustomOperator(Stateful[State]):
 
     # ---- an event ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, told: Told, sending: Sending) -> None:
+    def _hear(self, told: WindowEvent, sending: Sending) -> None:
         """Asks the class, and notes what it sends."""
         if isinstance(told.what, int):  # a mark of nothing stored, or a watermark
             sending.items.append((told.event, told.at, told.what, None, told.watermark))

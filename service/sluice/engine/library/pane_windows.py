@@ -23,7 +23,7 @@ from sluice.engine.library.window_events import (
     Content,
     LibraryState,
     Row,
-    Told,
+    WindowEvent,
     packed,
     restored,
     saved,
@@ -31,7 +31,7 @@ from sluice.engine.library.window_events import (
     values_of,
 )
 from sluice.engine.operators.aggregate.event_time_aggregate import EventAggregateOperator
-from sluice.engine.operators.aggregate.event_time_compaction import clean
+from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.windows.event_time import panes
@@ -102,7 +102,7 @@ class PaneLibrary:
 
     def tell(
         self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
-    ) -> Iterator[Told]:
+    ) -> Iterator[WindowEvent]:
         """The events of these items, which have no final mark. `rows` are the tuples; the clock does nothing here."""
         times, bad = self._ticks.of(items.tuples)
         arrivals = self._windows.arrive(
@@ -119,27 +119,27 @@ class PaneLibrary:
                     yield from self._inserted(state, arrivals[i : i + 1], event, at, new)
                 else:
                     why = f"{self._ticks.attribute} is no event time that a window can count"
-                    yield Told(LATE, event, at, row=new[1], reason=why)
+                    yield WindowEvent(LATE, event, at, row=new[1], reason=why)
                 row += 1
             elif kind == WATERMARK:
                 yield from self._advanced(state, arrivals[i : i + 1], event, at)
-                yield Told(WATERMARK, event, at, watermark=int(items.watermark[i]))
-        clean(state.windows, full=False)
+                yield WindowEvent(WATERMARK, event, at, watermark=int(items.watermark[i]))
+        compact(state.windows, full=False)
 
     # ---- a tuple ----------------------------------------------------------------------------------------------------
 
     def _inserted(
         self, state: PaneState, arrival: np.ndarray, event: int, at: int, new: tuple[list[Any], Row]
-    ) -> Iterator[Told]:
+    ) -> Iterator[WindowEvent]:
         """It comes in; and of slidingTime, where tuples move the time: what fires (E1, E2), and what is forgotten."""
         events, firings, late = self._windows.window_events(state.windows, arrival)
         for behind in late["behind"].tolist():
             why = self._windows.reason(int(arrival["time"][0]), behind)
-            yield Told(LATE, event, at, row=new[1], reason=why)
+            yield WindowEvent(LATE, event, at, row=new[1], reason=why)
         for k in self._in_order(state, events, firings):
             begin, last, slot, partition, code, *_ = events[k].item()
             if code == FIRE:
-                yield Told(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
+                yield WindowEvent(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
             elif code == FORGET:
                 yield from self._forgotten(state, partition, last, event, at)
             elif isinstance(self._when, panes.Grid):
@@ -160,7 +160,7 @@ class PaneLibrary:
 
     def _into_panes(
         self, state: PaneState, partition: int, begin: int, event: int, at: int, new: tuple[list[Any], Row]
-    ) -> Iterator[Told]:
+    ) -> Iterator[WindowEvent]:
         """Every pane that holds the slice from `begin` on (E11)."""
         grid = self._when
         assert isinstance(grid, panes.Grid)  # noqa: S101 - who calls has looked
@@ -171,12 +171,14 @@ class PaneLibrary:
             content.start, content.end = self._units(end - grid.duration), self._units(end)
             yield from self._into(state, content, 0, event, at, new[1])
 
-    def _into(self, state: PaneState, content: Content, time: int, event: int, at: int, row: Row) -> Iterator[Told]:
-        yield Told(BEFORE_INSERTION, event, at, content, row)
+    def _into(
+        self, state: PaneState, content: Content, time: int, event: int, at: int, row: Row
+    ) -> Iterator[WindowEvent]:
+        yield WindowEvent(BEFORE_INSERTION, event, at, content, row)
         state.came += 1
         content.held[state.came] = row
         content.times[state.came] = time
-        yield Told(AFTER_INSERTION, event, at, content, row)
+        yield WindowEvent(AFTER_INSERTION, event, at, content, row)
 
     def _content(self, state: PaneState, place: Place, key: list[Any]) -> Content:
         return state.contents.setdefault(place, Content(place[1], key))
@@ -196,7 +198,7 @@ class PaneLibrary:
 
     # ---- timeInterval: a watermark ----------------------------------------------------------------------------------
 
-    def _advanced(self, state: PaneState, arrival: np.ndarray, event: int, at: int) -> Iterator[Told]:
+    def _advanced(self, state: PaneState, arrival: np.ndarray, event: int, at: int) -> Iterator[WindowEvent]:
         """Of each pane: it becomes complete, fires, and is closed (E23); by their ends, then by key."""
         if not isinstance(self._when, panes.Grid):
             return
@@ -214,14 +216,14 @@ class PaneLibrary:
             if end > before or any(fired.get(place) == 0 for place, _ in pane):  # E30: one that was created late, too
                 for _, content in pane:
                     content.full = True
-                    yield Told(INITIAL_FULL, event, at, content)
+                    yield WindowEvent(INITIAL_FULL, event, at, content)
             for place, content in pane:
                 if place in fired:
                     content.full, content.index = True, fired[place]
-                    yield Told(TRIGGER, event, at, content)
+                    yield WindowEvent(TRIGGER, event, at, content)
             if end + self._when.discard_age <= now:
                 for place, content in pane:
-                    yield Told(PANE_CLOSE, event, at, content)
+                    yield WindowEvent(PANE_CLOSE, event, at, content)
                     del state.contents[place]
 
     def _name(self, state: PaneState, key: int) -> bytes:
@@ -236,7 +238,7 @@ class PaneLibrary:
         start, end = self._units(int(firing["start"])), self._units(int(firing["end"]))
         return replace(content, held=held, start=start, end=end, full=True)
 
-    def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[Told]:
+    def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[WindowEvent]:
         """What no open window can hold any more leaves."""
         place = self._place(state, partition)
         content = state.contents.get(place)
@@ -244,8 +246,8 @@ class PaneLibrary:
             return
         for number in [number for number, time in content.times.items() if time <= last]:
             row = content.held[number]
-            yield Told(BEFORE_EVICTION, event, at, content, row)
+            yield WindowEvent(BEFORE_EVICTION, event, at, content, row)
             del content.held[number], content.times[number]
-            yield Told(AFTER_EVICTION, event, at, content, row)
+            yield WindowEvent(AFTER_EVICTION, event, at, content, row)
         if not content.needed:
             del state.contents[place]

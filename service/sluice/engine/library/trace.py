@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sluice.engine.library.window_events import TRIGGER, Told
+from sluice.engine.library.window_events import TRIGGER, WindowEvent
 from sluice.engine.library.window_library import State, library
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import LONE, Items
+from sluice.engine.stream.items import EMPTY_FIRING, Items
 from sluice.engine.stream.rejects import readable
 from sluice.model.spec import Aggregate, EventTime, Join, Map, Pipeline, Side, Sliding, Sort, Windowed  # fmt: skip
 from sluice.model.types import Schema
@@ -36,10 +36,14 @@ class Tracer:
         items, read, _ = readable(items, self._library.reads, "")
         told = self._library.tell(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
         self._state.finished |= last is not None
-        return [(one.event, one.at, self._shown(one)) for one in told if isinstance(one.what, str) or one.what == LONE]
+        return [
+            (one.event, one.at, self._shown(one))
+            for one in told
+            if isinstance(one.what, str) or one.what == EMPTY_FIRING
+        ]
 
-    def _shown(self, told: Told) -> Record:
-        record = self._about | {"window_event": TRIGGER if told.what == LONE else told.what}
+    def _shown(self, told: WindowEvent) -> Record:
+        record = self._about | {"window_event": TRIGGER if told.what == EMPTY_FIRING else told.what}
         content = told.window
         if content is not None and self._partitioned:
             record["key"] = content.name.decode()
@@ -51,7 +55,7 @@ class Tracer:
             record |= {"start": content.start, "end": content.end}
         if content is not None and content.index is not None:
             record |= {"index": content.index, "timing": content.timing}
-        if told.what in (TRIGGER, LONE):
+        if told.what in (TRIGGER, EMPTY_FIRING):
             record["content"] = content.tuples if content is not None else []
         return record
 

@@ -87,7 +87,7 @@ class LibraryState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WindowEvent:
     """An event.
 
     what    one of the words above; or LONE or WATERMARK of items.py, which pass as they are

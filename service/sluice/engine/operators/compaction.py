@@ -11,22 +11,22 @@ from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 SMALL = 4096
 
 
-def clean(state: AggregateState, program: Program) -> None:
-    forget(state, program)
-    if outgrown(state.top, state.top - len(state.free)):
+def compact(state: AggregateState, program: Program) -> None:
+    evict_unused(state, program)
+    if should_compact(state.top, state.top - len(state.free)):
         state.move_together()
 
 
-def forget(state: AggregateState, program: Program) -> None:
+def evict_unused(state: AggregateState, program: Program) -> None:
     """Keys and texts alone: slots keep their numbers."""
     names, tuples = max(state.keys.count, state.pairs.count), state.sizes[1]
-    if outgrown(names, state.kept_keys, tuples):
+    if should_compact(names, state.kept_keys, tuples):
         state.forget_partitions() if program.partition_by else state.forget_groups(np.arange(1))
-    if outgrown(state.strings.count, state.kept_strings, tuples):
+    if should_compact(state.strings.count, state.kept_strings, tuples):
         state.forget_strings()
 
 
-def outgrown(count: int, kept: int, tuples: int = 0) -> bool:
+def should_compact(count: int, kept: int, tuples: int = 0) -> bool:
     """Whether so many entries came since those that were `kept` that all of them, and all tuples, may be gone through.
 
     An entry that comes pays for one other, and for four of the tuples: few names that come and go beside many tuples

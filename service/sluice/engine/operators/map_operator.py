@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import MAXIMUM, TUPLE, Items
+from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
 from sluice.engine.stream.rejects import complete, joined
 from sluice.model.spec import Map
 
@@ -40,9 +40,9 @@ class MapOperator:
 
     def due(self, state: None) -> int:
         """Never."""
-        return MAXIMUM
+        return MAX_TIME
 
-    def inside(self, state: None, key: str | None) -> list[Inside]:
+    def snapshot(self, state: None, key: str | None) -> list[WindowSnapshot]:
         return []
 
     def split(self, state: None, parts: int, part_of_key: PartOfKey) -> list[None]:

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Saved
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import Items
 from sluice.model import spec
@@ -73,7 +73,7 @@ class Operator(Protocol[State]):
     def due(self, state: State) -> int:
         """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
 
-    def inside(self, state: State, key: str | None) -> list[Inside]:
+    def snapshot(self, state: State, key: str | None) -> list[WindowSnapshot]:
         """What the windows of this key hold, and those without keys."""
 
     def split(self, state: State, parts: int, part_of_key: PartOfKey) -> Sequence[State]:

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.interner import Strings
-from sluice.columns.state_tables import NIL, Table, walked, words
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import Table, walked, words
 from sluice.columns.tables import column
 from sluice.engine.operators import compaction
 from sluice.engine.windows import processing_time
@@ -34,7 +35,7 @@ class StoredTuples(WindowTables):
         texts = [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)]
         own = {**self.OWN, "words": words("slot", len(types), texts)}
         self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
-        self.keys = Strings()
+        self.keys = Interner()
         self.top = reserved
         #: entries of `keys` after they were last compacted
         self.kept_keys = 0
@@ -65,13 +66,13 @@ class StoredTuples(WindowTables):
     def release(self, freed: np.ndarray) -> None:
         """Makes the slots of what left in a batch free; moves the tuples together where most slots are."""
         self.free.give(freed)
-        if compaction.outgrown(self.top, self.top - len(self.free)):
+        if compaction.should_compact(self.top, self.top - len(self.free)):
             self.move_together()
 
     def forget_partitions(self) -> None:
         """Keeps the partitions that hold tuples, where many keys came since."""
         count = self.keys.count
-        if not compaction.outgrown(count, self.kept_keys, self.top):
+        if not compaction.should_compact(count, self.kept_keys, self.top):
             return
         kept = np.flatnonzero(self.partitions["size"][:count] > 0)
         self.keys.keep(kept)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 from sluice.columns.kernel import kernel
 from sluice.columns.ordering import canonical
 from sluice.columns.prefetch import AHEAD, prefetch
@@ -39,7 +39,7 @@ class Plan:
         return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
 
 
-def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Strings | None) -> Plan:
+def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Interner | None) -> Plan:
     """What comes out of each firing: its rows, then one mark (P9), which other partitions do not share (A6).
 
     `row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions.
@@ -107,7 +107,7 @@ def final(items: Items, event: int, at: int) -> Items:
     return Items(event_, at_, kind, source, key, items.keys, items.tuples, np.append(items.watermark, 0))
 
 
-def named(partition: np.ndarray, keys: Strings | None) -> tuple[np.ndarray, pa.BinaryArray]:
+def named(partition: np.ndarray, keys: Interner | None) -> tuple[np.ndarray, pa.BinaryArray]:
     """The key of each of these as an index into the keys of this batch, -1 for NOBODY's."""
     if keys is None or not len(partition):
         return np.full(len(partition), -1, np.int32), pa.array([], pa.binary())

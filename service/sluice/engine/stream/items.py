@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 #: kinds of an item
-TUPLE, WINDOW, FINAL, LONE, WATERMARK = range(5)
+TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK = range(5)
 #: the watermark behind everything (E36)
-MAXIMUM = 2**63 - 1
+MAX_TIME = 2**63 - 1
 #: `event` of an item that a timer made
 TIMER = -1
 #: `source` of an item that a windowed operator made

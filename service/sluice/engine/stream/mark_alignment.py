@@ -26,11 +26,11 @@ def align(held: Items | None, items: Items, finals: AbstractSet[int], sources: i
     if sources == 1 or (held is None and not (items.kind == WINDOW).any()):
         return items, held
     both = items if held is None else concatenated(held, items)
-    turns = Turns.of(both, finals, sources)
+    turns = AlignmentRounds.of(both, finals, sources)
     return turns.going(both), turns.staying(both)
 
 
-class Turns:
+class AlignmentRounds:
     """For each item the mark of the stream that it waits for: the last one that its topic partition sent before it.
 
     mark      whether it is a mark that counts: none does behind a final mark
@@ -42,7 +42,7 @@ class Turns:
         self.mark, self.turn, self.there = mark, turn, there
 
     @classmethod
-    def of(cls, items: Items, finals: AbstractSet[int], sources: int) -> Turns:
+    def of(cls, items: Items, finals: AbstractSet[int], sources: int) -> AlignmentRounds:
         mark, turn = items.kind == WINDOW, np.zeros(len(items), np.int64)
         places: list[np.ndarray] = []
         ends: list[tuple[int, int] | None] = []

@@ -38,7 +38,7 @@ MOST = 4096
 Keep = Callable[[socket.socket], None]
 
 
-class Door:
+class PoolSocket:
     """This process's way to the nursery."""
 
     way: socket.socket | None = None
@@ -46,7 +46,7 @@ class Door:
     daemon: int = 0
 
 
-def open_nursery(keep: Keep) -> None:
+def start_pool(keep: Keep) -> None:
     """Forks it. `keep` is what a keeper does with its end of a pair, until the other end is closed."""
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     daemon = os.getpid()
@@ -54,9 +54,9 @@ def open_nursery(keep: Keep) -> None:
     if not os.fork():
         outside.close()
         supervisor = os.getpid()
-        _stay(lambda: _supervise(daemon, lambda: Nursery(inside, supervisor, keep).run()))
+        _stay(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, keep).run()))
     inside.close()
-    Door.way, Door.daemon = outside, daemon
+    PoolSocket.way, PoolSocket.daemon = outside, daemon
 
 
 def _supervise(daemon: int, work: Callable[[], None]) -> None:
@@ -74,27 +74,27 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
 
 def connection(query: str, bucket: int) -> socket.socket:
     """To the keeper of a bucket of a query, which is forked if there is none."""
-    if Door.way is None:
+    if PoolSocket.way is None:
         msg = "spark.python.daemon.module must be sluice.spark.daemon"
         raise RuntimeError(msg)
     ours, theirs = socket.socketpair()
     with theirs:
         try:
-            socket.send_fds(Door.way, [f"{bucket} {query}".encode()], [theirs.fileno()])
+            socket.send_fds(PoolSocket.way, [f"{bucket} {query}".encode()], [theirs.fileno()])
         except OSError:
-            if os.getppid() == Door.daemon:
-                os.kill(Door.daemon, signal.SIGTERM)
+            if os.getppid() == PoolSocket.daemon:
+                os.kill(PoolSocket.daemon, signal.SIGTERM)
             raise
     return ours
 
 
-def handed(control: socket.socket) -> socket.socket | None:
+def received_connection(control: socket.socket) -> socket.socket | None:
     """The next connection; None when there will be no more."""
     data, numbers, _, _ = socket.recv_fds(control, 1, 1)
     return socket.socket(fileno=numbers[0]) if data and numbers else None
 
 
-class Nursery:
+class Pool:
     """`door` is where tasks knock; it ends with its parent process."""
 
     def __init__(self, door: socket.socket, parent: int, keep: Keep) -> None:

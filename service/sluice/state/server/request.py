@@ -16,11 +16,11 @@ DONE, FAILED, UNREADABLE = range(3)
 TRIES = 3
 
 
-class KeeperError(Exception):
+class StateServerError(Exception):
     """The work failed; the message is the keeper's own account of it."""
 
 
-def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
+def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
     """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out.
 
     Raises CheckpointError where the state of that version is missing or damaged.
@@ -38,7 +38,7 @@ def ask(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packe
                 raise
     kind, *holds = answer.numbers
     if kind == FAILED:
-        raise KeeperError(bytes(answer.bodies[0]).decode())
+        raise StateServerError(bytes(answer.bodies[0]).decode())
     if kind == UNREADABLE:
         raise CheckpointError(bytes(answer.bodies[0]).decode())
     return list(zip(holds, answer.bodies, strict=True))

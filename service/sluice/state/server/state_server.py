@@ -21,7 +21,7 @@ from sluice.columns.tables import StateError
 from sluice.engine.stream.items import Items
 from sluice.kafka.batch_report import Report
 from sluice.ops.log_lines import configure
-from sluice.state.bucket import Bucket, Fed
+from sluice.state.bucket import Bucket, BucketResult
 from sluice.state.message import Message
 from sluice.state.server import pool
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
@@ -30,11 +30,11 @@ from sluice.state.server.request import DONE, FAILED, UNREADABLE
 PATIENCE = 60.0
 
 
-def keep(control: socket.socket) -> None:
+def serve(control: socket.socket) -> None:
     """Answers one connection after the other, as they come through `control`, until that is closed."""
     configure()  # what is wrong with the files of the state is logged
     bucket: Bucket | None = None
-    while (connection := pool.handed(control)) is not None:
+    while (connection := pool.received_connection(control)) is not None:
         with connection, suppress(EOFError, OSError):  # if the task is gone, it is gone
             connection.settimeout(PATIENCE)
             bucket = _served(connection, bucket)
@@ -78,7 +78,7 @@ def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
     return Message((DONE, *(holds for holds, _ in made)), [body for _, body in made])
 
 
-def _report(bucket: Bucket, fed: Fed) -> Report:
+def _report(bucket: Bucket, fed: BucketResult) -> Report:
     """What the ledger says of the last part of a batch, and of the bucket after it."""
     plan, clock = bucket.plan, fed.batch.clock.end
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}

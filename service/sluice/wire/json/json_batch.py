@@ -11,7 +11,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.kernel import kernel
 from sluice.model.types import Kind, Schema
 from sluice.wire.decoded import bytes_of, record_batch
-from sluice.wire.json.json_scan import CODES, Found, Wanted, scan
+from sluice.wire.json.json_scan import CODES, FieldSpans, Wanted, scan
 
 
 def scannable(schema: Schema) -> bool:
@@ -33,9 +33,9 @@ def decode_surely(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatc
     return record_batch(columns, arrow_schema(schema), int(np.count_nonzero(sure))), sure
 
 
-def _room(attributes: int, rows: int) -> Found:
+def _room(attributes: int, rows: int) -> FieldSpans:
     first, last = np.empty((2, attributes, rows), np.int64)
-    return Found(first, last, np.empty((attributes, rows), np.bool_), np.empty(attributes, np.bool_))
+    return FieldSpans(first, last, np.empty((attributes, rows), np.bool_), np.empty(attributes, np.bool_))
 
 
 def _column(kind: Kind, data: np.ndarray, first: np.ndarray, last: np.ndarray, escaped: np.ndarray) -> pa.Array:

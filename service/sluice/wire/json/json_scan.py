@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     codes: np.ndarray
 
 
-class Found(NamedTuple):
+class FieldSpans(NamedTuple):
     """Of attribute a in row r its value, in `first[a, r]`; of a string or float its bytes, from there to `last[a, r]`.
 
     `escaped[a, r]` says whether the string holds escapes, `seen[a]` whether the row that is being read has attribute a.
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 
 @kernel
-def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: Found, sure: np.ndarray) -> None:
+def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans, sure: np.ndarray) -> None:
     """Reads each row r, which is `data[starts[r]:starts[r + 1]]`."""
     for row in range(len(sure)):
         for attribute in range(len(found.seen)):
@@ -61,7 +61,7 @@ def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: Found, sur
 
 
 @kernel
-def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: Found, row: int) -> int:  # noqa: PLR0917
+def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int) -> int:  # noqa: PLR0917
     """Behind the object and the space around it, or NO."""
     i = grammar.space(data, i, stop)
     if i == stop or data[i] != OPEN_OBJECT:
@@ -103,7 +103,7 @@ def _attribute(data: np.ndarray, start: int, stop: int, wanted: Wanted, expected
 
 @kernel
 def _value_of(  # noqa: PLR0917
-    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: Found, row: int, attribute: int
+    data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
 ) -> int:
     """Notes the value if it is one of an attribute's type; behind it, or NO."""
     if not NO < i < stop:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.engine.contents import summaries
 from sluice.model.types import FLOAT64, STRING
@@ -237,7 +237,7 @@ PICKS = [
 
 def test_by_arrival_the_order_of_combining_does_not_matter():
     """Every order of combining the same tuples gives what the order of their arrival gives."""
-    strings = Strings()
+    strings = Interner()
     strings.intern(np.frombuffer(b"abb", np.uint8), np.array([0, 1, 3]))
     choose = np.random.default_rng(1)
     rows = np.zeros((6, 5), np.int64)
@@ -255,7 +255,7 @@ def test_by_arrival_the_order_of_combining_does_not_matter():
             assert found[a : a + words].tolist() == expected[b : b + words].tolist()
 
 
-def folded(layout: summaries.Layout, width: int, strings: Strings, rows: np.ndarray, order: list[int]) -> np.ndarray:
+def folded(layout: summaries.Layout, width: int, strings: Interner, rows: np.ndarray, order: list[int]) -> np.ndarray:
     into = np.zeros((len(order), width), np.int64)
     for at, slot in enumerate(order):
         summaries.lift(layout, rows, slot, into, at)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.columns.encoding import from_words, to_words
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 from sluice.engine.operators import compaction
 from sluice.model.types import parse_type
 from sluice.testing import run_case
@@ -79,7 +79,7 @@ def test_names_that_come_and_go_beside_a_million_tuples_are_forgotten_every_250_
     forgotten = []
     for batch in range(600):
         names += 1000
-        if compaction.outgrown(names, stay, tuples=1_000_000):
+        if compaction.should_compact(names, stay, tuples=1_000_000):
             forgotten.append(batch)
             names = stay
     assert forgotten == [250, 501]
@@ -96,7 +96,7 @@ def test_names_that_come_and_go_beside_a_million_tuples_are_forgotten_every_250_
     ],
 )
 def test_a_list_needs_no_other_entry_of_its_table(type_, values):
-    strings, kind = Strings(), parse_type(type_)
+    strings, kind = Interner(), parse_type(type_)
     to_words(pa.array(["before"]), parse_type("string"), strings)
     words = to_words(pa.array(values + values), kind, strings)
     assert len(set(words.tolist())) == len(values)
@@ -108,7 +108,7 @@ def test_a_list_needs_no_other_entry_of_its_table(type_, values):
 def test_lists_that_look_alike_are_apart():
     """The same letters, cut in other places; and a slice of a longer column."""
     values = pa.array([["x"], ["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c"]])[1:]
-    strings = Strings()
+    strings = Interner()
     words = to_words(values, parse_type("list<string>"), strings)
     assert np.unique(words).size == 3
     assert from_words(words, parse_type("list<string>"), strings).to_pylist() == values.to_pylist()

@@ -11,22 +11,22 @@ import pyarrow as pa
 
 from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
-from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.tables import Data
 from sluice.engine.contents import combine_plan, group_contents, multisets, ring, window_snapshot
-from sluice.engine.contents.blocks import TAKEN, Packing
-from sluice.engine.contents.fired_contents import Counted, Found
-from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, filled
+from sluice.engine.contents.blocks import TAKEN, Blocks
+from sluice.engine.contents.fired_contents import CountedValues, FiredContents
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.summaries import NONE
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
-from sluice.engine.operators.aggregate.window_outputs import Aggregating, Making
-from sluice.engine.operators.compaction import clean
+from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
+from sluice.engine.operators.compaction import compact
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import FINAL, MAXIMUM, WINDOW, Items
+from sluice.engine.stream.items import FINAL, MAX_TIME, WINDOW, Items
 from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.timers import WallClock, timer
@@ -50,14 +50,14 @@ class AggregateOperator(Stateful[AggregateState]):
 
     def __init__(
         self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False,
-        making: Callable[[Program], Making] | None = None,
+        making: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
         """`schema` is that of the input, `sources` the number of its topic partitions; `by_slot`: window events say
         which tuple leaves.
         """
         self.spec = spec
         self.program = Program.of(spec, schema, by_slot=by_slot)
-        self._making = Aggregating(self.program, spec.name) if making is None else making(self.program)
+        self._making = AggregateOutputs(self.program, spec.name) if making is None else making(self.program)
         self._sources = sources
         self.timer = timer(spec.window)
         self._scratch = Scratch()
@@ -83,7 +83,7 @@ class AggregateOperator(Stateful[AggregateState]):
         items, read, unread = readable(items, program.reads, self.spec.name)
         rows, firings = self._run(state, self.arrive(state, items, read), end)
         outputs, unmade = self._making.outputs(rows, firings, state.keys)
-        clean(state, program)
+        compact(state, program)
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
@@ -91,9 +91,9 @@ class AggregateOperator(Stateful[AggregateState]):
 
     def due(self, state: AggregateState) -> int:
         """The next tick of the timer, MAXIMUM without one."""
-        return MAXIMUM if self.timer is None or state.finished else int(state.scalars[processing_time.TICK])
+        return MAX_TIME if self.timer is None or state.finished else int(state.scalars[processing_time.TICK])
 
-    def inside(self, state: AggregateState, key: str | None) -> list[Inside]:
+    def snapshot(self, state: AggregateState, key: str | None) -> list[WindowSnapshot]:
         """The window of this key, or where there are no partitions the only one, if it holds anything."""
         program = self.program
         p = window_snapshot.place_of(state.keys, key) if program.partition_by else 0
@@ -104,15 +104,15 @@ class AggregateOperator(Stateful[AggregateState]):
         events["code"], events["partition"] = processing_time.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
         run, kernel = self._contents(state, np.zeros(0, np.int64))
-        found = self._found(state, firings, filled(run, kernel, events, self._room(state, 0)))
+        found = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
         made = {stream: items.tuples for stream, items in outputs.items()}
         policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
         held = window_snapshot.tuples(names, program.columns, self._held(state, p, found), state.strings)
-        return [Inside(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
+        return [WindowSnapshot(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
 
-    def _held(self, state: AggregateState, p: int, found: Found) -> np.ndarray:
+    def _held(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
         """The words of the tuples of a partition, those that are stored, oldest first."""
         if not self.program.clause.sliding:
             return found.listed
@@ -176,7 +176,7 @@ class AggregateOperator(Stateful[AggregateState]):
         parts: list[Rows] = []
         for events, firings in self.window_events(state, arrivals, end):
             take = partial(self._take, parts, state, firings)
-            results = filled(run, kernel, events, results, take)
+            results = run_kernel(run, kernel, events, results, take)
         take(results)
         state.top = state.free.taken(int(state.used[TAKEN]), state.top)
         state.used[TAKEN] = 0
@@ -210,16 +210,16 @@ class AggregateOperator(Stateful[AggregateState]):
             if used[0] < len(events) // 2:  # an item that may need more than there is
                 events = np.empty(2 * len(events), processing_time.EVENT)
             known = int(used[1])
-            firings = longer(firings, known, known + len(events))  # each comes with an event, a lone mark with an item
+            firings = grown(firings, known, known + len(events))  # each comes with an event, a lone mark with an item
             used[0] = 0
 
-    def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> Found:
+    def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> FiredContents:
         rows, listed, _, pairs = results.used
         words = state.tuples.take(results.tuples[:listed], axis=0)
-        return Found(
+        return FiredContents(
             results.size[:rows], results.firing[:rows], firings["stored"], bool(self.program.group_by),
             results.summary[:rows], words, state.strings,
-            counted=Counted(results.counts[:rows], results.pairs[:pairs], self.program.series["rounded"]),
+            counted=CountedValues(results.counts[:rows], results.pairs[:pairs], self.program.series["rounded"]),
         )  # fmt: skip
 
     def instants(self, state: AggregateState, end: int) -> np.ndarray:
@@ -255,7 +255,7 @@ class AggregateOperator(Stateful[AggregateState]):
             combine_plan.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
             program.edges, state.cells, bool(program.group_by), state.cell_of, links, state.nodes,
             program.clause.eviction, state.ends, program.clause.sliding, program.listing, linked, state.counted.kernel,
-            Packing(program.packed, shift, links, state.words, blocks, state.idle, state.used),
+            Blocks(program.packed, shift, links, state.words, blocks, state.idle, state.used),
         )  # fmt: skip
 
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.pairing_heap import NODE
 from sluice.columns.state_tables import (  # fmt: skip
-    NIL,
     Maps,
     PartOfKey,
     Table,
@@ -117,8 +117,8 @@ class AggregateState(WindowTables):
         self.idle, self.used = np.zeros(0, np.int32), np.zeros(COUNTS, np.int64)
         #: whether the final mark came
         self.finished = False
-        self.keys, self.groups, self.pairs = Strings(), Strings(), Strings()
-        self.strings = Strings()
+        self.keys, self.groups, self.pairs = Interner(), Interner(), Interner()
+        self.strings = Interner()
         #: entries of `keys` and `strings` after they were last compacted
         self.kept_keys = self.kept_strings = 0
         #: how often each value is in each group

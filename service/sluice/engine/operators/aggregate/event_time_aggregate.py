@@ -11,23 +11,23 @@ import pyarrow as pa
 
 from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
-from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_snapshot
-from sluice.engine.contents.fired_contents import Found, Told
-from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, filled
+from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
 from sluice.engine.contents.multisets import PAIR
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.event_time_compaction import clean
+from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_state import EventState
-from sluice.engine.operators.aggregate.window_outputs import Aggregating, Making
+from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAXIMUM, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import joined, readable, rejected
 from sluice.engine.windows.event_time import event_records, panes, sliding_time
 from sluice.engine.windows.event_time.event_records import EVENT, FIRING, INSERT, LATE, NEVER, Window
@@ -48,7 +48,7 @@ class EventAggregateOperator(Stateful[EventState]):
 
     def __init__(
         self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int, *, only_full: bool = True,
-        making: Callable[[Program], Making] | None = None,
+        making: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions. `only_full`:
         a partition fires late only if it was there when some pane became complete (E34).
@@ -58,7 +58,7 @@ class EventAggregateOperator(Stateful[EventState]):
         window = spec.window
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
         self.program = Program.of(spec, schema)
-        self._making = Aggregating(self.program, spec.name) if making is None else making(self.program)
+        self._making = AggregateOutputs(self.program, spec.name) if making is None else making(self.program)
         self._scratch = Scratch()
         self.ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
@@ -94,7 +94,7 @@ class EventAggregateOperator(Stateful[EventState]):
         items, read, times, untimed = self._timed(items, read)
         events, firings, late = self.window_events(state, self.arrive(state, items, read, times))
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
-        clean(state, full=self._keeps_full)
+        compact(state, full=self._keeps_full)
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
@@ -102,9 +102,9 @@ class EventAggregateOperator(Stateful[EventState]):
 
     def due(self, state: EventState) -> int:
         """Never: only watermarks move panes (E1)."""
-        return MAXIMUM
+        return MAX_TIME
 
-    def inside(self, state: EventState, key: str | None) -> list[Inside]:
+    def snapshot(self, state: EventState, key: str | None) -> list[WindowSnapshot]:
         """What is held of this key, or where there are no partitions at all; of each topic partition apart."""
         code = window_snapshot.place_of(state.keys, key) if self.program.partition_by else 0
         own = state.partitions[: state.rows["partition"]]["key"] == code
@@ -113,7 +113,7 @@ class EventAggregateOperator(Stateful[EventState]):
             times = self._times(state, p)
             if times:
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
-                found.append(Inside(self.spec.name, sum(times.values()), policy={"at": at}))
+                found.append(WindowSnapshot(self.spec.name, sum(times.values()), policy={"at": at}))
         return found
 
     def _times(self, state: EventState, p: int) -> dict[float, int]:
@@ -211,8 +211,8 @@ class EventAggregateOperator(Stateful[EventState]):
             else:
                 most = 2 * int(state.partitions["size"].max(initial=0)) + 64
                 more = most, most
-            events = longer(events, int(used[0]), len(events) + more[0])
-            firings = longer(firings, int(used[1]), len(firings) + more[1])
+            events = grown(events, int(used[0]), len(events) + more[0])
+            firings = grown(firings, int(used[1]), len(firings) + more[1])
             state.reserve_times(len(arrivals))
         self._free_unused(state, arrivals, events[: used[0]])
         return events[: used[0]], firings[: used[1]], late[: used[2]]
@@ -243,7 +243,7 @@ class EventAggregateOperator(Stateful[EventState]):
         )  # fmt: skip
         parts: list[Rows] = []
         take = partial(self._take, parts, state, firings, self._stored(state, events, firings))
-        results = filled(slices.run, kernel, events, results, take)
+        results = run_kernel(slices.run, kernel, events, results, take)
         take(results)
         if program.listing:
             state.free.give(results.freed[: results.used[FREED]])
@@ -257,10 +257,10 @@ class EventAggregateOperator(Stateful[EventState]):
         size, firing = results.size[:rows], results.firing[:rows]
         if self._counting and isinstance(self.spec.window, SlidingTime):  # the tuples of the partition
             stored = np.bincount(firing, size, len(firings)).astype(np.int64)
-        found = Found(
+        found = FiredContents(
             size, firing, stored, bool(self.program.group_by), results.summary[:rows],
             _by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
-            Told(firings, firing, self.ticks.to_units),
+            FiringDetails(firings, firing, self.ticks.to_units),
         )  # fmt: skip
         parts.append(self._making.rows(found))
 

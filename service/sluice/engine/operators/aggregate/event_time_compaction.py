@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.columns.state_tables import NIL, intern_pairs, keep_texts
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import intern_pairs, keep_texts
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.group_pairs import rename_pairs
-from sluice.engine.operators.compaction import outgrown
+from sluice.engine.operators.compaction import should_compact
 
 
-def clean(state: EventState, *, full: bool) -> None:
+def compact(state: EventState, *, full: bool) -> None:
     """`full`: partitions that took part in the completion of a pane are kept for ever (E34)."""
-    if outgrown(max(state.keys.count, state.places.count, state.pairs.count), state.kept_keys, state.top):
+    if should_compact(max(state.keys.count, state.places.count, state.pairs.count), state.kept_keys, state.top):
         _forget_partitions(state, full=full)
-    if outgrown(state.strings.count, state.kept_strings, state.top):
+    if should_compact(state.strings.count, state.kept_strings, state.top):
         keep_texts(state.strings, state.texts())
         state.kept_strings = state.strings.count
 

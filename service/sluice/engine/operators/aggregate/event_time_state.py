@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
-    NIL,
     Free,
     Maps,
     PartOfKey,
@@ -37,7 +37,7 @@ from sluice.engine.windows.event_time.event_records import (  # fmt: skip
     PANES,
 )
 from sluice.engine.windows.event_time.timeline_blocks import LONG, SHARED, SHIFT, SIZE, TOP
-from sluice.engine.windows.event_time.timer_queue import Agenda
+from sluice.engine.windows.event_time.timer_queue import TournamentTree
 
 #: the fields of a partition that are nodes, of a group that are slices, and the neighbours in a timeline
 OF_PARTITION = ("oldest", "youngest", "open", "fresh")
@@ -109,7 +109,7 @@ class EventState(Tables):
         self.scalars = np.zeros(event_records.SCALARS, np.int64)
         self.node_room, self.slice_room = timeline_blocks.scalars(), timeline_blocks.scalars()
         self.clocks = np.full(clocks, NEVER, np.int64)
-        self.agenda = Agenda(clocks)
+        self.agenda = TournamentTree(clocks)
         #: slots below `top` that hold no tuple
         self.free = Free(np.int64)
         #: of all partitions together: the times of slices, then how many tuples each of them has (pane_totals.py)
@@ -118,8 +118,8 @@ class EventState(Tables):
         #: tuples that came in so far: the next one's number
         self.arrived = 0
         self.finished = False
-        self.keys, self.places, self.groups, self.pairs = Strings(), Strings(), Strings(), Strings()
-        self.strings = Strings()
+        self.keys, self.places, self.groups, self.pairs = Interner(), Interner(), Interner(), Interner()
+        self.strings = Interner()
         #: entries of the tables of keys and of `strings` after they were last compacted
         self.kept_keys = self.kept_strings = 0
 
@@ -169,7 +169,7 @@ class EventState(Tables):
 
     def plan(self) -> None:
         """Makes the agenda of what the partitions say."""
-        self.agenda = Agenda(len(self.clocks))
+        self.agenda = TournamentTree(len(self.clocks))
         self.agenda.enter(self.partitions[: self.rows["partition"]])
 
     # ---- bytes ------------------------------------------------------------------------------------------------------

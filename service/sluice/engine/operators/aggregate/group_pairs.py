@@ -7,15 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
-from sluice.columns.interner import Strings
-from sluice.columns.state_tables import NIL, intern_pairs, moved_to, pairs_of
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import intern_pairs, moved_to, pairs_of
 
 
 class Grouped(Protocol):
     """A state whose groups are pairs: `groups` has the values of `group_by`, `pairs` partition and code of these."""
 
-    groups: Strings
-    pairs: Strings
+    groups: Interner
+    pairs: Interner
     cells: np.ndarray
 
     @property

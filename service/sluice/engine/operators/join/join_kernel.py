@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns import intrusive_list
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows.policies import DELTA
@@ -29,14 +29,14 @@ NOTHING = 0
 
 #: an arrival at either port, the final mark of one, or a watermark of both; `bucket` NOBODY: its key equals none (J16),
 #: `key` NOBODY: it has none; `ahead` is for `_look_ahead`
-MEETING = np.dtype([
+MATCH_STATE = np.dtype([
     ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("source", np.int32), ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("ahead", np.int32),
     ("kind", np.int8), ("port", np.int8),
 ])  # fmt: skip
 
 #: a stored tuple: its key, its neighbours among those of its side with an equal one, and whether it has met any (J12)
-HELD = np.dtype([
+STORED_TUPLE = np.dtype([
     ("bucket", np.int32), ("key", np.int32), ("older", np.int32), ("younger", np.int32), ("matched", np.bool_),
 ])  # fmt: skip
 
@@ -85,7 +85,7 @@ class Port(NamedTuple):
     used: np.ndarray
 
 
-class Names(NamedTuple):
+class KeyNumbers(NamedTuple):
     """The keys of a batch, numbered as they come up."""
 
     table: np.ndarray
@@ -120,7 +120,9 @@ def _first(left: np.ndarray, i: int, right: np.ndarray, j: int, same: bool) -> b
 
 
 @kernel
-def walk(left: Side, right: Side, arrivals: np.ndarray, end: int, first: int, log: np.ndarray, used: np.ndarray) -> int:
+def probe(
+    left: Side, right: Side, arrivals: np.ndarray, end: int, first: int, log: np.ndarray, used: np.ndarray
+) -> int:
     """Handles the arrivals from number `first` on, and at last what expires by `end`.
 
     Gives the number of the arrival before which the room for the log ran out, or the number of arrivals + 1 when all
@@ -165,12 +167,12 @@ def _go_along(y: Side, arrivals: np.ndarray, port: int, i: int) -> None:
     group = range(i, min(i + GROUP, len(arrivals)))
     for j in group:
         one = arrivals[j]
-        meets = one.port == port and one.kind == TUPLE and one.bucket != NOBODY and y.buckets[one.bucket].count
-        one.ahead = y.buckets[one.bucket].oldest if meets else NOBODY
+        meets = one.port == port and one.kind == TUPLE and one.bucket != NIL and y.buckets[one.bucket].count
+        one.ahead = y.buckets[one.bucket].oldest if meets else NIL
     for _ in range(AHEAD):
         moved = False
         for j in group:
-            if arrivals[j].ahead != NOBODY:
+            if arrivals[j].ahead != NIL:
                 arrivals[j].ahead = y.held[arrivals[j].ahead].younger
                 moved = True
         if not moved:
@@ -185,11 +187,11 @@ def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray
     """
     while True:
         a, b = _expired(left, now), _expired(right, now)
-        if a == NOBODY and b == NOBODY:
+        if a == NIL and b == NIL:
             return True
         if used[0] == len(log):
             return False
-        if b == NOBODY or (a != NOBODY and _leaves_at(left, a) <= _leaves_at(right, b)):
+        if b == NIL or (a != NIL and _leaves_at(left, a) <= _leaves_at(right, b)):
             slot = _let_go(left, a)
             if left.outer:
                 _note(log, used, slot, NOTHING, ~a)
@@ -203,7 +205,7 @@ def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray
 def _expired(side: Side, now: int) -> int:
     """The row of the oldest tuple if its time is over; a side that is final keeps what it holds (J18, P15)."""
     if not side.window.clause.expiring or side.state[FROZEN]:
-        return NOBODY
+        return NIL
     return expired(side.window, now)
 
 
@@ -229,13 +231,13 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
     window, and no other grows older with it (J22); those that it pushes out follow (J8).
     """
     port, slot, bucket = arrivals[i].port, arrivals[i].slot, arrivals[i].bucket
-    candidates = y.buckets[bucket].count if bucket != NOBODY else 0
+    candidates = y.buckets[bucket].count if bucket != NIL else 0
     leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.eviction.kind == DELTA else 1
     if len(log) - used[0] < candidates + leaving:
         return False
     if candidates:  # J9: oldest first
         other = y.buckets[bucket].oldest
-        while other != NOBODY:
+        while other != NIL:
             _pair(log, used, port, slot, other, i)
             other = y.held[other].younger
     x.held[slot].matched = 0  # V19
@@ -284,10 +286,10 @@ def _note(log: np.ndarray, used: np.ndarray, left: int, right: int, cause: int) 
 @inlined
 def _link(side: Side, slot: int, bucket: int) -> None:
     side.held[slot].bucket = bucket
-    if bucket == NOBODY:
+    if bucket == NIL:
         return
     if not side.buckets[bucket].count:
-        intrusive_list.start(side.buckets, bucket)
+        intrusive_list.make_empty(side.buckets, bucket)
     intrusive_list.append(side.buckets, bucket, side.held, slot)
     side.buckets[bucket].count += 1
 
@@ -296,9 +298,9 @@ def _link(side: Side, slot: int, bucket: int) -> None:
 def _unlink(side: Side, slot: int) -> None:
     _free(side, slot)
     bucket = side.held[slot].bucket
-    if bucket == NOBODY:
+    if bucket == NIL:
         return
-    intrusive_list.take(side.buckets, bucket, side.held, slot)
+    intrusive_list.unlink(side.buckets, bucket, side.held, slot)
     side.buckets[bucket].count -= 1
 
 
@@ -312,8 +314,8 @@ def _free(side: Side, slot: int) -> None:
 
 
 @kernel
-def settle(
-    left: Side, right: Side, arrivals: np.ndarray, log: np.ndarray, holds: np.ndarray, names: Names,
+def emit_matches(
+    left: Side, right: Side, arrivals: np.ndarray, log: np.ndarray, holds: np.ndarray, names: KeyNumbers,
     joined: Port, left_alone: Port, right_alone: Port,
 ) -> None:  # fmt: skip
     """Writes down what the log makes come out. `holds` says of each candidate pair in turn whether it matches.
@@ -334,9 +336,9 @@ def settle(
                 _put(joined, names, arrivals, cause, arrivals[cause].key, a, b)
             pair += step
         elif a == b:  # on all ports, behind what came before it (E6)
-            _item(joined, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NOBODY)
-            _item(left_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NOBODY)
-            _item(right_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NOBODY)
+            _item(joined, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
+            _item(left_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
+            _item(right_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
         elif b == NOTHING and not left.held[a].matched:
             _alone(left, left_alone if left.apart else joined, names, arrivals, cause, a, a, NOTHING)
         elif a == NOTHING and not right.held[b].matched:
@@ -348,13 +350,13 @@ def settle(
 
 @inlined
 def _alone(
-    side: Side, port: Port, names: Names, arrivals: np.ndarray, cause: int, slot: int, left: int, right: int
+    side: Side, port: Port, names: KeyNumbers, arrivals: np.ndarray, cause: int, slot: int, left: int, right: int
 ) -> None:
     """A tuple that found no partner: beside the default tuple, in the run that it belongs to (J13, J15), or
     on a port of its own (J14).
     """
     if cause < 0:
-        _tie(port, TIMER, _leaves_at(side, ~cause), NOBODY)
+        _tie(port, TIMER, _leaves_at(side, ~cause), NIL)
         _item(port, names, TIMER, _leaves_at(side, ~cause), TUPLE, side.held[slot].key)
         _row(port, left, right)
     else:
@@ -362,7 +364,7 @@ def _alone(
 
 
 @inlined
-def _put(port: Port, names: Names, arrivals: np.ndarray, cause: int, key: int, left: int, right: int) -> None:
+def _put(port: Port, names: KeyNumbers, arrivals: np.ndarray, cause: int, key: int, left: int, right: int) -> None:
     _tie(port, arrivals[cause].event, arrivals[cause].at, cause)
     _item(port, names, arrivals[cause].event, arrivals[cause].at, TUPLE, key)
     _row(port, left, right)
@@ -373,12 +375,12 @@ def _tie(port: Port, event: int, at: int, cause: int) -> None:
     """Notes that the next item has another cause than the last one, and yet is of the same event or moment."""
     last = port.used[ITEMS] - 1
     if last >= 0 and port.event[last] == event and port.at[last] == at:
-        port.used[TIED] |= port.used[SENT] != cause or cause == NOBODY
+        port.used[TIED] |= port.used[SENT] != cause or cause == NIL
     port.used[SENT] = cause
 
 
 @inlined
-def _item(port: Port, names: Names, event: int, at: int, kind: int, key: int) -> None:
+def _item(port: Port, names: KeyNumbers, event: int, at: int, kind: int, key: int) -> None:
     item = port.used[ITEMS]
     port.event[item] = event
     port.at[item] = at
@@ -396,9 +398,9 @@ def _row(port: Port, left: int, right: int) -> None:
 
 
 @inlined
-def _number(names: Names, key: int) -> int:
-    if key == NOBODY:
-        return NOBODY
+def _number(names: KeyNumbers, key: int) -> int:
+    if key == NIL:
+        return NIL
     name = names.table[key]
     if name.batch != names.used[0]:
         name.batch = names.used[0]

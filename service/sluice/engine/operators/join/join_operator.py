@@ -11,22 +11,22 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.columns.encoding import from_words, to_words
-from sluice.columns.interner import Strings
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.ordering import canonical
-from sluice.columns.scratch_buffers import longer
+from sluice.columns.scratch_buffers import grown
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_snapshot
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.operators.join import join_kernel
-from sluice.engine.operators.join.join_kernel import FROZEN, LEFT, MEETING, NOTHING, REACHED, RIGHT
+from sluice.engine.operators.join.join_kernel import FROZEN, LEFT, MATCH_STATE, NOTHING, REACHED, RIGHT
 from sluice.engine.operators.join.join_state import SIDES, JoinState, SideState
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import FINAL, MADE, MAXIMUM, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import complete, readable
 from sluice.engine.stream.rejects import joined as together
 from sluice.engine.windows import policies, processing_time
@@ -43,7 +43,7 @@ ALL = np.ones(1, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class JoinInput:
     """One side of a join as the numbers that the kernels read.
 
     reads         expressions over the side's tuples: what is kept as words, then keys
@@ -62,7 +62,7 @@ class Port:
     partition_by: tuple[int, ...]
 
     @classmethod
-    def of(cls, join: Join, port: int, schema: Schema) -> Port:
+    def of(cls, join: Join, port: int, schema: Schema) -> JoinInput:
         side = (join.left, join.right)[port]
         deltas = policies.deltas(side.window)
         read = {
@@ -86,7 +86,7 @@ class Port:
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
         )
 
-    def initial(self, state: SideState, strings: Strings) -> None:
+    def initial(self, state: SideState, strings: Interner) -> None:
         for place, (value, kind) in enumerate(zip(self.default, self.types, strict=True)):
             state.words[NOTHING, place] = to_words(value, kind, strings)[0]
 
@@ -107,7 +107,7 @@ class JoinOperator(Stateful[JoinState]):
         """`timed` says which sides have an event time."""
         self.spec = spec
         self._timed = timed
-        self._ports = (Port.of(spec, LEFT, left), Port.of(spec, RIGHT, right))
+        self._ports = (JoinInput.of(spec, LEFT, left), JoinInput.of(spec, RIGHT, right))
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
         self._in_key_order = spread and bool(independent(spec))
@@ -133,7 +133,7 @@ class JoinOperator(Stateful[JoinState]):
         left, right = inputs
         of_left, left_unread = self._arrive(state, LEFT, left)
         of_right, right_unread = self._arrive(state, RIGHT, right)
-        arrivals = np.empty(len(of_left) + len(of_right), MEETING)
+        arrivals = np.empty(len(of_left) + len(of_right), MATCH_STATE)
         join_kernel.merge(of_left, of_right, self.spec.left.stream == self.spec.right.stream, arrivals)
         arrivals = self._with_watermarks(state, arrivals)
         state.reserve_keys()
@@ -153,9 +153,9 @@ class JoinOperator(Stateful[JoinState]):
         """When the oldest tuple leaves a side that tells of what met nobody; MAXIMUM where time takes none out."""
         sides = zip(self._ports, state.sides, strict=True)
         telling = [(port, side) for port, side in sides if port.spec.outer and not side.state[FROZEN]]
-        return min((processing_time.leaves(port.clause, side) for port, side in telling), default=MAXIMUM)
+        return min((processing_time.leaves(port.clause, side) for port, side in telling), default=MAX_TIME)
 
-    def inside(self, state: JoinState, key: str | None) -> list[Inside]:
+    def snapshot(self, state: JoinState, key: str | None) -> list[WindowSnapshot]:
         """The tuples of each side with this key, or without `equality` all of them."""
         p = window_snapshot.place_of(state.keys, key) if self._ports[LEFT].equality else 0
         found = []
@@ -163,7 +163,7 @@ class JoinOperator(Stateful[JoinState]):
             if 0 <= p < len(side.buckets) and side.buckets["count"][p]:
                 slots = window_snapshot.chained(side.buckets[p], side.held)
                 held = window_snapshot.tuples(port.names, port.types, side.words[slots], state.strings)
-                found.append(Inside(self.spec.name, len(slots), held, name))
+                found.append(WindowSnapshot(self.spec.name, len(slots), held, name))
         return found
 
     # ---- in ---------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class JoinOperator(Stateful[JoinState]):
         items = items.first(0) if side.state[FROZEN] else _until_final(items)
         items, read, unread = readable(items, port.reads, self.spec.name)
         is_tuple = items.kind == TUPLE
-        arrivals = np.zeros(len(items), MEETING)
+        arrivals = np.zeros(len(items), MATCH_STATE)
         if port.partition_by:
             arrivals["partition"][is_tuple] = key_codes([read.column(i) for i in port.partition_by], side.keys)
         slots = side.slots(read.num_rows)
@@ -191,8 +191,8 @@ class JoinOperator(Stateful[JoinState]):
         is_watermark = arrivals["kind"] == WATERMARK
         if not is_watermark.any():
             return arrivals
-        least = np.full(len(arrivals), MAXIMUM)
-        before = MAXIMUM
+        least = np.full(len(arrivals), MAX_TIME)
+        before = MAX_TIME
         for number, side in enumerate(state.sides):
             if self._timed[number]:
                 came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], UNSET)
@@ -203,45 +203,47 @@ class JoinOperator(Stateful[JoinState]):
         kept: np.ndarray = arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
         return kept
 
-    def _keys(self, state: JoinState, port: Port, read: pa.RecordBatch) -> tuple[np.ndarray | int, np.ndarray | int]:
+    def _keys(
+        self, state: JoinState, port: JoinInput, read: pa.RecordBatch
+    ) -> tuple[np.ndarray | int, np.ndarray | int]:
         """The codes of the tuples' keys, and their buckets: none for a key with NaN, which equals nothing (J16)."""
         if not port.equality:
-            return NOBODY, 0
+            return NIL, 0
         columns = [read.column(i) for i in port.equality]
         key = key_codes(columns, state.keys)
         bucket = key
         for column in columns:
             if pa.types.is_floating(column.type):
-                bucket = np.where(pc.is_nan(column).to_numpy(zero_copy_only=False), NOBODY, bucket)
+                bucket = np.where(pc.is_nan(column).to_numpy(zero_copy_only=False), NIL, bucket)
         return key, bucket
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
     def _run(
         self, state: JoinState, left: join_kernel.Side, right: join_kernel.Side, arrivals: np.ndarray, end: int
-    ) -> list[Made]:
+    ) -> list[JoinOutputs]:
         """What comes out: on the joint port, and of each side's tuples that go apart."""
         state.batch += 1
         room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
         found = np.empty(room, np.int64)
-        names = join_kernel.Names(state.names, found, np.array([state.batch, 0]))
-        log, used = longer(self._log, 0, max(2, min(2 * room, ENTRIES))), np.zeros(1, np.int64)
+        names = join_kernel.KeyNumbers(state.names, found, np.array([state.batch, 0]))
+        log, used = grown(self._log, 0, max(2, min(2 * room, ENTRIES))), np.zeros(1, np.int64)
         pieces: list[list[join_kernel.Port]] = [[], [], []]
         first = 0
         while first <= len(arrivals):
-            first = join_kernel.walk(left, right, arrivals, end, first, log, used)
+            first = join_kernel.probe(left, right, arrivals, end, first, log, used)
             entries, used[0] = log[: used[0]], 0
             joint, left_alone, right_alone = (_port(len(entries), marks) for marks in (len(entries), 0, 0))
             holds = self._holds(state, entries)
-            join_kernel.settle(left, right, arrivals, entries, holds, names, joint, left_alone, right_alone)
+            join_kernel.emit_matches(left, right, arrivals, entries, holds, names, joint, left_alone, right_alone)
             for piece, port in zip(pieces, (joint, left_alone, right_alone), strict=True):
                 piece.append(port)
             if first <= len(arrivals) and (not len(entries) or len(log) < ENTRIES):
-                log = longer(log, 0, 2 * len(log))
+                log = grown(log, 0, 2 * len(log))
         self._log = log
         keys = state.keys.take(found[: names.used[1]])
         watermarks = arrivals["watermark"][arrivals["kind"] == WATERMARK]
-        return [Made.of(piece, keys, watermarks, in_key_order=self._in_key_order) for piece in pieces]
+        return [JoinOutputs.of(piece, keys, watermarks, in_key_order=self._in_key_order) for piece in pieces]
 
     def _holds(self, state: JoinState, log: np.ndarray) -> np.ndarray:
         """Whether each candidate pair matches (J3); a condition without value does not hold."""
@@ -265,7 +267,7 @@ class JoinOperator(Stateful[JoinState]):
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def _outputs(self, state: JoinState, made: list[Made]) -> tuple[dict[str, Items], list[Items | None]]:
+    def _outputs(self, state: JoinState, made: list[JoinOutputs]) -> tuple[dict[str, Items], list[Items | None]]:
         """The items of each output stream, and the pairs that lack a value."""
         joint, *alone = made
         written = [(output, joint) for output in self.spec.matched]
@@ -282,7 +284,7 @@ class JoinOperator(Stateful[JoinState]):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class JoinOutputs:
     """What comes out on one port: the columns of `Items`, the slots behind each tuple, and the watermarks."""
 
     event: np.ndarray
@@ -297,7 +299,7 @@ class Made:
     @classmethod
     def of(
         cls, pieces: list[join_kernel.Port], keys: pa.BinaryArray, watermarks: np.ndarray, *, in_key_order: bool
-    ) -> Made:
+    ) -> JoinOutputs:
         items = [piece.used[join_kernel.ITEMS] for piece in pieces]
         rows = [piece.used[join_kernel.ROWS] for piece in pieces]
         event, at, kind, key = (_joined(pieces, name, items) for name in ("event", "at", "kind", "key"))
@@ -306,7 +308,7 @@ class Made:
         tied = any(piece.used[join_kernel.TIED] for piece in pieces) or len(pieces) > 1
         return made.in_key_order() if tied and in_key_order else made
 
-    def in_key_order(self) -> Made:
+    def in_key_order(self) -> JoinOutputs:
         """What is of one event or one moment in the order of the keys, which buckets cannot change.
 
         Watermarks stay where they are, and nothing passes one.
@@ -326,7 +328,7 @@ class Made:
         is_tuple = self.kind == TUPLE
         rows = (np.cumsum(is_tuple) - 1)[order][is_tuple[order]]
         event, at, kind, key = (column[order] for column in (self.event, self.at, self.kind, self.key))
-        return Made(event, at, kind, key, self.keys, self.left[rows], self.right[rows], self.watermarks)
+        return JoinOutputs(event, at, kind, key, self.keys, self.left[rows], self.right[rows], self.watermarks)
 
     def items(self, tuples: pa.RecordBatch) -> Items:
         source, watermark = np.full(len(self.event), MADE, np.int32), np.zeros(len(self.event), np.int64)

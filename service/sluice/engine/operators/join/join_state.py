@@ -7,11 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from sluice.columns.interner import Strings
-from sluice.columns.state_tables import NIL, Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
 from sluice.columns.tables import Data, Format, Saved, column, grown, load, save
 from sluice.engine.operators import compaction
-from sluice.engine.operators.join.join_kernel import BUCKET, FREED, FROZEN, HELD, NAME, NOTHING, REACHED
+from sluice.engine.operators.join.join_kernel import BUCKET, FREED, FROZEN, NAME, NOTHING, REACHED, STORED_TUPLE
 from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.engine.windows.policies import Clause
 from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, time_queue
@@ -29,7 +30,7 @@ class SideState(StoredTuples):
     """
 
     OWN: ClassVar[Mapping[str, Table]] = {
-        "held": Table("slot", HELD, refers={"older": "slot", "younger": "slot", "bucket": "key", "key": "key"}),
+        "held": Table("slot", STORED_TUPLE, refers={"older": "slot", "younger": "slot", "bucket": "key", "key": "key"}),
         "buckets": Table("key", BUCKET, refers={"oldest": "slot", "youngest": "slot"}),
     }
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = {**StoredTuples.ARRAYS, "state": np.dtype(np.int64)}
@@ -112,7 +113,7 @@ class JoinState:
 
     def __init__(self, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> None:
         self.sides = tuple(map(SideState, types, clauses))
-        self.keys, self.strings = Strings(), Strings()
+        self.keys, self.strings = Interner(), Interner()
         self.kept_keys = self.kept_strings = 0
         #: scratch: the keys of a batch by number
         self.names = np.zeros(1, NAME)
@@ -150,7 +151,7 @@ class JoinState:
             own = f"{name}."
             side.restore({table.removeprefix(own): part for table, part in saved.items() if table.startswith(own)})
         for name in ("keys", "strings"):
-            setattr(self, name, Strings.load({part: saved[f"{name}.{part}"] for part in Strings.PARTS}))
+            setattr(self, name, Interner.load({part: saved[f"{name}.{part}"] for part in Interner.PARTS}))
         self.kept_keys, self.kept_strings = column(saved["numbers"], np.int64).tolist()
         self.reserve_keys()
         return self
@@ -160,9 +161,9 @@ class JoinState:
         tuples = sum(side.top for side in self.sides)
         for side in self.sides:
             side.forget_partitions()
-        if compaction.outgrown(self.keys.count, self.kept_keys, tuples):
+        if compaction.should_compact(self.keys.count, self.kept_keys, tuples):
             self._forget_keys()
-        if compaction.outgrown(self.strings.count, self.kept_strings, tuples):
+        if compaction.should_compact(self.strings.count, self.kept_strings, tuples):
             keep_texts(self.strings, [table for side in self.sides for table in side.texts()])
             self.kept_strings = self.strings.count
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.interner import Text
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import InternedText
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.contents.firing_results import FREED, ROWS, TUPLES, Results, room
 from sluice.engine.contents.summaries import Layout, combine, lift
@@ -25,7 +25,7 @@ class Held(NamedTuple):
 
     scalars: np.ndarray
     layout: Layout
-    text: Text
+    text: InternedText
     rows: np.ndarray
     links: np.ndarray
     cells: np.ndarray
@@ -63,7 +63,7 @@ def run(c: Held, events: np.ndarray, results: Results, start: int) -> int:
 def _insert(c: Held, s: int, slot: int, last: int) -> None:
     lift(c.layout, c.rows, slot, c.scratch, 0)
     at = _find(c, s, slot, last)
-    if at == NOBODY:
+    if at == NIL:
         at = _begin(c, s, slot, last)
         for k in range(c.scratch.shape[1]):
             c.sums[at, k] = c.scratch[0, k]
@@ -71,8 +71,8 @@ def _insert(c: Held, s: int, slot: int, last: int) -> None:
         combine(c.layout, c.text, c.sums, at, c.scratch, 0, c.sums, at)
     c.contents[at].count += 1
     if c.listing:
-        c.links[slot].next = NOBODY
-        if c.contents[at].first == NOBODY:
+        c.links[slot].next = NIL
+        if c.contents[at].first == NIL:
             c.contents[at].first = slot
         else:
             c.links[c.contents[at].last].next = slot
@@ -85,14 +85,14 @@ def _find(c: Held, s: int, slot: int, last: int) -> int:
     if not c.grouped:
         return c.chains[s].oldest  # type: ignore[no-any-return]
     at = not_after(c.cells, c.contents, c.links[slot].cell, last)
-    return at if at != NOBODY and c.contents[at].session == s else NOBODY
+    return at if at != NIL and c.contents[at].session == s else NIL
 
 
 @inlined
 def _begin(c: Held, s: int, slot: int, last: int) -> int:
     """A new content, in a record that is free. Its time is any time of the session: `last`."""
     at = c.scalars[FREE_CONTENT]
-    if at == NOBODY:
+    if at == NIL:
         at = c.scalars[CONTENTS]
         c.scalars[CONTENTS] += 1
     else:
@@ -103,7 +103,7 @@ def _begin(c: Held, s: int, slot: int, last: int) -> int:
     else:
         c.contents[at].owner = c.links[slot].cell
     c.contents[at].count = 0
-    c.contents[at].first = c.contents[at].last = NOBODY
+    c.contents[at].first = c.contents[at].last = NIL
     _append(c, s, at)
     return at  # type: ignore[no-any-return]
 
@@ -112,8 +112,8 @@ def _begin(c: Held, s: int, slot: int, last: int) -> int:
 def _append(c: Held, s: int, at: int) -> None:
     """To the contents of a session."""
     c.contents[at].session = s
-    c.contents[at].following = NOBODY
-    if c.chains[s].oldest == NOBODY:
+    c.contents[at].following = NIL
+    if c.chains[s].oldest == NIL:
         c.chains[s].oldest = at
     else:
         c.contents[c.chains[s].youngest].following = at
@@ -127,16 +127,16 @@ def _append(c: Held, s: int, at: int) -> None:
 def _take_over(c: Held, s: int, other: int) -> None:
     """The contents of `other`, the next younger session, become contents of `s`, or part of those that `s` has."""
     at = c.chains[other].oldest
-    while at != NOBODY:
+    while at != NIL:
         following = c.contents[at].following
         own = c.contents[at].older if c.grouped else c.chains[s].oldest
-        if own != NOBODY and c.contents[own].session == s:
+        if own != NIL and c.contents[own].session == s:
             _combine(c, own, at)
             _free(c, at)
         else:
             _append(c, s, at)
         at = following
-    c.chains[other].oldest = c.chains[other].youngest = NOBODY
+    c.chains[other].oldest = c.chains[other].youngest = NIL
 
 
 @inlined
@@ -152,7 +152,7 @@ def _combine(c: Held, into: int, at: int) -> None:
 def _free(c: Held, at: int) -> None:
     if c.grouped:
         take(c.cells, c.contents, c.contents[at].owner, at)
-    c.contents[at].owner = NOBODY
+    c.contents[at].owner = NIL
     c.contents[at].following = c.scalars[FREE_CONTENT]
     c.scalars[FREE_CONTENT] = at
 
@@ -164,14 +164,14 @@ def _free(c: Held, at: int) -> None:
 def _fire(c: Held, s: int, firing: int, results: Results) -> bool:
     """A result for each group of the session. False: the room ran out."""
     rows, tuples, at = 0, 0, c.chains[s].oldest
-    while at != NOBODY:
+    while at != NIL:
         rows += 1
         tuples += c.contents[at].count if c.listing else 0
         at = c.contents[at].following
     if not room(results, rows, tuples, 0):
         return False
     at = c.chains[s].oldest
-    while at != NOBODY:
+    while at != NIL:
         row = results.used[ROWS]
         results.used[ROWS] = row + 1
         results.firing[row] = firing
@@ -187,7 +187,7 @@ def _fire(c: Held, s: int, firing: int, results: Results) -> bool:
 @inlined
 def _list(c: Held, slot: int, results: Results) -> None:
     k = results.used[TUPLES]
-    while slot != NOBODY:
+    while slot != NIL:
         results.tuples[k] = slot
         k += 1
         slot = c.links[slot].next
@@ -197,13 +197,13 @@ def _list(c: Held, slot: int, results: Results) -> None:
 @inlined
 def _forget(c: Held, s: int, results: Results) -> None:
     at = c.chains[s].oldest
-    while at != NOBODY:
+    while at != NIL:
         following = c.contents[at].following
         slot = c.contents[at].first
-        while c.listing and slot != NOBODY:
+        while c.listing and slot != NIL:
             results.freed[results.used[FREED]] = slot
             results.used[FREED] += 1
             slot = c.links[slot].next
         _free(c, at)
         at = following
-    c.chains[s].oldest = c.chains[s].youngest = NOBODY
+    c.chains[s].oldest = c.chains[s].youngest = NIL

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.operators.session.session_list import enter, not_after, take, younger_of
 from sluice.engine.operators.session.session_records import (
@@ -74,7 +74,7 @@ def _session_reach(w: Sessions, r: Rule, s: int) -> int:
 def _due(w: Sessions, r: Rule, p: int) -> int:
     """The time after which the oldest session of a key is over (G5)."""
     oldest = w.partitions[p].oldest
-    return _session_reach(w, r, oldest) + r.grace if oldest != NOBODY else ENDLESS
+    return _session_reach(w, r, oldest) + r.grace if oldest != NIL else ENDLESS
 
 
 # ---- a tuple --------------------------------------------------------------------------------------------------------
@@ -88,14 +88,14 @@ def _arrive(w: Sessions, r: Rule, arrivals: np.ndarray, i: int) -> None:
     first, last, until = time, time, time + arrivals[i].gap
     older = not_after(lists, sessions, p, time)
     y = younger_of(lists, sessions, p, older)
-    s = NOBODY
-    if (y == NOBODY or sessions[y].first > time) and _joins(w, r, older, time):
+    s = NIL
+    if (y == NIL or sessions[y].first > time) and _joins(w, r, older, time):
         s = older
         first, last = sessions[s].first, max(last, sessions[s].last)
         until = max(until, sessions[s].until)
     merging = y
-    while y != NOBODY and _touches(w, r, y, first, last, until):
-        if s == NOBODY:
+    while y != NIL and _touches(w, r, y, first, last, until):
+        if s == NIL:
             s = y
             merging = sessions[y].younger
         first, last = min(first, sessions[y].first), max(last, sessions[y].last)
@@ -106,7 +106,7 @@ def _arrive(w: Sessions, r: Rule, arrivals: np.ndarray, i: int) -> None:
         w.late[w.used[2]].behind = w.clocks[0] - r.grace - _reach(r, first, until)
         w.used[2] += 1
         return
-    if s == NOBODY:
+    if s == NIL:
         s = _begin(w, p, older, time)
     else:
         _merge(w, p, s, merging, y)
@@ -123,7 +123,7 @@ def _arrive(w: Sessions, r: Rule, arrivals: np.ndarray, i: int) -> None:
 @inlined
 def _joins(w: Sessions, r: Rule, older: int, time: int) -> bool:
     """Whether a tuple joins the session that began before it: it is in reach, and not too late for the maximum (G9)."""
-    if older == NOBODY or time > w.sessions[older].until:
+    if older == NIL or time > w.sessions[older].until:
         return False
     return r.longest == ENDLESS or time - w.sessions[older].first <= r.longest
 
@@ -141,7 +141,7 @@ def _touches(w: Sessions, r: Rule, y: int, first: int, last: int, until: int) ->
 def _begin(w: Sessions, p: int, older: int, time: int) -> int:
     """A new session, in a record that is free."""
     s = w.scalars[FREE_SESSION]
-    if s == NOBODY:
+    if s == NIL:
         s = w.scalars[SESSIONS]
         w.scalars[SESSIONS] += 1
     else:
@@ -183,7 +183,7 @@ def _advance(w: Sessions, r: Rule, item: Any) -> bool:
     firing.event = item.event
     firing.at = item.at
     firing.kind = WATERMARK
-    firing.partition = NOBODY
+    firing.partition = NIL
     firing.watermark = item.watermark
     firing.group = w.scalars[GROUP]
     w.used[1] += 1
@@ -213,7 +213,7 @@ def _close(w: Sessions, r: Rule, now: int, event: int, at: int) -> bool:
                 w.scalars[LAST] = due
                 w.scalars[GROUP] += 1
             _fire(w, r, p, s, event, due + 1 if r.clock else at)
-        _note(w, FORGET, s, NOBODY, 0)
+        _note(w, FORGET, s, NIL, 0)
         _free(w, p, s)
         schedule(w.partitions, w.matches, start, p, _due(w, r, p))
     return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sluice.columns import intrusive_list
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
 
@@ -20,7 +20,7 @@ from sluice.columns.kernel import inlined
 def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
     """The youngest member of list `p` that is not later than `time`."""
     node = lists[p].youngest
-    while node != NOBODY and nodes[node].time > time:
+    while node != NIL and nodes[node].time > time:
         leap = nodes[node].leap
         node = leap if _is_between(nodes, p, leap, time, nodes[node].time) else nodes[node].older
     return node  # type: ignore[no-any-return]
@@ -28,13 +28,13 @@ def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
 
 @inlined
 def _is_between(nodes: np.ndarray, p: int, node: int, after: int, before: int) -> bool:
-    return node != NOBODY and nodes[node].owner == p and after < nodes[node].time < before
+    return node != NIL and nodes[node].owner == p and after < nodes[node].time < before
 
 
 @inlined
 def younger_of(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> int:
     """The next younger member; of NOBODY the oldest one."""
-    return lists[p].oldest if node == NOBODY else nodes[node].younger  # type: ignore[no-any-return]
+    return lists[p].oldest if node == NIL else nodes[node].younger  # type: ignore[no-any-return]
 
 
 @inlined
@@ -52,10 +52,10 @@ def _aim(nodes: np.ndarray, p: int, older: int, node: int) -> None:
     """Gives a member its leap: that of the next older one's twice, if both are equally long, else to that one."""
     nodes[node].leap = older
     nodes[node].span = 1
-    if older == NOBODY:
+    if older == NIL:
         return
     next_ = nodes[older].leap
-    if next_ != NOBODY and nodes[next_].owner == p and nodes[older].span == nodes[next_].span:
+    if next_ != NIL and nodes[next_].owner == p and nodes[older].span == nodes[next_].span:
         nodes[node].leap = nodes[next_].leap
         nodes[node].span = 2 * nodes[older].span + 1
 
@@ -63,6 +63,6 @@ def _aim(nodes: np.ndarray, p: int, older: int, node: int) -> None:
 @inlined
 def take(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> None:
     """Out of the list."""
-    intrusive_list.take(lists, p, nodes, node)
+    intrusive_list.unlink(lists, p, nodes, node)
     lists[p].size -= 1
-    nodes[node].owner = NOBODY
+    nodes[node].owner = NIL

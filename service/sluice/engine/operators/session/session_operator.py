@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
-from sluice.columns.scratch_buffers import Scratch, longer
+from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_snapshot
-from sluice.engine.contents.fired_contents import Found, Told
-from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, filled
+from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
 from sluice.engine.contents.multisets import PAIR
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.aggregate.window_outputs import Aggregating
+from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.session import session_contents, session_kernel
 from sluice.engine.operators.session.session_records import ARRIVAL, EVENT, INSERT, Rule, Sessions
@@ -28,7 +28,7 @@ from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.operators.session.session_times import ClockTimes, gaps
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAXIMUM, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import joined, readable, rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, FIRING, LATE
 from sluice.engine.windows.event_time.event_ticks import Ticks
@@ -50,7 +50,7 @@ class SessionOperator(Stateful[SessionState]):
         assert isinstance(window, Session)  # noqa: S101 - window_operators.py chooses the operator
         self.spec, self._window = spec, window
         self._program = Program.of(spec, schema)
-        self._making = Aggregating(self._program, spec.name)
+        self._making = AggregateOutputs(self._program, spec.name)
         self._scratch = Scratch()
         of = event_time
         self._ticks = ClockTimes() if of is None else Ticks(of, dict(schema)[of.attribute], window)
@@ -94,11 +94,11 @@ class SessionOperator(Stateful[SessionState]):
     def due(self, state: SessionState) -> int:
         """Over the clock: a nanosecond behind the last time that could join the next session that is over (G12)."""
         if not self._rule.clock or state.finished or not len(state.agenda.matches):
-            return MAXIMUM
+            return MAX_TIME
         due = int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
-        return MAXIMUM if due == ENDLESS else due + 1
+        return MAX_TIME if due == ENDLESS else due + 1
 
-    def inside(self, state: SessionState, key: str | None) -> list[Inside]:
+    def snapshot(self, state: SessionState, key: str | None) -> list[WindowSnapshot]:
         """The open sessions of this key, or where there are no partitions all of them, oldest first."""
         p = window_snapshot.place_of(state.keys, key) if self._program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
@@ -108,7 +108,7 @@ class SessionOperator(Stateful[SessionState]):
             count = int(state.contents["count"][self._contents(state, s)].sum())
             start, end = (float(self._ticks.seconds(int(state.sessions[name][s]))) for name in ("first", "last"))
             sessions.append({"start": start, "end": end, "tuples": count})
-        return [Inside(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy={"sessions": sessions})]
+        return [WindowSnapshot(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy={"sessions": sessions})]
 
     def _contents(self, state: SessionState, session: int) -> list[int]:
         found, at = [], int(state.chains["oldest"][session])
@@ -204,8 +204,8 @@ class SessionOperator(Stateful[SessionState]):
             if first > len(arrivals):
                 break
             most = int(state.partitions["size"].max(initial=0)) + 64
-            events = longer(events, int(used[0]), 2 * len(events) + most)
-            firings = longer(firings, int(used[1]), 2 * len(firings) + 64)
+            events = grown(events, int(used[0]), 2 * len(events) + most)
+            firings = grown(firings, int(used[1]), 2 * len(firings) + 64)
         if self._program.listing:
             entered = events["other"][: used[0]][events["code"][: used[0]] == INSERT]
             slots = arrivals["slot"][arrivals["kind"] == TUPLE]
@@ -229,7 +229,7 @@ class SessionOperator(Stateful[SessionState]):
         )  # fmt: skip
         parts: list[Rows] = []
         take = partial(self._take, parts, state, firings)
-        results = filled(session_contents.run, kernel, events, results, take)
+        results = run_kernel(session_contents.run, kernel, events, results, take)
         take(results)
         if program.listing:
             state.free.give(results.freed[: results.used[FREED]])
@@ -240,10 +240,10 @@ class SessionOperator(Stateful[SessionState]):
         rows, listed, _, _ = results.used
         size, firing = results.size[:rows], results.firing[:rows]
         stored = np.bincount(firing, size, len(firings)).astype(np.int64)
-        found = Found(
+        found = FiredContents(
             size, firing, stored, bool(self._program.group_by), results.summary[:rows],
             by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
-            Told(firings, firing, self._ticks.to_units),
+            FiringDetails(firings, firing, self._ticks.to_units),
         )  # fmt: skip
         parts.append(self._making.rows(found))
 

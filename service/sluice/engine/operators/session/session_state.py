@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
-    NIL,
     Free,
     Maps,
     PartOfKey,
@@ -25,7 +25,7 @@ from sluice.columns.state_tables import (  # fmt: skip
 )
 from sluice.columns.tables import Format, column
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.compaction import outgrown
+from sluice.engine.operators.compaction import should_compact
 from sluice.engine.operators.session import session_records
 from sluice.engine.operators.session.session_records import (
     CONTENTS,
@@ -36,7 +36,7 @@ from sluice.engine.operators.session.session_records import (
     SESSIONS,
 )
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
-from sluice.engine.windows.event_time.timer_queue import Agenda
+from sluice.engine.windows.event_time.timer_queue import TournamentTree
 
 ENDS = ("oldest", "youngest")
 NEIGHBOURS = ("older", "younger", "leap")
@@ -94,13 +94,13 @@ class SessionState(Tables):
         self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
         self.scalars[LAST] = NEVER
         self.clocks = np.full(1, NEVER, np.int64)
-        self.agenda = Agenda(1)
+        self.agenda = TournamentTree(1)
         self.free = Free(np.int64)
         self.top = 0
         #: tuples that came in so far: the next one's number
         self.arrived = 0
         self.finished = False
-        self.keys, self.groups, self.pairs, self.strings = Strings(), Strings(), Strings(), Strings()
+        self.keys, self.groups, self.pairs, self.strings = Interner(), Interner(), Interner(), Interner()
         #: entries of all tables after they were last compacted
         self.kept = 0
 
@@ -135,7 +135,7 @@ class SessionState(Tables):
 
     def plan(self) -> None:
         """Makes the queue of what is due from the partitions."""
-        self.agenda = Agenda(1)
+        self.agenda = TournamentTree(1)
         self.agenda.enter(self.partitions[: self.rows["partition"]])
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class SessionState(Tables):
 
     def forget(self) -> None:
         """Forgets keys without sessions, and all that none needs, when that is most of it: O(1) amortised (G14)."""
-        if outgrown(self._entries, self.kept):
+        if should_compact(self._entries, self.kept):
             self.__dict__.update(self._gathered([self]).__dict__)
             self.kept = self._entries
 

@@ -10,21 +10,22 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import from_words, to_words
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.ordering import canonical, ordered
 from sluice.columns.scratch_buffers import Scratch
-from sluice.columns.state_tables import NIL, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
+from sluice.columns.state_tables import PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
 from sluice.columns.tables import Data, Format
 from sluice.engine.contents import window_snapshot
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.operators import compaction
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.sort import sort_heap
 from sluice.engine.operators.stored_tuples import StoredTuples, stored_in
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import FINAL, MADE, MAXIMUM, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import policies, processing_time
 from sluice.engine.windows.policies import Clause
@@ -37,7 +38,7 @@ from sluice.model.types import INT64, STRING, Schema, Type
 class SortState(StoredTuples):
     FORMAT: ClassVar[Format] = Format("progressive sort", 1)
     OWN: ClassVar[Mapping[str, Table]] = {
-        "piles": Table("partition", sort_heap.PILE, refers={"top": "slot"}),
+        "piles": Table("partition", sort_heap.HEAP, refers={"top": "slot"}),
         "nodes": Table("slot", sort_heap.NODE, refers={"left": "slot", "right": "slot"}),
     }
     NUMBERS: ClassVar[tuple[str, ...]] = (*StoredTuples.NUMBERS, "finished", "kept_strings")
@@ -55,13 +56,13 @@ class SortState(StoredTuples):
         self.arrived = np.zeros(1, np.int64)
         #: whether the final mark came
         self.finished = False
-        self.strings = Strings()
+        self.strings = Interner()
         #: entries of `strings` after they were last compacted
         self.kept_strings = 0
 
     def clean(self) -> None:
         self.forget_partitions()
-        if compaction.outgrown(self.strings.count, self.kept_strings, self.top):
+        if compaction.should_compact(self.strings.count, self.kept_strings, self.top):
             keep_texts(self.strings, self.texts())
             self.kept_strings = self.strings.count
 
@@ -144,16 +145,16 @@ class ProgressiveOperator(Stateful[SortState]):
 
     def due(self, state: SortState) -> int:
         """Never: tuples go when others come."""
-        return MAXIMUM
+        return MAX_TIME
 
-    def inside(self, state: SortState, key: str | None) -> list[Inside]:
+    def snapshot(self, state: SortState, key: str | None) -> list[WindowSnapshot]:
         """The tuples of this key, or where there are no partitions all of them."""
         p = window_snapshot.place_of(state.keys, key) if self._partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         slots = window_snapshot.chained(state.partitions[p], state.chain)
         held = window_snapshot.tuples(self._schema.names, self._types, state.words[slots], state.strings)
-        return [Inside(self.spec.name, len(slots), held)]
+        return [WindowSnapshot(self.spec.name, len(slots), held)]
 
     def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
         partition = np.zeros(read.num_rows, np.int64)
@@ -174,7 +175,7 @@ class ProgressiveOperator(Stateful[SortState]):
         room = int(state.scalars[LIVE] + 2 * state.scalars[STORED]) + 4 * len(arrivals) + 64
         events, firings = np.empty(room, processing_time.EVENT), np.zeros(0, processing_time.FIRING)
         window = processing_time.window_of(self._clause, state, None, events, firings, np.zeros(2, np.int64))
-        kernel = sort_heap.Piles(
+        kernel = sort_heap.SortHeaps(
             window, state.piles, state.nodes, self._order, state.strings.text, self._size, state.arrived,
             np.empty(room, np.int32), np.zeros(1, np.int64),
         )  # fmt: skip

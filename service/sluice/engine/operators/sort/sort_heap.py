@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.interner import Text, less
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.interner import InternedText, less
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import TUPLE
 from sluice.engine.windows.processing_time import LOSE, Window, arrive, evict, evict_aged
 
 #: the heap of each partition
-PILE = np.dtype([("top", np.int32)])
+HEAP = np.dtype([("top", np.int32)])
 #: a tuple in it: both smaller heaps below it, and its number in order of arrival
 NODE = np.dtype([("left", np.int32), ("right", np.int32), ("number", np.int64)])
 #: an order key: which word of a tuple it is, and how it compares
@@ -26,14 +26,14 @@ ORDER = np.dtype([("column", np.int64), ("text", np.bool_), ("descending", np.bo
 OUT = np.dtype([("slot", np.int32), ("partition", np.int32), ("cause", np.int32)])
 
 
-class Piles(NamedTuple):
+class SortHeaps(NamedTuple):
     """All that the kernel works on."""
 
     window: Window
     piles: np.ndarray
     nodes: np.ndarray
     order: np.ndarray
-    text: Text
+    text: InternedText
     #: tuples that a partition holds
     size: int
     #: how many tuples came so far, in its first entry
@@ -44,7 +44,7 @@ class Piles(NamedTuple):
 
 
 @kernel
-def run(k: Piles, arrivals: np.ndarray, out: np.ndarray) -> int:
+def run(k: SortHeaps, arrivals: np.ndarray, out: np.ndarray) -> int:
     """Handles all tuples; gives how many came out.
 
     Before each the first of a full pile leaves (O8), never itself (O9); where the pile is not full nobody does (O13).
@@ -71,7 +71,7 @@ def run(k: Piles, arrivals: np.ndarray, out: np.ndarray) -> int:
 
 
 @inlined
-def _lose(k: Piles) -> None:
+def _lose(k: SortHeaps) -> None:
     """What leaves with its partition does not come out (V20)."""
     for e in range(k.window.used[0]):
         if k.window.events[e].code == LOSE:
@@ -80,7 +80,7 @@ def _lose(k: Piles) -> None:
 
 
 @kernel
-def drain(k: Piles, partitions: np.ndarray, cause: int, out: np.ndarray, used: int) -> int:
+def drain(k: SortHeaps, partitions: np.ndarray, cause: int, out: np.ndarray, used: int) -> int:
     """Empties these partitions, one after the other, each in order (O11); gives how many came out in all."""
     for j in range(len(partitions)):
         p = partitions[j]
@@ -101,18 +101,18 @@ def _put(out: np.ndarray, place: int, slot: int, p: int, cause: int) -> None:
 
 
 @inlined
-def _push(k: Piles, p: int, slot: int) -> None:
-    k.nodes[slot].left = k.nodes[slot].right = NOBODY
+def _push(k: SortHeaps, p: int, slot: int) -> None:
+    k.nodes[slot].left = k.nodes[slot].right = NIL
     k.piles[p].top = slot if k.window.partitions[p].size == 1 else _melted(k, k.piles[p].top, slot)
 
 
 @inlined
-def _pop(k: Piles, p: int) -> int:
+def _pop(k: SortHeaps, p: int) -> int:
     top = k.piles[p].top
     left, right = k.nodes[top].left, k.nodes[top].right
-    if left == NOBODY:
+    if left == NIL:
         k.piles[p].top = right
-    elif right == NOBODY:
+    elif right == NIL:
         k.piles[p].top = left
     else:
         k.piles[p].top = _melted(k, left, right)
@@ -120,7 +120,7 @@ def _pop(k: Piles, p: int) -> int:
 
 
 @inlined
-def _melted(k: Piles, a: int, b: int) -> int:
+def _melted(k: SortHeaps, a: int, b: int) -> int:
     """The first of both heaps, with the other melted into it."""
     nodes = k.nodes
     if _before(k, b, a):
@@ -129,7 +129,7 @@ def _melted(k: Piles, a: int, b: int) -> int:
     while True:  # b comes after a; it melts with what is on the right of a, and that goes to the left
         right = nodes[a].right
         nodes[a].right = nodes[a].left
-        if right == NOBODY:
+        if right == NIL:
             nodes[a].left = b
             break
         if _before(k, b, right):
@@ -140,7 +140,7 @@ def _melted(k: Piles, a: int, b: int) -> int:
 
 
 @inlined
-def _before(k: Piles, a: int, b: int) -> bool:
+def _before(k: SortHeaps, a: int, b: int) -> bool:
     """Whether one tuple comes out before another one: by the keys, then by arrival (O2, O8)."""
     words = k.window.words
     for j in range(len(k.order)):

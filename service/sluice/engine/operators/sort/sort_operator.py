@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.encoding import from_words
-from sluice.columns.interner import Strings
+from sluice.columns.interner import Interner
 from sluice.columns.ordering import ordered, ranks
 from sluice.columns.tables import Data
-from sluice.engine.contents.fired_contents import Found
+from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
-from sluice.engine.contents.window_snapshot import Inside
+from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
@@ -51,8 +51,8 @@ class SortedWindows(Stateful[Remembered]):
         """When the windows are due."""
         return self.windows.due(state)
 
-    def inside(self, state: Remembered, key: str | None) -> list[Inside]:
-        return self.windows.inside(state, key)
+    def snapshot(self, state: Remembered, key: str | None) -> list[WindowSnapshot]:
+        return self.windows.snapshot(state, key)
 
 
 class SortOperator(SortedWindows[AggregateState]):
@@ -60,7 +60,7 @@ class SortOperator(SortedWindows[AggregateState]):
 
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
-        making = partial(Sorting, spec, schema)
+        making = partial(SortOutputs, spec, schema)
         super().__init__(spec, AggregateOperator(_collecting(spec, schema), schema, sources, making=making))
 
 
@@ -69,13 +69,13 @@ class EventSortOperator(SortedWindows[EventState]):
 
     def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
-        making = partial(Sorting, spec, schema)
+        making = partial(SortOutputs, spec, schema)
         listing = _collecting(spec, schema)
         windows = EventAggregateOperator(listing, schema, event_time, sources, only_full=False, making=making)
         super().__init__(spec, windows)
 
 
-class Sorting:
+class SortOutputs:
     """Makes the tuples of a Sort of what its windows hold."""
 
     def __init__(self, spec: Sort, schema: Schema, program: Program) -> None:
@@ -88,7 +88,7 @@ class Sorting:
         self._streams = [output.stream for output in spec.outputs]
         self._schema = arrow_schema(schema)
 
-    def rows(self, found: Found) -> Rows:
+    def rows(self, found: FiredContents) -> Rows:
         """The tuples of each firing in order (O5, O14); equal ones as they came (O6)."""
         each, types = np.repeat(found.firing, found.size), self._types
         words = [
@@ -98,7 +98,7 @@ class Sorting:
         rows = found.listed[np.lexsort((*reversed(words), each))]
         return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
 
-    def outputs(self, rows: Rows, firings: np.ndarray, keys: Strings) -> Outputs:
+    def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
         """The same items for each output stream; no tuple lacks a value."""
         plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
         items = plan.items(pa.record_batch(rows.columns, schema=self._schema))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import WATERMARK, WINDOW
 from sluice.engine.windows.event_time.event_records import FIRE, GROUP, INSERT, LAST, Window
@@ -19,7 +19,7 @@ def room(w: Window, events: int, firings: int) -> bool:
 
 
 @inlined
-def note(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
+def append_event(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
     event = w.events[w.used[0]]
     event.code = code
     event.partition = p
@@ -30,16 +30,16 @@ def note(w: Window, code: int, p: int, slot: int, begin: int, end: int) -> None:
 
 
 @inlined
-def note_insert(w: Window, p: int, slot: int, node: int) -> None:
+def append_insert(w: Window, p: int, slot: int, node: int) -> None:
     """A tuple comes in at the time of a node."""
     event = w.events[w.used[0]]
     event.node = node
     event.older = w.nodes[node].older
-    note(w, INSERT, p, slot, w.nodes[node].time, w.nodes[node].time)
+    append_event(w, INSERT, p, slot, w.nodes[node].time, w.nodes[node].time)
 
 
 @inlined
-def fire(w: Window, p: int, item: Any, start: int, end: int, last: int, index: int) -> None:
+def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int, index: int) -> None:
     """The window [start, end] fires; its last time is `last`. Windows that end together share a group.
 
     What comes of it stands beside what came of earlier firings of that window, and takes nothing back (E33).
@@ -47,7 +47,7 @@ def fire(w: Window, p: int, item: Any, start: int, end: int, last: int, index: i
     if w.scalars[LAST] != last:
         w.scalars[LAST] = last
         w.scalars[GROUP] += 1
-    note(w, FIRE, p, w.used[1], start, last)
+    append_event(w, FIRE, p, w.used[1], start, last)
     firing = w.firings[w.used[1]]
     firing.event = item.event
     firing.at = item.at
@@ -62,21 +62,21 @@ def fire(w: Window, p: int, item: Any, start: int, end: int, last: int, index: i
 
 
 @inlined
-def hand_on(w: Window, item: Any) -> None:
+def pass_watermark_on(w: Window, item: Any) -> None:
     """A watermark goes on behind what it brought about (E6)."""
     w.scalars[GROUP] += 1
     firing = w.firings[w.used[1]]
     firing.event = item.event
     firing.at = item.at
     firing.kind = WATERMARK
-    firing.partition = NOBODY
+    firing.partition = NIL
     firing.watermark = item.watermark
     firing.group = w.scalars[GROUP]
     w.used[1] += 1
 
 
 @inlined
-def too_late(w: Window, item: int, behind: int) -> None:
+def append_late(w: Window, item: int, behind: int) -> None:
     w.late[w.used[2]].item = item
     w.late[w.used[2]].behind = behind
     w.used[2] += 1

@@ -14,11 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import TUPLE, WATERMARK
-from sluice.engine.windows.event_time.event_log import fire, hand_on, note, note_insert, room, too_late
+from sluice.engine.windows.event_time.event_log import (
+    append_event,
+    append_firing,
+    append_insert,
+    append_late,
+    pass_watermark_on,
+    room,
+)
 from sluice.engine.windows.event_time.event_records import (
     ENDLESS,
     EPOCH,
@@ -109,7 +116,7 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
     # E18, E19: the tuple's time, not the pane's end; before the first watermark nothing is late (E21)
     if watermark != NEVER and time < watermark - g.discard_age:
-        too_late(w, i, watermark - g.discard_age - time)
+        append_late(w, i, watermark - g.discard_age - time)
         return
     phase = phase_of(g, time)
     if phase >= g.duration:  # E15: in a gap between panes
@@ -119,20 +126,20 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     time, phase = time - inside, phase - inside
     end = first_end(g, time, phase)
     if end > last_end(g, time, phase):  # E14
-        too_late(w, i, NO_PANE)
+        append_late(w, i, NO_PANE)
         return
     node = not_after(parts, nodes, p, time)
-    if node == NOBODY or nodes[node].time != time:
+    if node == NIL or nodes[node].time != time:
         node = add(parts, nodes, w.room, p, node, time)
         nodes[node].epoch = NEVER
         nodes[node].phase = phase
-    note_insert(w, p, arrivals[i].slot, node)
+    append_insert(w, p, arrivals[i].slot, node)
     if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
         nodes[node].epoch = w.scalars[EPOCH]
-        if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NOBODY or time < nodes[parts[p].fresh].time:
+        if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NIL or time < nodes[parts[p].fresh].time:
             parts[p].epoch = w.scalars[EPOCH]
             parts[p].fresh = node
-    if parts[p].open == NOBODY or time < nodes[parts[p].open].time:
+    if parts[p].open == NIL or time < nodes[parts[p].open].time:
         parts[p].open = node
     if end < parts[p].fire or node == parts[p].oldest:
         parts[p].fire = min(parts[p].fire, end)
@@ -153,7 +160,7 @@ def _last_end(w: Window, g: Grid, node: int) -> int:
 def _due(w: Window, g: Grid, p: int) -> int:
     """When the next pane is to fire, or the oldest slice may go."""
     oldest = w.partitions[p].oldest
-    return min(w.partitions[p].fire, _closed(w, g, oldest)) if oldest != NOBODY else ENDLESS
+    return min(w.partitions[p].fire, _closed(w, g, oldest)) if oldest != NIL else ENDLESS
 
 
 @inlined
@@ -171,7 +178,7 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
     now = arrivals[i].time
     if w.clocks[0] != NEVER and now <= w.clocks[0]:  # E22
         if room(w, 0, 1):
-            hand_on(w, arrivals[i])
+            pass_watermark_on(w, arrivals[i])
             return True
         return False
     if not w.scalars[TAKEN]:
@@ -188,7 +195,7 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
         schedule(w.partitions, w.matches, start, p, _due(w, g, p))
     if not room(w, 0, 1):
         return False
-    hand_on(w, arrivals[i])
+    pass_watermark_on(w, arrivals[i])
     w.scalars[TAKEN] = 0
     w.clocks[0] = now
     w.scalars[EPOCH] += 1
@@ -201,7 +208,7 @@ def _bring_near(w: Window, p: int) -> None:
     """What `_step` looks at: partitions that are due at the same time have their turns as they stand."""
     if p < len(w.partitions) and w.partitions[p].size:
         prefetch(w.nodes, w.partitions[p].oldest)
-        if w.partitions[p].open != NOBODY:
+        if w.partitions[p].open != NIL:
             prefetch(w.nodes, w.partitions[p].open)
 
 
@@ -215,14 +222,14 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
         if index == 0:
             parts[p].full = 1
         if parts[p].full or not g.only_full:  # E34
-            fire(w, p, arrivals[i], end - g.duration, end, end - 1, index)
+            append_firing(w, p, arrivals[i], end - g.duration, end, end - 1, index)
         parts[p].fire = _next(w, g, p, end)
     if _closed(w, g, node) <= due:
         if parts[p].open == node:
             parts[p].open = w.nodes[node].younger
         if parts[p].fresh == node:
             parts[p].fresh = w.nodes[node].younger
-        note(w, FORGET, p, NOBODY, w.nodes[node].time, w.nodes[node].time)
+        append_event(w, FORGET, p, NIL, w.nodes[node].time, w.nodes[node].time)
         drop_oldest(parts, w.nodes, w.room, p)
 
 
@@ -232,21 +239,21 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
         node = parts[p].fresh
-        while node != NOBODY and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(w, g, node) <= end):
+        while node != NIL and (nodes[node].epoch != w.scalars[EPOCH] or _last_end(w, g, node) <= end):
             node = nodes[node].younger
-            if node != NOBODY and _first_end(w, g, node) > watermark:
-                node = NOBODY
+            if node != NIL and _first_end(w, g, node) > watermark:
+                node = NIL
         parts[p].fresh = node
-        if node != NOBODY:
+        if node != NIL:
             late = max(end + g.period, _first_end(w, g, node))
             if late <= watermark:
                 found = late
     beyond = end if watermark == NEVER else max(end, watermark)
     node = parts[p].open
-    while node != NOBODY and _last_end(w, g, node) <= beyond:
+    while node != NIL and _last_end(w, g, node) <= beyond:
         node = nodes[node].younger
     parts[p].open = node
-    if node != NOBODY:
+    if node != NIL:
         following = end + g.period if beyond == end else _next_end(g, beyond, phase_of(g, beyond))
         found = min(found, max(following, _first_end(w, g, node)))
     return found

@@ -16,11 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import prefetch
 from sluice.engine.stream.items import TUPLE, WATERMARK
-from sluice.engine.windows.event_time.event_log import fire, hand_on, note, note_insert, room, too_late
+from sluice.engine.windows.event_time.event_log import (
+    append_event,
+    append_firing,
+    append_insert,
+    append_late,
+    pass_watermark_on,
+    room,
+)
 from sluice.engine.windows.event_time.event_records import ENDLESS, FORGET, LAST, NEVER, TAKEN, Window
 from sluice.engine.windows.event_time.timed_items import look_ahead
 from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after
@@ -63,7 +70,7 @@ def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
         elif arrivals[i].kind == WATERMARK:
             if not room(w, 0, 1):
                 return i
-            hand_on(w, arrivals[i])  # only tuples move stream time (KIP T3)
+            pass_watermark_on(w, arrivals[i])  # only tuples move stream time (KIP T3)
     return len(arrivals)
 
 
@@ -102,18 +109,18 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
     w.scalars[TAKEN] = 1
     w.scalars[LAST] = NEVER
     close = _close_time(w, s, source)
-    older = not_after(parts, nodes, p, time) if time >= close - s.difference else NOBODY
+    older = not_after(parts, nodes, p, time) if time >= close - s.difference else NIL
     if time < 0 or not _kept(w, s, p, time, older, close):
-        too_late(w, i, close - time)
+        append_late(w, i, close - time)
         return
-    node, new = older, older == NOBODY or nodes[older].time != time
+    node, new = older, older == NIL or nodes[older].time != time
     if new:
         node = add(parts, nodes, w.room, p, older, time)
-        if _left_end(s, time) >= close and (parts[p].open == NOBODY or time < nodes[parts[p].open].time):
+        if _left_end(s, time) >= close and (parts[p].open == NIL or time < nodes[parts[p].open].time):
             parts[p].open = node
         if node in (parts[p].oldest, parts[p].open):  # no other one is due earlier than the partition is
             schedule(parts, w.matches, w.starts[source], p, _due(w, s, p))
-    note_insert(w, p, arrivals[i].slot, node)
+    append_insert(w, p, arrivals[i].slot, node)
     if s.updates:
         _update(w, s, p, node, 1 if new else 0, arrivals, i)
 
@@ -130,23 +137,23 @@ def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> boo
     if time < close - s.difference:  # late: no window that could hold it is open
         return False
     parts, nodes = w.partitions, w.nodes
-    if s.left and parts[p].open != NOBODY and nodes[parts[p].open].time <= time + s.difference:
+    if s.left and parts[p].open != NIL and nodes[parts[p].open].time <= time + s.difference:
         return True
     if not (s.right and s.gap):
         return False
-    if older != NOBODY and nodes[older].time == time:
+    if older != NIL and nodes[older].time == time:
         older = nodes[older].older
-    return older != NOBODY and _right_end(s, nodes[older].time) >= close
+    return older != NIL and _right_end(s, nodes[older].time) >= close
 
 
 @inlined
 def _due(w: Window, s: Shape, p: int) -> int:
     """When the partition's next window ends, or when its oldest time may be forgotten (KIP S6)."""
     parts, nodes = w.partitions, w.nodes
-    if parts[p].oldest == NOBODY:
+    if parts[p].oldest == NIL:
         return ENDLESS
     due = _right_end(s, nodes[parts[p].oldest].time)
-    return min(due, _left_end(s, nodes[parts[p].open].time)) if parts[p].open != NOBODY else due
+    return min(due, _left_end(s, nodes[parts[p].open].time)) if parts[p].open != NIL else due
 
 
 # ---- closing --------------------------------------------------------------------------------------------------------
@@ -176,7 +183,7 @@ def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
 @inlined
 def _bring_near(w: Window, node: int) -> None:
     """The time behind that of a node, whose turn is next: it came long ago, and is far away."""
-    if node != NOBODY and w.nodes[node].younger != NOBODY:
+    if node != NIL and w.nodes[node].younger != NIL:
         prefetch(w.nodes, w.nodes[node].younger)
 
 
@@ -188,17 +195,17 @@ def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
     parts, nodes = w.partitions, w.nodes
     end, right = parts[p].due, parts[p].oldest
     closes = False
-    while parts[p].open != NOBODY and _left_end(s, nodes[parts[p].open].time) == end:
+    while parts[p].open != NIL and _left_end(s, nodes[parts[p].open].time) == end:
         closes |= s.left
         parts[p].open = nodes[parts[p].open].younger
     passed = _right_end(s, nodes[right].time) == end
     if passed and s.right:
         younger = nodes[right].younger
-        closes |= s.gap == 0 or (younger != NOBODY and nodes[younger].time <= end)
+        closes |= s.gap == 0 or (younger != NIL and nodes[younger].time <= end)
     if closes and not s.updates:
-        fire(w, p, arrivals[i], end - s.difference, end, end, 0)
+        append_firing(w, p, arrivals[i], end - s.difference, end, end, 0)
     if passed:
-        note(w, FORGET, p, NOBODY, nodes[right].time, nodes[right].time)
+        append_event(w, FORGET, p, NIL, nodes[right].time, nodes[right].time)
         drop_oldest(parts, nodes, w.room, p)
 
 
@@ -214,26 +221,26 @@ def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.nd
     """
     nodes, d, close = w.nodes, s.difference, _close_time(w, s, w.partitions[p].source)
     time = nodes[node].time
-    left = node if s.left else NOBODY
-    while left != NOBODY and _left_end(s, nodes[left].time) < close:
+    left = node if s.left else NIL
+    while left != NIL and _left_end(s, nodes[left].time) < close:
         left = nodes[left].younger
-    right = _first_right(w, s, node, close) if s.right else NOBODY
+    right = _first_right(w, s, node, close) if s.right else NIL
     while True:
         start = ENDLESS
-        if left != NOBODY and nodes[left].time <= time + d:
+        if left != NIL and nodes[left].time <= time + d:
             start = _left_end(s, nodes[left].time) - d
-        if right != NOBODY and nodes[right].time <= time - s.gap:
+        if right != NIL and nodes[right].time <= time - s.gap:
             start = min(start, nodes[right].time + s.gap)
         if start == ENDLESS:
             break
-        while left != NOBODY and _left_end(s, nodes[left].time) - d == start:  # of early times there are several
+        while left != NIL and _left_end(s, nodes[left].time) - d == start:  # of early times there are several
             left = nodes[left].younger
-        if right != NOBODY and nodes[right].time + s.gap == start:  # it may be the left one too (KIP W5)
+        if right != NIL and nodes[right].time + s.gap == start:  # it may be the left one too (KIP W5)
             right = nodes[right].younger
-        fire(w, p, arrivals[i], start, start + d, start + d, 0)
+        append_firing(w, p, arrivals[i], start, start + d, start + d, 0)
     if is_new and s.right and s.gap and _comes_into_being(w, s, node):
         end = _right_end(s, time)
-        fire(w, p, arrivals[i], end - d, end, end, 0)
+        append_firing(w, p, arrivals[i], end - d, end, end, 0)
 
 
 @inlined
@@ -242,7 +249,7 @@ def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
     nodes = w.nodes
     least = max(nodes[node].time, close)
     right = node
-    while nodes[right].older != NOBODY and _right_end(s, nodes[nodes[right].older].time) >= least:
+    while nodes[right].older != NIL and _right_end(s, nodes[nodes[right].older].time) >= least:
         right = nodes[right].older
     if _right_end(s, nodes[right].time) < close:
         right = nodes[right].younger
@@ -254,8 +261,8 @@ def _comes_into_being(w: Window, s: Shape, node: int) -> bool:
     """Whether the right window of a new time holds something, and was no left window before (KIP W5)."""
     nodes, end = w.nodes, _right_end(s, w.nodes[node].time)
     younger = nodes[node].younger
-    if younger == NOBODY or nodes[younger].time > end:
+    if younger == NIL or nodes[younger].time > end:
         return False
-    while younger != NOBODY and nodes[younger].time < end:
+    while younger != NIL and nodes[younger].time < end:
         younger = nodes[younger].younger
-    return bool(younger == NOBODY or nodes[younger].time != end)
+    return bool(younger == NIL or nodes[younger].time != end)

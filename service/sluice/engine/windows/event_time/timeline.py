@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sluice.columns import intrusive_list
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.windows.event_time import timeline_blocks
 from sluice.engine.windows.event_time.event_records import NEVER
@@ -21,10 +21,10 @@ from sluice.engine.windows.event_time.timeline_blocks import Room
 def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
     """The youngest node of a list that is not later than `time`."""
     node = lists[p].youngest
-    if node == NOBODY or nodes[node].time <= time:
+    if node == NIL or nodes[node].time <= time:
         return node  # type: ignore[no-any-return]
     oldest = nodes[lists[p].oldest].time
-    while node != NOBODY and nodes[node].time > time:
+    while node != NIL and nodes[node].time > time:
         landing = nodes[node].landing
         node = nodes[node].leap if landing > time and landing >= oldest else nodes[node].older
     return node  # type: ignore[no-any-return]
@@ -52,8 +52,8 @@ def _aim(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int) ->
     """Gives a node its leap: that of the next older one's twice, if both are equally long, else to that one."""
     nodes[node].leap = older
     nodes[node].span = 1
-    nodes[node].landing = nodes[older].time if older != NOBODY else NEVER
-    if older == NOBODY or nodes[older].landing < nodes[lists[p].oldest].time:
+    nodes[node].landing = nodes[older].time if older != NIL else NEVER
+    if older == NIL or nodes[older].landing < nodes[lists[p].oldest].time:
         return
     next_ = nodes[older].leap
     if nodes[older].span == nodes[next_].span:
@@ -72,6 +72,6 @@ def drop_oldest(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> Non
 def take_oldest(lists: np.ndarray, nodes: np.ndarray, p: int) -> int:
     """Out of the list; gives its node."""
     node = lists[p].oldest
-    intrusive_list.take(lists, p, nodes, node)
+    intrusive_list.unlink(lists, p, nodes, node)
     lists[p].size -= 1
     return node  # type: ignore[no-any-return]

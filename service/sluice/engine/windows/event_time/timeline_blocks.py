@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
 #: a block has 2 ** SHIFT nodes; a timeline with LONG of them has blocks of its own
@@ -35,7 +35,7 @@ class Room(NamedTuple):
 def scalars() -> np.ndarray:
     """Those of a table without nodes."""
     made = np.zeros(SCALARS, np.int64)
-    made[FREE] = NOBODY
+    made[FREE] = NIL
     return made
 
 
@@ -77,7 +77,7 @@ def _next(nodes: np.ndarray, room: Room, spare: int) -> int:
     if spare & (SIZE - 1):
         return spare
     first = room.scalars[FREE]
-    if first == NOBODY:
+    if first == NIL:
         first = room.scalars[TOP]
         room.scalars[TOP] += SIZE
     else:

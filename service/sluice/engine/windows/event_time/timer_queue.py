@@ -49,7 +49,7 @@ def _play(matches: np.ndarray, start: int, leaves: int) -> None:
         _enter(matches, start + node, first.due, first.partition)
 
 
-class Agenda:
+class TournamentTree:
     """The trees: `matches` are the nodes of all, `starts` where each begins."""
 
     def __init__(self, queues: int) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sluice.columns.kernel import inlined, kernel
-from sluice.engine.stream.items import FINAL, MADE, MAXIMUM, TIMER, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.event_ticks import units
@@ -87,9 +87,9 @@ class Watermarks:
     def due(self, progress: Progress) -> int:
         """When the next topic partition will be idle, if nothing comes from it before; MAXIMUM: none will."""
         if self._of is None or self._rule.idle_after < 0:
-            return MAXIMUM
+            return MAX_TIME
         heard = progress.sources["heard"][~progress.sources["idle"]]
-        return int(heard.min()) + self._rule.idle_after if len(heard) else MAXIMUM
+        return int(heard.min()) + self._rule.idle_after if len(heard) else MAX_TIME
 
     def _know(self, progress: Progress, start: int) -> None:
         """A topic partition that is new holds the watermark back until it has sent something, or is idle."""
@@ -108,14 +108,14 @@ class Watermarks:
             return items, np.zeros(0, np.int64), None
         times, bad = units(items.tuples.column(of.attribute), self._type)
         if of.tick > 1:
-            most = MAXIMUM // of.tick
+            most = MAX_TIME // of.tick
             times = np.clip(times, -most, most) * of.tick
         if bad is not None:
             times[bad] = NEVER
         if of.max_future is None:
             return items, times, None
         is_tuple = items.kind == TUPLE
-        ahead = times > np.minimum(items.at[is_tuple], MAXIMUM - of.max_future) + of.max_future
+        ahead = times > np.minimum(items.at[is_tuple], MAX_TIME - of.max_future) + of.max_future
         if not ahead.any():
             return items, times, None
         kept = ~is_tuple
@@ -168,7 +168,7 @@ def _walk(
         s = source[i]
         sources[s].heard, sources[s].idle = now, 0
         if kind[i] == FINAL and rule.made:  # E36; a source sends none (E37, P16)
-            watermark = MAXIMUM
+            watermark = MAX_TIME
             count = _write(rows, count, -1, event[i], now, watermark)
         if kind[i] != WATERMARK:
             count = _write(rows, count, i, event[i], now, 0)

@@ -25,7 +25,7 @@ from sluice.engine.windows.processing_time.eviction import evict, evict_expired
 from sluice.engine.windows.processing_time.item_records import arrivals
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.time_queue import expired, leaves
-from sluice.engine.windows.processing_time.window_kernel import MOST_VOID, arrive, leave, pass_over, run
+from sluice.engine.windows.processing_time.window_kernel import MOST_VOID, arrive, expire_tuples, run, skip_empty_ticks
 from sluice.engine.windows.processing_time.window_records import (
     ARRIVAL,
     CHAIN,
@@ -55,8 +55,39 @@ from sluice.engine.windows.processing_time.window_tables import (
 )
 
 __all__ = [
-    "ARRIVAL", "CHAIN", "CLEAR", "EVENT", "EVICT", "FIRE", "FIRING", "FIRST", "FULL", "INSERT", "INSTANT", "LAST",
-    "LIVE", "LOSE", "MOST_VOID", "NUMBER", "PERIODIC", "STORED", "TICK",
-    "Window", "Windowed", "arrivals", "arrive", "evict", "evict_aged", "evict_expired", "evict_surplus", "expired",
-    "leave", "leaves", "needed", "pass_over", "run", "scalars", "window_of",
+    "ARRIVAL",
+    "CHAIN",
+    "CLEAR",
+    "EVENT",
+    "EVICT",
+    "FIRE",
+    "FIRING",
+    "FIRST",
+    "FULL",
+    "INSERT",
+    "INSTANT",
+    "LAST",
+    "LIVE",
+    "LOSE",
+    "MOST_VOID",
+    "NUMBER",
+    "PERIODIC",
+    "STORED",
+    "TICK",
+    "Window",
+    "Windowed",
+    "arrivals",
+    "arrive",
+    "evict",
+    "evict_aged",
+    "evict_expired",
+    "evict_surplus",
+    "expire_tuples",
+    "expired",
+    "leaves",
+    "needed",
+    "run",
+    "scalars",
+    "skip_empty_ticks",
+    "window_of",
 ]  # fmt: skip

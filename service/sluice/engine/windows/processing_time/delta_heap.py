@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sluice.columns import pairing_heap
 from sluice.columns.float_bits import as_real
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.windows.processing_time.window_records import NUMBER, Window
 
@@ -21,14 +21,14 @@ def add(w: Window, p: int, slot: int) -> None:
     """In order or not, it will be found all the same (S8a); a NaN hides nobody (S8b)."""
     values = w.values
     if not w.partitions[p].size:
-        values[p].first = values[p].last = values[p].least = NOBODY
+        values[p].first = values[p].last = values[p].least = NIL
     word = w.words[slot, w.clause.eviction.column]
     w.scalars[NUMBER] += 1
     w.order[slot].number = w.scalars[NUMBER]
-    w.order[slot].next = NOBODY
+    w.order[slot].next = NIL
     if not _ordered(w, word, word):  # NaN
         return
-    if values[p].first == NOBODY:
+    if values[p].first == NIL:
         values[p].first = values[p].last = slot
     elif _ordered(w, w.words[values[p].last, w.clause.eviction.column], word):
         w.order[values[p].last].next = slot
@@ -41,8 +41,8 @@ def add(w: Window, p: int, slot: int) -> None:
 def least(w: Window, p: int) -> int:
     """The tuple with the least value; NOBODY if there are only NaN."""
     first, root = w.values[p].first, w.values[p].least
-    if first == NOBODY or root == NOBODY:  # noqa: PLR1714
-        return root if first == NOBODY else first  # type: ignore[no-any-return]
+    if first == NIL or root == NIL:  # noqa: PLR1714
+        return root if first == NIL else first  # type: ignore[no-any-return]
     by = w.clause.eviction
     return root if pairing_heap.less(by, w.words[root, by.column], w.words[first, by.column]) else first  # type: ignore[no-any-return]
 
@@ -54,7 +54,7 @@ def remove_least(w: Window, p: int, slot: int) -> None:
     if slot == values[p].first:
         values[p].first = w.order[slot].next
         return
-    values[p].least = pairing_heap.without_root(w.order, w.words, w.clause.eviction, slot, _melded)
+    values[p].least = pairing_heap.remove_root(w.order, w.words, w.clause.eviction, slot, _melded)
 
 
 @inlined

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sluice.columns import intrusive_list
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.windows.policies import DELTA, exceeds, size_of
 from sluice.engine.windows.processing_time import delta_heap, time_queue
 from sluice.engine.windows.processing_time.stored_partitions import forget
 from sluice.engine.windows.processing_time.window_records import EVICT, HEAD, LIVE, Window
-from sluice.engine.windows.processing_time.window_steps import fill, note, room
+from sluice.engine.windows.processing_time.window_steps import append_event, fill, room
 
 
 @inlined
@@ -17,7 +17,7 @@ def admit(w: Window, p: int, slot: int, at: int) -> None:
     """Gives a tuple that comes in its place among the others."""
     if w.clause.chained:
         if not w.partitions[p].size:
-            intrusive_list.start(w.partitions, p)
+            intrusive_list.make_empty(w.partitions, p)
         intrusive_list.append(w.partitions, p, w.chain, slot)
     if w.clause.eviction.kind == DELTA:
         delta_heap.add(w, p, slot)
@@ -33,10 +33,10 @@ def evict(w: Window, p: int, slot: int) -> None:
     With its last tuple a partition is no longer stored; its fullness, counter and reference stay in its record (S7).
     """
     if w.clause.chained:
-        intrusive_list.leave(w.partitions, p, w.chain, slot)
+        intrusive_list.pop_keep_links(w.partitions, p, w.chain, slot)
     w.partitions[p].size -= 1
     w.scalars[LIVE] -= 1
-    note(w, EVICT, p, slot)
+    append_event(w, EVICT, p, slot)
     if not w.partitions[p].size:
         forget(w, p)
 
@@ -66,7 +66,7 @@ def evict_exceeding(w: Window, p: int, slot: int) -> None:
     before = w.used[0]
     while w.partitions[p].size:
         least = delta_heap.least(w, p)
-        if least == NOBODY or not exceeds(eviction, word, w.words[least, eviction.column], size):
+        if least == NIL or not exceeds(eviction, word, w.words[least, eviction.column], size):
             break
         if not w.partitions[p].full:
             fill(w, p)
@@ -84,7 +84,7 @@ def expire(w: Window, now: int) -> bool:
     """
     while True:
         row = time_queue.expired(w, now)
-        if row == NOBODY:
+        if row == NIL:
             return True
         if not room(w, 1, 0):
             return False

@@ -6,7 +6,7 @@ import numpy as np
 
 from sluice.columns.kernel import kernel, read_only
 from sluice.columns.scratch_buffers import Scratch
-from sluice.engine.stream.items import LONE, MADE, TUPLE, WINDOW, Items
+from sluice.engine.stream.items import EMPTY_FIRING, MADE, TUPLE, WINDOW, Items
 from sluice.engine.windows.processing_time.window_records import ARRIVAL
 
 
@@ -26,7 +26,7 @@ def _write(
     row = 0
     for i in range(len(made)):
         one = made[i]
-        one.kind = WINDOW if kind[i] == LONE else kind[i]
+        one.kind = WINDOW if kind[i] == EMPTY_FIRING else kind[i]
         one.at, one.event, one.watermark = at[i], event[i], watermark[i]
         one.source = 0 if source[i] == MADE else source[i]
         one.partition = one.slot = 0

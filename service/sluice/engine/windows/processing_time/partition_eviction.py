@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import WINDOW
 from sluice.engine.windows.policies import PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT
 from sluice.engine.windows.processing_time import time_queue
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, LIVE, LOSE, STORED, Window
-from sluice.engine.windows.processing_time.window_steps import clear, fire, note
+from sluice.engine.windows.processing_time.window_steps import append_event, clear, fire
 from sluice.time_units import SECOND
 
 
 @inlined
 def aged(w: Window, at: int) -> bool:
     """Whether the oldest partition is over age: by whole seconds, strictly (V6, V8)."""
-    if w.clause.leaving.kind != PARTITION_AGE or w.scalars[FIRST] == NOBODY:
+    if w.clause.leaving.kind != PARTITION_AGE or w.scalars[FIRST] == NIL:
         return False
     return w.ages[w.scalars[FIRST]].second + w.clause.leaving.size < at // SECOND  # type: ignore[no-any-return]
 
@@ -27,7 +27,7 @@ def evict_aged(w: Window, at: int, event: int) -> None:
     With the oldest all go that are as old as the limit, which is not strict for them (V8).
     """
     if aged(w, at):
-        while w.scalars[FIRST] != NOBODY and w.ages[w.scalars[FIRST]].second <= at // SECOND - w.clause.leaving.size:
+        while w.scalars[FIRST] != NIL and w.ages[w.scalars[FIRST]].second <= at // SECOND - w.clause.leaving.size:
             evict_partition(w, w.scalars[FIRST], at, event)
 
 
@@ -63,6 +63,6 @@ def evict_partition(w: Window, p: int, at: int, event: int) -> None:
 @inlined
 def _lose(w: Window, p: int) -> None:
     slot = w.partitions[p].oldest
-    while slot != NOBODY:
-        note(w, LOSE, p, slot)
+    while slot != NIL:
+        append_event(w, LOSE, p, slot)
         slot = w.chain[slot].younger

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.stream.items import LONE, TIMER, WINDOW
+from sluice.engine.stream.items import EMPTY_FIRING, TIMER, WINDOW
 from sluice.engine.windows.policies import COUNT, DELTA, TIME, exceeds, size_of
 from sluice.engine.windows.processing_time.eviction import admit, evict_exceeding, evict_oldest
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
@@ -70,9 +70,9 @@ def trigger_all(w: Window, at: int) -> None:
     evict_aged(w, at, TIMER)
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
-    if p == NOBODY and _may_speak(w):
-        fire(w, NOBODY, at, TIMER, LONE)
-    while p != NOBODY:
+    if p == NIL and _may_speak(w):
+        fire(w, NIL, at, TIMER, EMPTY_FIRING)
+    while p != NIL:
         _trigger(w, p, at, TIMER)
         p = w.partitions[p].following
 

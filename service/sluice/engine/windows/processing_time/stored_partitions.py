@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.windows.processing_time.window_records import FIRST, LAST, STORED, Window
 
@@ -12,8 +12,8 @@ def remember(w: Window, p: int) -> None:
     """Puts a partition that holds its first tuple behind all others."""
     last = w.scalars[LAST]
     w.partitions[p].preceding = last
-    w.partitions[p].following = NOBODY
-    if last == NOBODY:
+    w.partitions[p].following = NIL
+    if last == NIL:
         w.scalars[FIRST] = p
     else:
         w.partitions[last].following = p
@@ -24,11 +24,11 @@ def remember(w: Window, p: int) -> None:
 @inlined
 def forget(w: Window, p: int) -> None:
     preceding, following = w.partitions[p].preceding, w.partitions[p].following
-    if preceding == NOBODY:
+    if preceding == NIL:
         w.scalars[FIRST] = following
     else:
         w.partitions[preceding].following = following
-    if following == NOBODY:
+    if following == NIL:
         w.scalars[LAST] = preceding
     else:
         w.partitions[following].preceding = preceding

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.stream.items import MAXIMUM
+from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.windows.policies import Clause
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL, Window
 from sluice.engine.windows.processing_time.window_tables import Windowed
@@ -41,15 +41,15 @@ def expired(w: Window, now: int) -> int:
     while w.scalars[HEAD] < w.scalars[TAIL]:
         row = w.scalars[HEAD] & (len(w.queue) - 1)
         if not _left(w, w.queue[row].partition):
-            return row if now - w.queue[row].at > w.clause.eviction.size else NOBODY
+            return row if now - w.queue[row].at > w.clause.eviction.size else NIL
         w.scalars[HEAD] += 1
-    return NOBODY
+    return NIL
 
 
 @inlined
 def _left(w: Window, p: int) -> bool:
     """Whether the partition's oldest entry is one of those that left at once; then it is one less."""
-    if p == NOBODY:
+    if p == NIL:
         return True
     if not len(w.gone) or not w.gone[p].tuples:
         return False
@@ -62,7 +62,7 @@ def leaves(clause: Clause, state: Windowed) -> int:
     time takes none out.
     """
     if not clause.expiring or state.scalars[HEAD] == state.scalars[TAIL]:
-        return MAXIMUM
+        return MAX_TIME
     return int(state.queue["at"][state.scalars[HEAD] & (len(state.queue) - 1)]) + int(clause.eviction.size) + 1
 
 

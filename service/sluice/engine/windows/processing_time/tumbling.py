@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.stream.items import ALL, LONE
+from sluice.engine.stream.items import ALL, EMPTY_FIRING
 from sluice.engine.windows.policies import COUNT, DELTA, exceeds, size_of
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
@@ -43,9 +43,9 @@ def flush_all(w: Window, at: int, event: int) -> None:
     evict_aged(w, at, event)
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
-    if p == NOBODY:
-        fire(w, NOBODY, at, event, LONE)
-    while p != NOBODY:
+    if p == NIL:
+        fire(w, NIL, at, event, EMPTY_FIRING)
+    while p != NIL:
         following = w.partitions[p].following
         flush(w, p, at, event)
         p = following
@@ -58,15 +58,15 @@ def mark(w: Window, source: int, at: int, event: int) -> None:
     """
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
-    while p != NOBODY and not _holds(w, p, source):
+    while p != NIL and not _holds(w, p, source):
         p = w.partitions[p].following
-    if p == NOBODY:
-        fire(w, NOBODY, at, event, LONE)
+    if p == NIL:
+        fire(w, NIL, at, event, EMPTY_FIRING)
         return
     evict_aged(w, at, event)
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
-    while p != NOBODY:
+    while p != NIL:
         following = w.partitions[p].following
         if _holds(w, p, source):
             flush(w, p, at, event)

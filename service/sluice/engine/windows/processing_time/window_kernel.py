@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, WINDOW
@@ -61,13 +61,13 @@ def _look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
 
 
 @kernel
-def leave(w: Window, now: int) -> bool:
+def expire_tuples(w: Window, now: int) -> bool:
     """What has been inside for too long by now leaves. False: the room ran out, and some is left."""
     return expire(w, now)
 
 
 @kernel
-def pass_over(w: Window, until: int) -> None:
+def skip_empty_ticks(w: Window, until: int) -> None:
     """The timer is set behind the void ticks up to this time."""
     while w.clause.period > 0 and w.scalars[TICK] <= until and _void(w, until):
         _wind(w)
@@ -95,7 +95,7 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
         if not room(w, 0, 0):
             return False
         w.scalars[GROUP] += 1
-        fire(w, NOBODY, at, event, WATERMARK)  # it goes on behind all before it (E6)
+        fire(w, NIL, at, event, WATERMARK)  # it goes on behind all before it (E6)
         w.firings[w.used[1] - 1].watermark = arrivals[i].watermark
     return True
 

@@ -11,7 +11,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from sluice.columns.state_tables import NIL, Free, Maps, Table, Tables, rename, walked
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.state_tables import Free, Maps, Table, Tables, rename, walked
 from sluice.engine.windows.processing_time import time_queue
 from sluice.engine.windows.processing_time.window_records import (  # fmt: skip
     AGE,

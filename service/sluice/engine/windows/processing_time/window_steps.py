@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import WINDOW
 from sluice.engine.windows.policies import ALL, PARTITION_AGE, PUNCT
@@ -22,7 +22,7 @@ def room(w: Window, tuples: int, partitions: int) -> bool:
 
 
 @inlined
-def note(w: Window, code: int, p: int, slot: int) -> None:
+def append_event(w: Window, code: int, p: int, slot: int) -> None:
     event = w.events[w.used[0]]
     event.code = code
     event.partition = p
@@ -40,9 +40,9 @@ def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
     firing.partition = p
     firing.group = w.scalars[GROUP]
     firing.watermark = 0
-    if p != NOBODY:
+    if p != NIL:
         firing.stored = w.scalars[LIVE] if w.clause.sliding else w.partitions[p].size
-        note(w, FIRE, p, w.used[1])
+        append_event(w, FIRE, p, w.used[1])
     w.used[1] += 1
 
 
@@ -59,14 +59,14 @@ def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
         w.sources[p, source >> 6] |= np.int64(1) << (source & 63)
     w.partitions[p].size += 1
     w.scalars[LIVE] += 1
-    note(w, INSERT, p, slot)
+    append_event(w, INSERT, p, slot)
 
 
 @inlined
 def fill(w: Window, p: int) -> None:
     """The window counts as full from now on (S16)."""
     w.partitions[p].full = 1
-    note(w, FULL, p, NOBODY)
+    append_event(w, FULL, p, NIL)
 
 
 @inlined
@@ -79,7 +79,7 @@ def flush(w: Window, p: int, at: int, event: int) -> None:
 @inlined
 def clear(w: Window, p: int) -> None:
     """All tuples of a partition leave at once: it is gone (T2), and counts for no partition eviction (V4, V11)."""
-    note(w, CLEAR, p, NOBODY)
+    append_event(w, CLEAR, p, NIL)
     w.scalars[LIVE] -= w.partitions[p].size
     w.partitions[p].size = 0
     for word in range(w.sources.shape[1]):

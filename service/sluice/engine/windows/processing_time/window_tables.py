@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, Clause
 from sluice.engine.windows.processing_time.window_records import FIRST, LAST, SCALARS, Window
 
@@ -44,7 +44,7 @@ def needed(clause: Clause) -> set[str]:
 def scalars() -> np.ndarray:
     """Those of a window that holds nothing."""
     made = np.zeros(SCALARS, np.int64)
-    made[[FIRST, LAST]] = NOBODY
+    made[[FIRST, LAST]] = NIL
     return made
 
 

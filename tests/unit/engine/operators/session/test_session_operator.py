@@ -13,7 +13,7 @@ from sluice.columns.tables import StateError
 from sluice.engine.graph import GraphState
 from sluice.engine.operators import compaction
 from sluice.engine.operators.session.session_state import SessionState
-from sluice.engine.stream.items import MAXIMUM
+from sluice.engine.stream.items import MAX_TIME
 from sluice.testing import on_stream, pipeline_of, run_case
 
 SECOND = 10**9
@@ -49,30 +49,30 @@ def row(at: float, key: str = "a", x: int = 0, t: float = 0.0) -> dict[str, Any]
 
 def test_a_session_of_the_clock_is_due_a_nanosecond_behind_its_reach():
     running = Running()
-    assert running.player.graph.due(running.state) == MAXIMUM
+    assert running.player.graph.due(running.state) == MAX_TIME
     running.feed(row(1), row(3, "b"))
     assert running.player.graph.due(running.state) == 6 * SECOND + 1
     running.feed(row(4))
     assert running.player.graph.due(running.state) == 8 * SECOND + 1
     running.feed({"at": 20.0})
-    assert running.player.graph.due(running.state) == MAXIMUM
+    assert running.player.graph.due(running.state) == MAX_TIME
 
 
 def test_a_session_of_event_time_is_never_due():
     running = Running(event_time=True)
     running.feed(row(1, t=1.0))
-    assert running.player.graph.due(running.state) == MAXIMUM
+    assert running.player.graph.due(running.state) == MAX_TIME
 
 
 def test_open_sessions_of_a_key_are_shown():
     running = Running(event_time=True)
     running.feed(row(0, t=10.0), row(1, t=30.0), row(2, "b", t=12.0), row(3, t=14.0))
-    (inside,) = running.player.graph.inside(running.state, "a")
+    (inside,) = running.player.graph.snapshot(running.state, "a")
     assert inside.tuples == 3
     assert inside.policy == {
         "sessions": [{"start": 10.0, "end": 14.0, "tuples": 2}, {"start": 30.0, "end": 30.0, "tuples": 1}]
     }
-    assert running.player.graph.inside(running.state, "c") == []
+    assert running.player.graph.snapshot(running.state, "c") == []
 
 
 def test_what_is_over_is_forgotten(monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sluice.columns import intrusive_list
-from sluice.columns.intrusive_list import NOBODY
+from sluice.columns.intrusive_list import NIL
 from sluice.engine.windows.event_time import timeline_blocks
 from sluice.engine.windows.event_time.event_records import PARTITION, TIME
 from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after
@@ -23,11 +23,11 @@ class Timeline:
         self.lists, self.nodes = np.zeros(lists, PARTITION), np.zeros(room, TIME)
         self.room = Room(np.zeros(room // SIZE + 1, np.int8), timeline_blocks.scalars())
         for p in range(lists):
-            intrusive_list.start(self.lists, p)
+            intrusive_list.make_empty(self.lists, p)
 
     def insert(self, p: int, time: int) -> None:
         older = not_after(self.lists, self.nodes, p, time)
-        if older == NOBODY or self.nodes["time"][older] != time:
+        if older == NIL or self.nodes["time"][older] != time:
             add(self.lists, self.nodes, self.room, p, older, time)
 
     def drop(self, p: int) -> None:
@@ -35,13 +35,13 @@ class Timeline:
 
     def found(self, p: int, time: int) -> int | None:
         node = not_after(self.lists, self.nodes, p, time)
-        return None if node == NOBODY else int(self.nodes["time"][node])
+        return None if node == NIL else int(self.nodes["time"][node])
 
     def steps(self, p: int, time: int) -> int:
         """How many nodes are looked at on the way to `time`."""
         nodes, count, node = self.nodes, 0, self.lists["youngest"][p]
         oldest = nodes["time"][self.lists["oldest"][p]]
-        while node != NOBODY and nodes["time"][node] > time:
+        while node != NIL and nodes["time"][node] > time:
             leaps = nodes["landing"][node] > time and nodes["landing"][node] >= oldest
             node, count = nodes["leap" if leaps else "older"][node], count + 1
         return count

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAXIMUM
+from sluice.engine.stream.items import MAX_TIME
 from sluice.replayer.player import replay
 from sluice.testing import run_case
 from sluice.time_units import SECOND
@@ -22,7 +22,7 @@ FEED = Graph.feed
 
 def come_before(graph, state, due, clock):
     """How many items come out of a copy of the state while time passes until just before something is due."""
-    until = due - 1 if due < MAXIMUM else clock.end + 3600 * SECOND
+    until = due - 1 if due < MAX_TIME else clock.end + 3600 * SECOND
     made = FEED(graph, graph.load(graph.save(state)), {}, Clock(clock.start, until))
     return sum(map(len, made.values()))
 
@@ -77,7 +77,7 @@ def dues(monkeypatch):
     def feed(graph, state, inputs, clock):
         made = FEED(graph, state, inputs, clock)
         due = graph.due(state)
-        seconds.append(None if due == MAXIMUM else due / SECOND)
+        seconds.append(None if due == MAX_TIME else due / SECOND)
         return made
 
     monkeypatch.setattr(Graph, "feed", feed)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from sluice.engine.windows.event_time.event_records import ENDLESS, PARTITION
-from sluice.engine.windows.event_time.timer_queue import ROOT, Agenda, schedule
+from sluice.engine.windows.event_time.timer_queue import ROOT, TournamentTree, schedule
 
 
 class Partitions:
     """Partitions of several topic partitions, and their agenda."""
 
     def __init__(self, queues: int) -> None:
-        self.queues, self.table, self.agenda = queues, np.zeros(0, PARTITION), Agenda(queues)
+        self.queues, self.table, self.agenda = queues, np.zeros(0, PARTITION), TournamentTree(queues)
 
     def come(self, sources: list[int]) -> None:
         fresh = np.zeros(len(sources), PARTITION)
@@ -56,7 +56,7 @@ def test_what_is_scheduled_survives_that_the_agenda_is_made_anew():
     partitions.come([0, 1, 0])
     for p, due in enumerate([30, 20, 10]):
         partitions.schedule(p, due)
-    partitions.agenda = Agenda(2)
+    partitions.agenda = TournamentTree(2)
     partitions.agenda.enter(partitions.table)
     assert [partitions.next(queue) for queue in (0, 1)] == [(10, 2), (20, 1)]
 
