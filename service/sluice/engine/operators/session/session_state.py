@@ -183,10 +183,11 @@ class SessionState(Tables):
             made.scalars[number] = max(int(state.scalars[number]) for state in states)
         for state in states:
             chosen = state._open_partitions() if partitions is None else partitions  # noqa: SLF001
-            maps = made._numbered(state, chosen)
-            for space, count in made.rows.items():
-                made.reserve(space, count)
-            made.take(state, maps)
+            if len(chosen):
+                maps = made._numbered(state, chosen)
+                for space, count in made.rows.items():
+                    made.reserve(space, count)
+                made.take(state, maps)
         made.plan()
         return made
 
