@@ -8,14 +8,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sluice.config.syntax.event_time_clause import KINDS, PARTS
+from sluice.config.syntax.event_time_clause import PARTS
 from sluice.engine.aggregates.function_table import FUNCTIONS
+from sluice.model.windows.kinds import KINDS
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parent / "conformance"
 
 WORDS = {
-    "tumbling", "sliding", "count", "time", "delta", "punct", "partitioned",
+    "count", "time", "delta", "punct", "partitioned",
     "partitionAge", "partitionCount", "tupleCount", *KINDS, *PARTS,
 }  # fmt: skip
 
