@@ -1,4 +1,7 @@
-"""Sluice: windows with punctuation between Kafka topics."""
+"""Sluice: a service that reads Kafka topics, computes windows with punctuation over them, and writes Kafka topics.
+
+This module has the public Python names: `replay` and `WindowHandler`.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,20 @@ __version__ = "0.1.0"
 
 
 def replay(
-    pipeline: Any,  # noqa: ANN401 - a Pipeline, whose import this function puts off
+    pipeline: Any,  # noqa: ANN401 - a Pipeline, which is imported only when the function is called
     events: str | Path | Iterable[Mapping[str, Any]],
     *,
     clock_origin: str | float | None = None,
     batch: int = 10_000,
     trace: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """What comes out of a pipeline for these events, record by record, as `sluice replay` prints it.
+    """Runs a pipeline over events, without Spark and Kafka, and yields the records that `sluice replay` prints.
 
-    `pipeline` is a file or a loaded Pipeline, `events` a file of JSON lines or the events themselves. Timers count from
-    `clock_origin`: a number of seconds, or "first" for the time of the first event; None: as the pipeline says, or 0.
-    With `trace` the events of the windows are among the records (docs/window-events.md).
+    `pipeline` is the path of a pipeline file or a loaded Pipeline. `events` is the path of a file with one JSON object
+    per line, or an iterable of the events themselves. `clock_origin` is the time from which timers count: seconds, or
+    "first" for the time of the first event. None means the value in the pipeline file, or 0 if there is none. `batch`
+    is the number of events that are handled at a time; it does not change the outputs. With `trace`, window events are
+    among the records (docs/window-events.md).
 
     >>> for record in replay("examples/moving_average.yaml", "examples/moving_average.jsonl"):
     ...     print(record)  # doctest: +SKIP
@@ -38,7 +43,7 @@ def replay(
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
-    """`service.WindowHandler`, which is imported when it is asked for."""
+    """`sluice.WindowHandler`, whose module is imported at the first access."""
     if name == "WindowHandler":
         return import_module("sluice.api.handler").WindowHandler
     raise AttributeError(name)

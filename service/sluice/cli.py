@@ -1,4 +1,7 @@
-"""The command `sluice`. Each command is a module of its own, imported when it is called: `replay` never loads Spark."""
+"""The command line program `sluice`. The module of a command is imported only when the command is called.
+
+So `replay` never loads Spark.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from sluice import __version__
 from sluice.model.errors import MOST_EXPECTED, SluiceError, cut
 from sluice.model.secrets import masked
 
-#: exit code of an error that no other code is for
+#: exit code of an error that has no exit code of its own
 DEFECT = 70
 
 
@@ -67,14 +70,14 @@ class LazyGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
             raise
         except Exception as error:
-            if getattr(error, "errno", None) == errno.EPIPE:  # the reader of our output has gone
+            if getattr(error, "errno", None) == errno.EPIPE:  # the process that reads the output has ended
                 raise
             click.echo(f"sluice: {masked(unexpected(error))}", err=True)
             ctx.exit(DEFECT)
 
 
 def unexpected(error: Exception) -> str:
-    """One sentence, and with SLUICE_DEBUG the stack trace before it."""
+    """One sentence about an error that is no SluiceError. With SLUICE_DEBUG the stack trace precedes it."""
     first = next(iter(str(error).splitlines()), "")
     what = f"{type(error).__name__}: {cut(first, MOST_EXPECTED)}" if first else type(error).__name__
     if os.environ.get("SLUICE_DEBUG"):
@@ -84,7 +87,7 @@ def unexpected(error: Exception) -> str:
 
 @contextmanager
 def _keeping_all() -> Iterator[None]:
-    """Nothing of what is imported is garbage; to look for some takes a quarter of the time."""
+    """Switches garbage collection off during imports: it takes a quarter of their time, and the objects stay in use."""
     gc.disable()
     yield
     gc.freeze()

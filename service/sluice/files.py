@@ -1,6 +1,6 @@
-"""Files: those beside the code, and those that a user names.
+"""Finds files of the project, and reads files that a user names.
 
-The files beside the code are in the wheel below sluice/data, in a checkout where they are written.
+Files of the project are below sluice/data in an installed wheel, and below the repository's root in a checkout.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import time
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-#: the largest file that `read_file` reads
+#: size in bytes of the largest file that `read_file` reads
 MOST_BYTES = 16 << 20
-#: seconds within which a file must have been read to its end
+#: the longest time that `read_file` takes, in seconds
 PATIENCE = 10.0
 CHUNK = 1 << 20
 
 
 def project_file(name: str) -> Path:
-    """The file with this path in the project, for instance `deploy/ivy.xml`."""
+    """The path of a project file, from its path in the repository, for instance `deploy/ivy.xml`."""
     installed = PACKAGE / "data" / name
     return installed if installed.exists() else PACKAGE.parent.parent / name
 
 
 def read_file(path: str | Path, most: int = MOST_BYTES, patience: float = PATIENCE) -> bytes:
-    """The content of a file, of a pipe too. Raises OSError, whose `strerror` says why the file cannot be read.
+    """The content of a file or a pipe. Raises OSError if it cannot be read; `strerror` has the reason.
 
-    A file with more than `most` bytes, such as /dev/zero, and a pipe that has no end within `patience` seconds are
-    errors as well: the size of the answer and the time until it are bounded.
+    A file of more than `most` bytes (for instance /dev/zero) and a pipe that does not end within `patience` seconds are
+    errors, too, so the size of the content and the time to read it are bounded.
     """
     try:
-        # Without O_NONBLOCK, to open a pipe that nothing writes to would wait without end.
+        # Without O_NONBLOCK, opening a pipe without a writer would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a NUL byte or a lone surrogate in the name
         raise OSError(errno.EINVAL, "not the name of a file") from None

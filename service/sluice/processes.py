@@ -1,4 +1,4 @@
-"""Programs that the service starts and that must not outlive it; how the service is told to end, and ends for sure."""
+"""Child processes that end with the service, the signals that end the service, and a bound on the time of its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-#: Becomes the program. When our end of its standard input closes, however we died, kills it and removes its folder.
+#: A shell script that executes a program. When the service's end of the script's standard input closes, which happens
+#: however the service ends, a background process kills the program and removes its folder ($0).
 TETHER = """
 exec 3<&0
 { read -r _ <&3; kill -9 $$; sleep 1; rm -rf "$0"; } >/dev/null 2>&1 &
@@ -22,22 +23,23 @@ exec "$@"
 """
 
 
-#: Waits until the other end of its standard input closes, then so many half seconds for the process to end by itself,
-#: and kills it.
+#: A shell script that waits until the other end of its standard input closes, then at most $2 half seconds for process
+#: $1 to end, and then kills it.
 WATCH = """
 read -r _
 n=0
 while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 0.5; n=$((n + 1)); done
 kill -9 "$1"
 """
-#: of prctl(2): the signal that a process gets when its parent ends, and the name that `ps` shows
+#: options of prctl(2): the signal that a process gets when its parent ends, and the name that `ps` shows
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
 def end_with_us(pid: int, seconds: float) -> None:
-    """Kills the process `seconds` after this process has ended, however this one ended, if it runs then still.
+    """Makes sure that process `pid` ends at most `seconds` after this process, however this process ends.
 
-    A shell in a session of its own waits for that. It ends itself at once where the other process has ended.
+    A shell in a session of its own waits for the end of this process. It kills the other process if that still runs
+    `seconds` later.
     """
     process = subprocess.Popen(
         ["/bin/sh", "-c", WATCH, "sluice-watch", str(pid), str(round(seconds * 2))],
@@ -49,14 +51,14 @@ def end_with_us(pid: int, seconds: float) -> None:
     _watching.append(process)
 
 
-#: the watchers of this process: while they are referenced, our ends of their standard inputs stay open
+#: the watching shells that this process started: the references keep the pipes to their standard inputs open
 _watching: list[subprocess.Popen[bytes]] = []
 
 
 def forked_processes_end_with_their_parents() -> None:
-    """From now on each process that this one forks, and that those fork, is killed when its parent ends.
+    """From now on, each process that this process or its children fork is killed when its parent ends.
 
-    Only Linux can do this; elsewhere nothing changes. The parent must fork from its main thread.
+    Has an effect only on Linux. The parent must fork from its main thread.
     """
     parents: list[int] = []
 
@@ -65,14 +67,14 @@ def forked_processes_end_with_their_parents() -> None:
 
     def in_child() -> None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parents[0]:  # the parent ended before the kernel was told
+        if os.getppid() != parents[0]:  # the parent ended before the call of prctl
             os._exit(1)
 
     os.register_at_fork(before=before, after_in_child=in_child)
 
 
 def name_process(name: str) -> None:
-    """Gives this process the name that `ps` and `top` show, of at most 15 bytes. Only on Linux."""
+    """Sets the name that `ps` and `top` show for this process, of at most 15 bytes. Has an effect only on Linux."""
     _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))
 
 
@@ -82,12 +84,20 @@ def _prctl(option: int, value: object) -> None:
 
 
 class Tethered:
-    """A program in a session of its own, so that Ctrl-C in the terminal reaches us alone and we end things in order."""
+    """A child program that ends with this process, however this process ends (TETHER).
+
+    The program runs in a session of its own: Ctrl-C in the terminal reaches only this process, which then ends the
+    program in order.
+    """
 
     def __init__(
         self, command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        """`folder` is what the program leaves behind; it stays when we end the program, and goes when we are killed."""
+        """Starts the program; its output is appended to the file `log`.
+
+        `folder` has the program's data. It is removed if this process ends without having ended the program, and kept
+        by `terminate` and `kill`. `environment` has further variables beside those of this process.
+        """
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", TETHER, str(folder), *command],
@@ -104,18 +114,18 @@ class Tethered:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code of the program, None while it runs."""
         return self._process.poll()
 
     def terminate(self, seconds: float) -> None:
-        """SIGTERM, and SIGKILL if it takes longer than `seconds`."""
+        """Sends SIGTERM, and SIGKILL to the process group when the program has ended or after `seconds`."""
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         self.kill()
 
     def kill(self) -> None:
-        """SIGKILL to all of its process group, at once."""
+        """Sends SIGKILL to the program's process group."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -124,13 +134,13 @@ class Tethered:
 
 
 class LastResort:
-    """Ends this process, and the processes that it started, when an orderly end takes too long.
+    """Ends this process and all processes that it started if its orderly end takes too long.
 
-    Nothing that hangs in the process can stop it: it runs in a thread, and it ends the process by `os._exit`.
+    It works even if another thread of the process hangs: it runs in a thread of its own and calls `os._exit`.
     """
 
     def __init__(self, seconds: float, end: Callable[[int, str], None] | None = None) -> None:
-        """`seconds` is what an orderly end may take from `arm` on. `end` gets the exit code and a message."""
+        """`seconds`: the longest orderly end after `arm`. `end` is called with the exit code and a message."""
         self._seconds = seconds
         self._end = end or end_at_once
         self._lock = threading.Lock()
@@ -138,7 +148,7 @@ class LastResort:
         self._exit_code, self._message = 0, ""
 
     def arm(self, exit_code: int = 0, message: str = "") -> None:
-        """The time starts with the first call. A later call only replaces exit code 0 by a failure's."""
+        """Starts the time, at the first call. A later call only replaces an exit code of 0 and its message."""
         with self._lock:
             if self._exit_code == 0:
                 self._exit_code, self._message = exit_code, message
@@ -156,7 +166,7 @@ class LastResort:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """What follows the block is an orderly end: the time starts when the block is left, by an error or not."""
+        """Arms when the block ends, by an error or not: the code after the block is the orderly end."""
         try:
             yield
         except BaseException as error:
@@ -175,7 +185,7 @@ class LastResort:
 
 
 def end_at_once(exit_code: int, message: str) -> None:
-    """Kills the processes that this one started, directly or not, and ends this one."""
+    """Writes the message to stderr, kills all descendants of this process, and ends this process."""
     with suppress(OSError):
         os.write(2, f"sluice: {message}\n".encode())
     for pid in descendants(os.getpid()):
@@ -185,17 +195,17 @@ def end_at_once(exit_code: int, message: str) -> None:
 
 
 def end_soon(seconds: float, exit_code: int = 70) -> None:
-    """Ends this process after `seconds`, whatever it does then."""
+    """Ends this process by `os._exit` after `seconds`. Returns at once."""
     timer = threading.Timer(seconds, os._exit, (exit_code,))
     timer.daemon = True
     timer.start()
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, directly or not, parents first. Linux only; elsewhere there are none."""
+    """The descendants of a process, parents before their children. The list is empty on systems other than Linux."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError, ValueError):  # it may end while its file is read
+        with suppress(OSError, IndexError, ValueError):  # the process may end while its file is read
             parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
             parents.setdefault(parent, []).append(int(stat.parent.name))
     found = [pid]
@@ -206,10 +216,11 @@ def descendants(pid: int) -> list[int]:
 
 @contextmanager
 def told_to_end(resort: LastResort | None = None) -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set. They arm `resort`, even while the main thread hangs in a call of C code.
+    """Yields an event that SIGTERM and SIGINT set. The signals also arm `resort`.
 
-    Python calls a signal's handler in the main thread only, between two instructions; the file descriptor that
-    `set_wakeup_fd` names gets the signal's number at once.
+    Both happen even while the main thread hangs in a call of C code. Python runs a signal's handler only in the main
+    thread, between two instructions, but writes the signal's number to the file descriptor of `set_wakeup_fd` at once.
+    A thread reads that descriptor. The previous handlers are restored at the end of the block.
     """
     told = threading.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)

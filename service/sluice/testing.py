@@ -1,4 +1,4 @@
-"""Runs single operators over given events: for tests of the engine, and for your own of your pipelines' windows.
+"""Runs a single operator over given events, for tests of the engine and for users' tests of their windows.
 
 >>> run_case({
 ...     "operator": {"kind": "aggregate", "window": "tumbling, count(2)", "output": {"sum": "Sum(x)"}},
@@ -26,7 +26,7 @@ from sluice.replayer.player import Player, with_origin
 
 Record = dict[str, Any]
 
-#: parameters of a case's operator that the pipeline file has under the same name
+#: the parameters of a case's operator that have the same name in the pipeline file
 PARAMETERS = {
     "aggregate": (
         "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
@@ -40,23 +40,29 @@ PARAMETERS = {
     ),
 }  # fmt: skip
 UNMATCHED = ("unmatched_left", "unmatched_right")
-#: in an expression: a constant text, and what is no function
+#: patterns for expressions: a string literal, and a name that is not called as a function
 STRING, NAME = r"\"([^\"\\]|\\.)*\"|'([^'\\]|\\.)*'", r"\b[^\W\d]\w*\b(?!\s*\()"
 TYPES = {bool: "boolean", int: "int64", float: "float64", str: "string"}
 
 
 def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record]:
-    """The output of one case in the format of the conformance vectors (tests/spec/conformance/README.md).
+    """Runs one case and returns its output records.
 
-    `cuts` are the sizes of the batches, 0 for an empty one; events beyond them are one more batch; None: one batch.
-    Between batches the state is serialised and read back into a new engine. Keys of `case` that only people need may be
-    missing. Beyond the vectors, an event may have a `topic_partition` (default 0) and the operator a `schema`,
-    attribute -> type, for what its values do not tell: a `timestamp`, or the attributes of a case without tuples; and
-    `mark_when` and `marks_in` of its input. A join has a `schema_left` and a `schema_right`; with
-    `unmatched_left: true` (`unmatched_right`) the tuples of that side that come out alone have this as their `stream`.
+    Cases and records have the format of the conformance vectors (tests/spec/conformance/README.md). Keys of `case` that
+    are only documentation may be missing.
 
-    Dead letters are among the records if the case has `dead_letters: true`. Else those that came too late are left out,
-    and one for which an expression has no value is an error: a case that expects a tuple should say why none comes.
+    `cuts` has the sizes of the batches, 0 for an empty one; the remaining events are one more batch. None: one batch.
+    Between batches the state is serialised and loaded into a new engine.
+
+    The following is allowed beyond the vectors. An event may have a `topic_partition` (default 0). The operator may
+    have a `schema`, attribute -> type, for types that the values do not show: a `timestamp`, or the attributes of a
+    case without tuples. It may have the `mark_when` and `marks_in` of its input. A join has `schema_left` and
+    `schema_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched tuples of that side are written
+    to a stream of this name.
+
+    With `dead_letters: true` in the case, dead letters are among the records. Without it, late tuples are left out, and
+    a tuple for which an expression has no value raises ValueError, because the case would otherwise fail without a
+    reason.
     """
     pipeline = pipeline_of(case)
     streams = [stream.name for stream in pipeline.inputs]
@@ -85,12 +91,12 @@ def _without_late(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def on_stream(event: Event) -> Event:
-    """An event with its port as the stream that comes in there."""
+    """The event with its `port` renamed to `stream`."""
     return {("stream" if key == "port" else key): value for key, value in event.items()}
 
 
 def pipeline_of(case: dict[str, Any]) -> Pipeline:
-    """The case's operator as a pipeline to the stream `output`, from `input`, or of a join from `left` and `right`."""
+    """The case's operator as a pipeline from the stream `input`, or for a join `left` and `right`, to `output`."""
     operator = case["operator"]
     inputs = ("left", "right") if operator.get("kind") == "join" else ("input",)
     written = ["output", *(name for name in UNMATCHED if operator.get(name))]
@@ -107,7 +113,7 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
 
 
 def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
-    """A case's operator as the pipeline file has it."""
+    """The case's operator in the form of the pipeline file."""
     kind = operator.get("kind", "aggregate")
     given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name)}
     match kind:
@@ -124,7 +130,7 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
 
 
 def about_input(operator: dict[str, Any]) -> dict[str, Any]:
-    """The input's marks and its event time. The resolution is that of an int64; seconds are a float64."""
+    """The keys of an input stream for its marks and its event time. A case gives a resolution only for an int64."""
     marks: dict[str, Any] = {name: operator[name] for name in ("mark_when", "marks_in") if name in operator}
     if "event_time" not in operator:
         return marks
@@ -134,7 +140,10 @@ def about_input(operator: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) -> dict[str, str]:
-    """The type of each attribute of an input: as given, as its values are, or else int64. There is at least one."""
+    """The type of each attribute of an input: the given one, else the type of its values, else int64.
+
+    The schema has at least one attribute.
+    """
     join = stream != "input"
     end = f"_{stream}" if join else ""
     window = operator[stream] if join else operator["window"]
@@ -150,7 +159,7 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
 
 
 def _named(operator: dict[str, Any], stream: str) -> list[str]:
-    """The attributes of an input that an operator reads, whether or not an event has them."""
+    """The attributes of an input that the operator's expressions use, whether or not an event has them."""
     if stream != "input":
         expressions = ",".join([*operator["output"].values(), operator.get("match", "")])
         keys = operator.get(f"partition_by_{stream}", []) + operator.get(f"equality_{stream}", [])
@@ -162,13 +171,13 @@ def _named(operator: dict[str, Any], stream: str) -> list[str]:
 
 
 def _deltas(window: str) -> dict[str, str]:
-    """The attributes of its deltas: as the sizes are."""
+    """The attributes of the window's delta policies, with the types of the policies' sizes."""
     sizes = re.findall(r"delta\((\w+)\s*,\s*([^)]*)\)", window)
     return {name: "float64" if "." in size else "int64" for name, size in sizes}
 
 
 def _type_of(value: object, known: str | None) -> str:
-    """The type of a value, or the one that is known to hold it: float64 holds whole numbers, too."""
+    """The type of a value; float64 if either the value or the `known` type is float64 and the other is int64."""
     if isinstance(value, list):
         inner = known.removeprefix("list<")[:-1] if known else None
         for one in value:

@@ -1,9 +1,9 @@
-"""How long things are, in nanoseconds: what every time and every duration is counted in."""
+"""Units of time in nanoseconds, the unit of all times and durations in the code."""
 
 from __future__ import annotations
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
-#: a time before all others, where there is none yet
+#: the value of a time that is not set yet; smaller than every time
 UNSET = -(2**63)

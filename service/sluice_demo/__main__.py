@@ -1,4 +1,4 @@
-"""`sluice-demo`, also as `python -m sluice_demo`: the flights of 2013 played through Kafka and Sluice."""
+"""The program `sluice-demo` (or `python -m sluice_demo`): plays the flights of 2013 through Kafka and Sluice."""
 
 from __future__ import annotations
 

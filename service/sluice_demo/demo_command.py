@@ -1,4 +1,4 @@
-"""`sluice-demo run`."""
+"""The command line of `sluice-demo run`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice_demo.demo_run import run
     "--seconds", type=click.IntRange(min=1), default=60, show_default=True, help="How many days to play, one a second."
 )
 @click.option("--all", "everything", is_flag=True, help="Play the whole year, as fast as it goes.")
-def demo(seconds: int, everything: bool) -> None:  # noqa: FBT001 - a flag is what it is
+def demo(seconds: int, everything: bool) -> None:  # noqa: FBT001 - click passes flags as booleans
     """Play the flights that left New York in 2013 through Kafka and Sluice, and watch their delays.
 
     Starts a Kafka broker and the service of examples/flights.yaml, and ends both when it is done.

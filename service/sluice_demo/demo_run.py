@@ -1,4 +1,4 @@
-"""`sluice demo`: broker, service, player and reader, from start to summary."""
+"""`sluice-demo run`: starts a Kafka broker, the service, the player and the reader, and prints a summary at the end."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sluice_demo.output_reader import Reader
 from sluice_demo.screen import Screen, screen, summary
 
 FLIGHTS, DELAYS, DAYS, DEAD = "flights", "flights.delays", "flights.days", "flights.dead"
-TOPIC_PARTITIONS = 4  # with which each airport has its own, and one is empty
+TOPIC_PARTITIONS = 4  # with this number each of the 3 airports has a topic partition of its own, and one stays empty
 DAYS_PER_SECOND = 1.0
-#: seconds after which nothing will come any more
+#: seconds without output after which the demo fails
 PATIENCE = 180
 
 
 def run(seconds: int | None) -> None:
-    """Plays for so many seconds, a day in each; None: everything, as fast as it goes. Leaves nothing behind.
+    """Plays one day per second for `seconds` seconds; None plays the whole year as fast as possible.
 
-    Ctrl-C and SIGTERM end it early, in the same way.
+    All processes and files are removed at the end. Ctrl-C and SIGTERM end it early, with the same clean-up.
     """
     console, board = Console(), Board()
     with _interruptible() as interrupted, ExitStack() as stack:
@@ -45,7 +45,10 @@ def run(seconds: int | None) -> None:
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C or SIGTERM leaves the block, clean-up included; further ones are ignored."""
+    """Leaves the block at the first Ctrl-C or SIGTERM, and ignores further ones so that the clean-up completes.
+
+    Yields a function that returns whether there was one.
+    """
     seen: list[int] = []
 
     def interrupt(number: int, _: FrameType | None) -> None:
@@ -86,7 +89,7 @@ def _run(seconds: int | None, board: Board, view: Screen, stack: ExitStack) -> N
 
 
 def _await_topics(admin: AdminClient, service: Service) -> None:
-    """The service creates its output topics when it starts."""
+    """Waits until the service has created its output topics, which it does when it starts."""
     while not {DELAYS, DAYS, DEAD} <= {*admin.list_topics(timeout=30).topics}:
         service.check()
         time.sleep(0.1)
@@ -101,7 +104,7 @@ def _player(bootstrap: str, flights: Flights, seconds: int | None) -> Player:
 
 
 def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: Service) -> None:
-    """Until everything that was played has come back."""
+    """Updates the board and the screen until the outputs of all played flights have been read. Raises ServiceError."""
     shown = moved = time.monotonic()
     while player.is_alive() or board.incomplete(player.tuples, player.summaries):
         before = board.out

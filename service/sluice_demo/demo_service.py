@@ -1,4 +1,4 @@
-"""The service as a process of its own, as `sluice run` starts it anywhere."""
+"""Runs the service of the demo in a process of its own, with the command `sluice run`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.files import project_file
 from sluice.model.errors import SluiceError
 from sluice.processes import Tethered
 
-#: seconds that it may take to finish the batch in hand
+#: maximum seconds for the service to finish the running batch at the end
 GRACE = 15
 LAST_WORDS = 3000
 
@@ -21,7 +21,7 @@ class ServiceError(SluiceError):
 
 
 class Service(AbstractContextManager["Service"]):
-    """Runs examples/flights.yaml against `bootstrap`; everything that it writes goes below `folder`."""
+    """The service of examples/flights.yaml with the brokers `bootstrap`. It writes only below `folder`."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._log = folder / "service.log"
@@ -40,19 +40,19 @@ class Service(AbstractContextManager["Service"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends it in order if all went well, at once if not: nobody will start it again on this folder."""
+        """Ends the service: in order without an error, else at once, because its folder is not used again."""
         if kind is None:
             self._process.terminate(GRACE)
         else:
             self._process.kill()
 
     def check(self) -> None:
-        """Raises ServiceError if it does not run any more."""
+        """Raises ServiceError if the service has ended."""
         code = self._process.exit_code
         if code is not None:
             raise ServiceError(f"the service ended with exit code {code}; it said:\n{self.log()}")
 
     def log(self) -> str:
-        """Its last words: from its last own message on, but not all that Spark may add to it."""
+        """The log from the last message of `sluice` on, at most LAST_WORDS characters, as Spark may add more."""
         text = self._log.read_text(errors="replace")
         return text[max(text.rfind("sluice: "), 0) :][:LAST_WORDS]

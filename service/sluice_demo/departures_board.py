@@ -1,4 +1,4 @@
-"""What the demo has seen so far."""
+"""The board of the demo: the data that the screen shows, collected from the player and from the output topics."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-#: days that are kept for show
+#: number of days that the board keeps
 DAYS = 8
-#: seconds over which a rate is taken
+#: seconds over which a rate is computed
 SPAN = 3.0
 
 
 @dataclass(slots=True)
 class Airport:
-    """The last tuple of `delays`."""
+    """The last tuple of the stream `delays` for an airport."""
 
     time: str
     departures: int
@@ -24,7 +24,7 @@ class Airport:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A tuple of `days`."""
+    """A tuple of the stream `days`: the summary of a day of an airport."""
 
     departures: int
     delay: float
@@ -33,7 +33,7 @@ class Summary:
 
 
 class Rate:
-    """How fast a count has grown lately."""
+    """The growth of a count per second, over the last SPAN seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
@@ -48,13 +48,13 @@ class Rate:
 
 @dataclass(slots=True)
 class Board:
-    #: flights of the year that are not played
+    #: number of cancelled flights of the year, which are not played
     cancelled: int = 0
-    #: days, tuples and marks in, as the player sent them
+    #: days, tuples and marks that the player has sent
     days_in: int = 0
     tuples_in: int = 0
     marks_in: int = 0
-    #: tuples out of either operator, marks, and dead letters
+    #: tuples read from the output of either operator, marks, and dead letters
     delays_out: int = 0
     days_out: int = 0
     marks_out: int = 0
@@ -68,21 +68,21 @@ class Board:
 
     @property
     def lag(self) -> int:
-        """Departures that were sent and whose average has not come back yet."""
+        """The number of sent departures whose average has not been read yet."""
         return self.tuples_in - self.delays_out
 
     @property
     def clock(self) -> str:
-        """The time of the last departure that came back."""
+        """The time of the latest departure whose average has been read; empty at first."""
         return max((airport.time for airport in self.airports.values()), default="")
 
     @property
     def out(self) -> int:
-        """Records that came back."""
+        """The number of records read from the output topics."""
         return self.delays_out + self.days_out + self.marks_out + self.dead
 
     def incomplete(self, tuples: int, summaries: int) -> bool:
-        """Whether something has not come back yet, if so many tuples were played and so many days to summarize."""
+        """Whether outputs are missing, if `tuples` departures were sent and `summaries` day summaries are expected."""
         return self.delays_out + self.dead < tuples or (self.days_out < summaries and not self.dead)
 
     def sent(self, days: int, tuples: int, marks: int) -> None:
@@ -101,7 +101,7 @@ class Board:
             del self.days[min(self.days)]
 
     def tick(self, now: float | None = None) -> None:
-        """Takes the rates anew."""
+        """Computes the rates as of `now` (monotonic seconds; None means the present)."""
         now = time.monotonic() if now is None else now
         self.rate_in = self._in.per_second(self.tuples_in, now)
         self.rate_out = self._out.per_second(self.delays_out + self.days_out, now)

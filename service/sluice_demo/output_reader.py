@@ -1,4 +1,4 @@
-"""Reads what comes out of Kafka, as anybody would: committed records only."""
+"""Reads the output topics of the demo with a plain Kafka consumer that sees committed records only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AT_ONCE = 5000
 
 
 class Reader:
-    """Puts the records of the output topics on the board."""
+    """Reads the records of the output topics and enters them on the board."""
 
     def __init__(self, bootstrap: str, board: Board, delays: str, days: str, dead: str) -> None:
         self._board = board
@@ -36,7 +36,7 @@ class Reader:
         self._consumer.assign([TopicPartition(topic, place, 0) for topic, place in places])
 
     def read(self, seconds: float) -> None:
-        """Handles what is there, and waits so long at most for more."""
+        """Handles up to AT_ONCE records, for which it waits at most `seconds`."""
         for message in self._consumer.consume(AT_ONCE, seconds):
             self._handle(message)
 

@@ -1,4 +1,4 @@
-"""`sluice-demo play`."""
+"""The command line of `sluice-demo play`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def play(kafka: dict[str, str], topic: str, partitions: int, days: int, speed: f
 
 
 def looked_up(kafka: dict[str, str]) -> dict[str, str]:
-    """With the values of ${...}, as in a pipeline file."""
+    """The properties with ${...} replaced by values, as in a pipeline file. Raises PropertyError if one is missing."""
     try:
         return {name: substitute(text, os.environ) for name, text in kafka.items()}
     except MissingSecretError as missing:

@@ -1,4 +1,4 @@
-"""`sluice play`: the flights into anybody's Kafka."""
+"""`sluice-demo play`: plays the flights into a topic of any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sluice.processes import told_to_end
 from sluice_demo.flight_player import Player
 from sluice_demo.flights import load
 
-#: days in a second
+#: played days per second
 SPEED = 1.0
 SECONDS = 30
 
 
 def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: int, speed: float | None) -> Player:
-    """Plays until the last of the days, or until SIGTERM or SIGINT. Raises WriteError where a record is refused."""
+    """Plays `days` days, or until SIGTERM or SIGINT. Raises WriteError if the brokers refuse a record."""
     with reach(kafka) as asking:
         topic_partitions = asking.ask("create topic", lambda client: _topic(client, topic, partitions), seconds=SECONDS)
     player = Player(kafka, topic, topic_partitions, islice(load(), days), speed)
@@ -38,7 +38,7 @@ def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: in
 
 
 def _topic(client: AdminClient, name: str, partitions: int) -> int:
-    """How many topic partitions the topic has; without it, it is created."""
+    """The number of topic partitions of the topic, which is created with `partitions` if it does not exist."""
     try:
         client.create_topics([NewTopic(name, partitions)], request_timeout=SECONDS)[name].result()
     except KafkaException as error:

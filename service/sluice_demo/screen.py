@@ -1,4 +1,4 @@
-"""Shows the board: live in a terminal, as plain lines elsewhere."""
+"""Shows the board: as a picture that is updated in place in a terminal, as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rich.text import Text
 from sluice_demo.departures_board import Airport, Board, Summary
 from sluice_demo.flights import AIRPORTS, NEW_YORK
 
-#: minutes of delay that fill a bar
+#: minutes of delay at which a bar has its full length
 FULL = 60
 BAR = 24
 
 
 class Screen(AbstractContextManager["Screen"], ABC):
-    #: seconds between two pictures
+    #: seconds between two updates
     interval: float
 
     @abstractmethod
@@ -101,7 +101,7 @@ def describe(day: Summary) -> str:
 
 
 def moment(board: Board) -> str:
-    """`2013-01-05 14:23`, in New York."""
+    """The time of the last departure, in New York: `2013-01-05 14:23`."""
     return f"{local(board.clock):%Y-%m-%d %H:%M}"
 
 

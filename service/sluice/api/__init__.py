@@ -1,1 +1,1 @@
-"""What users' Python sees: the classes of window handlers and of custom aggregation functions."""
+"""The interfaces for users' Python code: window handlers and custom aggregation functions."""

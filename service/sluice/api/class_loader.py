@@ -1,4 +1,4 @@
-"""Classes of the user's, named as "package.module:Class"."""
+"""Loads classes of the user's that a pipeline file names as "package.module:Class"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ C = TypeVar("C")
 
 
 class ClassError(ValueError):
-    """Why a name stands for no class that can be used: what was expected, and the nearest word."""
+    """A name in the pipeline file that is not a usable class.
+
+    `expected` says what was expected in its place, `hint` is a similar name that exists, or None.
+    """
 
     def __init__(self, expected: str, hint: str | None = None) -> None:
         super().__init__(expected)
@@ -19,7 +22,7 @@ class ClassError(ValueError):
 
 
 def resolve(name: str, base: type[C]) -> type[C]:
-    """The subclass of `base` that it names. Raises ClassError."""
+    """Imports the module and gives the subclass of `base` that `name` names. Raises ClassError."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute.isidentifier()):
         raise ClassError('a Python class as "package.module:Class"')

@@ -1,4 +1,4 @@
-"""`Custom("package.module:Class", ...)`: an aggregation function that users write in Python (reference 7.4).
+"""The interface of `Custom("package.module:Class", ...)`, an aggregation function in Python (reference 7.4).
 
     class Range:
         signature = "float64 -> float64"
@@ -7,7 +7,7 @@
         def add(self, value): self.least, self.most = min(self.least, value), max(self.most, value)
         def result(self): return self.most - self.least
 
-The class is imported where the pipeline file is checked, and again wherever it runs.
+The class is imported in the process that checks the pipeline file, and in each process that runs the pipeline.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ METHODS = ("init", "add", "result")
 
 
 class Custom(Protocol):
-    """What a class of a `Custom` function offers: for each group of each firing a new object of it is asked in order.
+    """The interface of the class of a `Custom` function.
 
-    Values are int, float, str and bool, lists of them, and of a timestamp the nanoseconds since 1970 as an int.
+    For each group of each firing the service makes a new object, calls `init`, then `add` for each tuple, then
+    `result`. Values are int, float, str and bool, and lists of them. A timestamp is an int: nanoseconds since 1970.
     """
 
-    #: the types of the arguments and of the result, as docs/expressions.md writes them
+    #: the types of the arguments and of the result, in the notation of docs/expressions.md
     signature: str
 
     def init(self) -> object:
-        """Before the first tuple. Neither this nor `result` sees attributes (A24)."""
+        """Called before the first tuple. Like `result`, it gets no attributes (A24)."""
 
     def add(self, *values: Any) -> object:  # noqa: ANN401 - as the signature says
-        """One tuple's arguments; the tuples come in the order of their arrival."""
+        """Called with the arguments of one tuple, for all tuples in order of arrival."""
 
     def result(self) -> object:
-        """After the last tuple. None: there is no value, and the output is a dead letter."""
+        """Called after the last tuple. None means that there is no value: the output becomes a dead letter."""
 
 
 def load(name: str) -> type[Custom]:
@@ -47,7 +48,7 @@ def load(name: str) -> type[Custom]:
 
 
 def function(made: type[Custom]) -> Function:
-    """How expressions may call it."""
+    """The declaration of the function for the checks of expressions: its name and its signature."""
     return Function("Custom", (read_signature(made.signature),), made.__name__)
 
 
@@ -69,7 +70,7 @@ def _checked(made: type[Any]) -> type[Custom]:
 
 
 def _known(signature: Signature) -> bool:
-    """Whether its words are types, or stand for those of the arguments."""
+    """Whether each word of the signature is a type or a type variable; the result may use the parameters' variables."""
     words = [word.removeprefix("list<").removesuffix(">") for word in (*signature.parameters, signature.result)]
     free = {word for word in words[:-1] if word in VARIABLES}
     return not signature.kernel and all(word in free or (word not in CONSTANTS and _is_type(word)) for word in words)

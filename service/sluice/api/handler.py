@@ -1,4 +1,4 @@
-"""Windowed operators that users write in Python: `custom:` in the file, `handler: package.module:Class`.
+"""The interface of windowed operators in Python: `custom:` with `handler: package.module:Class` in the pipeline file.
 
     class Gaps(WindowHandler):
         input = {"at": "timestamp"}
@@ -9,7 +9,7 @@
             if before:
                 yield {"gap": now["at"] - before["at"]}
 
-The class is imported where the pipeline file is checked, and again wherever it runs.
+The class is imported in the process that checks the pipeline file, and in each process that runs the pipeline.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sluice.model.errors import nearest
 from sluice.model.types import Schema, parse_type
 
 Row = Mapping[str, Any]
-#: what a method gives: tuples to send, each its attributes; None: nothing
+#: the return value of a method: the tuples to send, each a mapping of its attributes; None: no tuples
 Sent = Iterable[Mapping[str, Any]] | None
-#: the methods, with how many arguments they take
+#: the names of the methods, and the number of their arguments without `self`
 EVENTS = {
     "before_insertion": 2, "after_insertion": 2, "before_eviction": 2, "after_eviction": 2, "initial_full": 1,
     "trigger": 1, "partition_eviction": 1, "pane_close": 1,
@@ -33,22 +33,23 @@ EVENTS = {
 
 
 class Window(Protocol):
-    """What a handler sees of a window: of a partition, and over event time of an interval."""
+    """A window, as a handler gets it: the window of a partition, or over event time one interval of a partition."""
 
     #: the values of `partition_by`
     key: Sequence[Any]
-    #: the tuples inside, in order of arrival
+    #: the tuples in the window, in order of arrival
     tuples: Sequence[Row]
-    #: whether it was full once; of a pane whether it is complete
+    #: whether the window was full at least once; for a pane whether it is complete
     full: bool
-    #: values of JSON that the handler remembers of this window, as long as it is there
+    #: JSON values of the handler's own for this window; saved with the state, dropped with the window
     memory: dict[str, Any]
-    #: the clock, nanoseconds since 1970
+    #: the operator clock, in nanoseconds since 1970
     now: int
-    #: of a pane, or a window of slidingTime, in units of the event time, of a float64 nanoseconds; else None
+    #: the bounds of a pane or of a slidingTime window, in units of the event time (for a float64 event time in
+    #: nanoseconds); None for other windows
     start: int | None
     end: int | None
-    #: of a pane how often it fired before, and "paneOnComplete" or "paneLate"; else None
+    #: for a pane the number of its earlier firings, and "paneOnComplete" or "paneLate"; None for other windows
     index: int | None
     timing: str | None
 
@@ -56,45 +57,45 @@ class Window(Protocol):
 
 
 class WindowHandler:
-    """The base of such classes: define the methods for the events that matter.
+    """The base class of window handlers. A subclass defines the methods for the events that it handles.
 
-    Each may give tuples, which are sent at once. Values are int, float, str and bool, lists of them, and of a timestamp
-    the nanoseconds since 1970 as an int. What a method gives must depend on the window and the tuple alone: no clock,
-    no random numbers, no files, and nothing that the object itself remembers: it is made anew whenever the service
-    likes.
+    A method may return tuples; they are sent at once. Values are int, float, str and bool, and lists of them. A
+    timestamp is an int: nanoseconds since 1970. The result of a method must depend on the window and the tuple alone.
+    It must not use another clock, random numbers, files, or attributes of the handler object: the service may replace
+    the object by a new one at any time. Use `window.memory` to keep data.
     """
 
-    #: the attributes that it reads, with their types
+    #: the attributes that the handler reads, and their types; if empty, all attributes of the input
     input: ClassVar[Mapping[str, str]] = {}
-    #: the attributes of the tuples that it sends, with their types
+    #: the attributes of the tuples that the handler sends, and their types
     output: ClassVar[Mapping[str, str]] = {}
 
     def before_insertion(self, window: Window, row: Row) -> Sent:
-        """A tuple is about to come in."""
+        """Called before `row` enters the window."""
 
     def after_insertion(self, window: Window, row: Row) -> Sent:
-        """A tuple has come in."""
+        """Called after `row` entered the window."""
 
     def before_eviction(self, window: Window, row: Row) -> Sent:
-        """A tuple is about to leave a sliding window."""
+        """Called before `row` leaves a sliding window."""
 
     def after_eviction(self, window: Window, row: Row) -> Sent:
-        """A tuple has left a sliding window."""
+        """Called after `row` left a sliding window."""
 
     def initial_full(self, window: Window) -> Sent:
-        """A sliding window is full for the first time; a pane is complete."""
+        """Called when a sliding window is full for the first time, or when a pane is complete."""
 
     def trigger(self, window: Window) -> Sent:
-        """The window fires. Behind what this gives stands a window mark, unless it gives None.
+        """Called when the window fires. A window mark follows the returned tuples, but not if None is returned.
 
-        A tumbling window is empty after it. A sliding one fires also before it was full.
+        A tumbling window is emptied afterwards. A sliding window also fires before it was full.
         """
 
     def partition_eviction(self, window: Window) -> Sent:
-        """The partition is about to leave with all that is known of it."""
+        """Called before the partition is evicted with its tuples and its `memory`."""
 
     def pane_close(self, window: Window) -> Sent:
-        """No tuple can come to the pane any more; it is about to be forgotten."""
+        """Called before a pane is removed, after which no tuple can enter it."""
 
 
 def load(name: str) -> type[WindowHandler]:
@@ -103,7 +104,7 @@ def load(name: str) -> type[WindowHandler]:
 
 
 def schema(types: Mapping[str, str]) -> Schema:
-    """The attributes with their types. Raises ValueError."""
+    """The attributes with their types as a schema. Raises ValueError for an unknown type."""
     return tuple((name, parse_type(text)) for name, text in types.items())
 
 
@@ -128,7 +129,7 @@ def _checked(made: type[WindowHandler]) -> type[WindowHandler]:
 
 
 def _misspelt(made: type[WindowHandler]) -> Iterator[str]:
-    """Methods that look like one for an event, and are for none."""
+    """The names of methods that are similar to the name of an event's method, but are none."""
     for name in vars(made):
         if not name.startswith("_") and callable(getattr(made, name)) and name not in EVENTS and nearest(name, EVENTS):
             yield name

@@ -1,1 +1,1 @@
-"""A batch without Spark: routing, order, parts, outputs and the transaction that writes them."""
+"""The steps of a batch, without Spark: routing to buckets, order of records, parts, outputs, and the write to Kafka."""

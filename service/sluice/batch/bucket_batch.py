@@ -1,4 +1,4 @@
-"""What a bucket gets in one batch: from packed rows to items in handling order."""
+"""The input of a bucket in one batch: unpacks its packed rows and puts the items into handling order."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from sluice.time_units import UNSET
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a bucket gets in one batch, in handling order.
+    """The input of a bucket in one batch, or in one part of a batch, in handling order.
 
-    places   the place of each event
-    firsts   the offset of each topic partition's first record in the batch, by its place
+    inputs   the items of each stream that has some
+    places   the place of each event (record_order.py)
+    firsts   the offset of each topic partition's first record in the batch, by the place of that record
+    clock    the operator clock at the start and the end of the batch or part
     """
 
     inputs: dict[str, Items]
@@ -33,10 +35,12 @@ class Batch:
 
     @classmethod
     def parts(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Iterator[Batch]:
-        """What the bucket handles one after the other: the batch, or where its rows have many bytes some parts of it.
+        """The parts of a batch that the bucket handles one after the other: a large batch has several parts.
 
-        Nothing where nothing is there that could move the clock, which stands at `clock` (UNSET: nowhere yet). Where
-        the parts are cut changes nothing that comes out, as where batches are cut does not.
+        clock   the operator clock before the batch, UNSET if it has not started yet
+
+        Yields nothing if no operator clock has started and the rows do not start it; an idle clock's time alone does
+        not. The outputs do not depend on where the parts are cut.
         """
         stretches = sorted(
             (PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
@@ -45,7 +49,7 @@ class Batch:
         ends = [stretch.end for stretch in stretches]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
             ends += [clock, *pulses]
-        elif ends:  # a pulse alone starts no clock
+        elif ends:  # the time of an idle clock alone does not start the operator clock
             ends += pulses
         if not ends:
             return
@@ -59,8 +63,10 @@ class Batch:
 def _cut(
     stretches: list[PartitionSlice], clock: int, end: int, size: int
 ) -> Iterator[tuple[list[PartitionSlice], int]]:
-    """The rows in parts of about `size` bytes, which follow each other in handling order, and where the clock stands
-    after each part. A stretch is in handling order itself, so its rows of a part are a slice of it.
+    """Cuts the rows, in handling order, into parts of about `size` bytes.
+
+    Yields the slices of each part, and the operator clock after the part. The rows of a partition slice are in handling
+    order, so those that belong to one part are contiguous.
     """
     sizes = [stretch.rows.nbytes for stretch in stretches]
     if sum(sizes) <= size:
@@ -85,12 +91,12 @@ def _cut(
 
 
 def _handled(plan: Plan, stretches: list[PartitionSlice], clock: int) -> tuple[dict[str, Items], np.ndarray]:
-    """The rows of all topic partitions in handling order, by stream, and the places of the events."""
+    """The items of each stream, in handling order, and the place of each event in the handling order of all streams."""
     if not stretches:
         return {}, np.zeros(0, np.int64)
     at = np.maximum(np.concatenate([stretch.stamps for stretch in stretches]), clock)
     places = np.concatenate([stretch.places for stretch in stretches])
-    order = np.argsort(at, kind="stable")  # equal times: by place, in which they are
+    order = np.argsort(at, kind="stable")  # the rows are in order of places, so equal times keep that order
     event = np.empty(len(order), np.int64)
     event[order] = np.arange(len(order))
     inputs, start = {}, 0
@@ -109,7 +115,11 @@ def _handled(plan: Plan, stretches: list[PartitionSlice], clock: int) -> tuple[d
 def _items(
     stretches: list[PartitionSlice], order: np.ndarray, event: np.ndarray, at: np.ndarray, *, keyed: bool, timed: bool
 ) -> Items:
-    """The rows of a stream's topic partitions in this order; they have the keys of records, and watermarks, or not."""
+    """The items of one stream, from the rows of its topic partitions in the given order.
+
+    keyed   whether the rows have the keys of their records
+    timed   whether the rows have watermarks
+    """
     table = pa.Table.from_batches([stretch.rows for stretch in stretches]).combine_chunks()
     if not np.array_equal(order, np.arange(len(order))):
         table = table.take(pa.array(order))

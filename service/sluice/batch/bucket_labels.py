@@ -1,17 +1,18 @@
-"""Labels of buckets: the ints that Spark's hash partitioning sends to the shuffle partition of the bucket's number."""
+"""Labels of buckets: integers that Spark's hash partitioning sends to the shuffle partition of the bucket's number."""
 
 from __future__ import annotations
 
 from itertools import count
 
-SEED = 42  # of Spark's hash expression
+SEED = 42  # the seed of Spark's hash expression
 MASK = 0xFFFFFFFF
 
 
 def labels(buckets: int) -> list[int]:
-    """One label per bucket, in order of their shuffle partitions, each alone in its own.
+    """One label for each bucket, in order of the buckets.
 
-    Of the labels 0 and 1, for instance, Spark's hash puts both into one of two partitions.
+    The number of a bucket cannot be its label: with two buckets, for instance, Spark's hash sends both 0 and 1 to the
+    same shuffle partition.
     """
     found: dict[int, int] = {}
     for label in count():
@@ -22,7 +23,10 @@ def labels(buckets: int) -> list[int]:
 
 
 def hash_int(value: int) -> int:
-    """Spark's `hash(int)`: murmur3 of four bytes. As `%` is never negative here, its sign needs no care."""
+    """Spark's `hash(int)`: murmur3 of four bytes, as a signed 32-bit number.
+
+    Python's `%` of a negative number is not negative, as Spark's `pmod`.
+    """
     mixed = _rotate(value * 0xCC9E2D51 & MASK, 15) * 0x1B873593 & MASK
     state = (_rotate(SEED ^ mixed, 13) * 5 + 0xE6546B64) & MASK
     state ^= 4

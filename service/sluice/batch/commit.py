@@ -1,8 +1,8 @@
-"""Writes what the tasks of a batch have made, in one transaction. Runs in the process beside the driver.
+"""Writes the outputs of a batch's tasks to Kafka in one transaction. Runs in Spark's process beside the driver.
 
-Where Kafka does not take a batch for a reason that may pass, the batch is written again with a new producer, for
-`requests.PATIENCE` seconds; the ledger says whether an earlier attempt was complete after all. Where a call of the
-client library does not return, the process is ended: Spark then fails the batch, and the service ends with exit code 3.
+If Kafka does not take the batch because of a transient error, the batch is written again with a new producer, for
+`requests.PATIENCE` seconds. The ledger shows whether an earlier attempt has written the batch. If a call of the client
+library does not return, this process ends: Spark then fails the batch, and the service ends with exit code 3.
 """
 
 from __future__ import annotations
@@ -35,24 +35,28 @@ from sluice.time_units import MILLISECOND
 from sluice.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from sluice.wire.mark_headers import header
 
-#: kind of a record -> its word in the report
+#: kind of a record -> its name in the report
 WORDS = {
     TUPLE: "tuple", TUPLE_WITH_MARK: "tuple", WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final",
     WATERMARK: "watermark",
 }  # fmt: skip
-#: kind of a record -> the mark in its headers
+#: kind of a record -> kind of the mark in its headers
 MARKS = {TUPLE_WITH_MARK: WINDOW, WINDOW: WINDOW, EMPTY_FIRING: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
-#: bytes of a batch that is given more time for its transaction
+#: a batch of more bytes than this gets a longer transaction time-out
 LARGE = 256 << 20
 HEADERS = SCHEMA.field("headers").type
-#: seconds before a batch is written again
+#: seconds between two attempts to write a batch
 PAUSE = 0.5
-#: seconds that this process may still take to report a call that does not return
+#: seconds between a call that did not return and the end of this process; within them the error is reported to Spark
 REPORT = 5.0
 
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
-    """Writes the batch, unless the ledger has it already."""
+    """Writes the batch from the packed rows of all its tasks, unless the ledger has it already.
+
+    Then removes the spool files of this batch and of all earlier ones. Raises UnavailableError if Kafka does not take
+    the batch within PATIENCE seconds, HungError if a call did not return, and the other errors of `writer.write`.
+    """
     writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
     reads, held = planned(Path(plan.checkpoint), batch), list(in_memory(plan.checkpoint, rows))
     while not _written(BatchResult(plan, held), writing, batch, reads, deadline):
@@ -61,14 +65,14 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
 
 
 def settings_of(plan: Plan) -> WriterSettings:
-    """What the writer of this plan needs."""
+    """The settings of this plan's writer."""
     settings = plan.pipeline.settings
     kafka = tuple(sorted(settings.kafka.items()))
     return WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
 
 
 def _written(gathered: BatchResult, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
-    """Whether the ledger has the batch now; False where another attempt may help."""
+    """True if the ledger has the batch now; False if another attempt may succeed."""
     try:
         writing = replace(writing, large=gathered.size > LARGE)
         writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
@@ -84,7 +88,7 @@ def _written(gathered: BatchResult, writing: WriterSettings, batch: int, reads: 
 
 
 class BatchResult:
-    """What all tasks of a batch have made. Its report is complete once `records` has been read to the end."""
+    """The outputs of all tasks of a batch. Its report is complete when `records` has been read to the end."""
 
     def __init__(self, plan: Plan, rows: list[Packed]) -> None:
         self._plan = plan
@@ -93,7 +97,7 @@ class BatchResult:
         self.report = Report()
 
     def records(self) -> Iterator[Records]:
-        """All that is to be written, stream by stream."""
+        """All records to write: the streams in order of their names, then the dead letters."""
         for packed in self._holding(COUNTS):
             self.report.add(Report.from_json(bytes(packed)))
         for name, sources in sorted(self._sources().items()):
@@ -103,7 +107,10 @@ class BatchResult:
             yield from self._dead_letters(self._as_they_were(found))
 
     def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
-        """A dead letter in place of an output that its topic does not take."""
+        """A dead letter that replaces row `row` of `refused`, a record of more than `limit` bytes.
+
+        None if the pipeline has no stream for dead letters. Corrects the report in either case.
+        """
         (record,) = refused.columns.slice(row, 1).to_pylist()
         name = next(stream.name for stream in self._plan.pipeline.outputs if stream.topic == refused.topic)
         self.report.written[name][WORDS[TUPLE]] -= 1
@@ -116,14 +123,14 @@ class BatchResult:
 
     @property
     def size(self) -> int:
-        """How many bytes the rows have."""
+        """The number of bytes of all packed rows."""
         return sum(len(packed) for _, packed in self._rows)
 
     def _holding(self, what: int) -> Iterator[Body]:
         return (packed for holds, packed in self._rows if holds == what)
 
     def _sources(self) -> dict[str, list[list[pa.RecordBatch]]]:
-        """What each bucket has for each stream, by bucket."""
+        """By stream: a list for each bucket that has records, with its Arrow batches in order."""
         found: dict[str, dict[int, list[pa.RecordBatch]]] = {}
         for packed in self._holding(RECORDS):
             batch, about = unpack(packed)
@@ -144,7 +151,8 @@ class BatchResult:
             kind = np.repeat(kind, times)
         _count(self.report.written, name, kind)
         topic = str(self._plan.pipeline.streams[name].topic)
-        # Never before it happened: what expires, does so a nanosecond behind a time that others may have (S5).
+        # Round up to whole milliseconds. An expiry happens 1 ns after the tuple's limit (S5); rounding down would date
+        # the output before its cause.
         timestamps = -(-batch.column("at").to_numpy() // MILLISECOND)
         names = batch.schema.names
         key = batch.column("own_key" if "own_key" in names else "key")
@@ -159,7 +167,7 @@ class BatchResult:
             limit = dict(self._plan.limits).get(topic, DEFAULT_LIMIT)
             keys, values, headers = zip(*(letter.record(limit) for letter in found), strict=True)
             partitions = np.array([letter.partition for letter in found]) % self._plan.topic_partitions[self._dead.name]
-            # A broker need not take a record from the future.
+            # A broker may refuse a record whose timestamp lies in the future.
             now = time.time_ns() // MILLISECOND
             timestamps = np.array([min(letter.timestamp, now) for letter in found])
             yield records(
@@ -168,7 +176,7 @@ class BatchResult:
 
 
 def _headers(kind: np.ndarray, own: pa.MapArray | None) -> pa.Array:
-    """The headers of each record: its own, and that of the mark that it is or carries."""
+    """The headers of each record: its own headers, and the header of the mark that the record is or carries."""
     if not kind.any():
         return pa.nulls(len(kind), HEADERS) if own is None else own
     kinds = list(MARKS)
@@ -192,5 +200,5 @@ def _add(counts: Counts, stream: str, word: str, count: int) -> None:
 
 
 def _ranges(lengths: np.ndarray) -> np.ndarray:
-    """0, 1, ... for each length."""
+    """For each length n in turn the numbers 0 to n - 1, in one array."""
     return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # type: ignore[no-any-return]

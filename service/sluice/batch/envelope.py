@@ -1,4 +1,4 @@
-"""Rows that travel together through Spark as one binary value."""
+"""Packed rows (envelopes): many rows that travel through Spark as one binary value with a kind."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterable, Iterator, Mapping
 import orjson
 import pyarrow as pa
 
-#: what a packed row holds: Arrow rows, a time, Arrow rows, a part of the batch's report, how many topic partitions the
-#: streams have
+#: kinds of packed rows. RECORDS: Arrow rows of a topic partition or of an output; PULSE: a time of the idle clock;
+#: DEAD_LETTERS: Arrow rows; COUNTS: a part of the batch's report; TOPICS: the number of topic partitions of each stream
 RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
-#: what goes to the sink as it is
+#: the kinds that go to the sink unchanged, past the bucket
 PASS_THROUGH = (DEAD_LETTERS, COUNTS)
-#: added to one of these: the bytes are in a file, and the row names it (spool.py)
+#: a flag that is added to a kind: the bytes are in a file, and the row has a reference to it (spool.py)
 SPOOLED = 64
 
-#: the bytes of a packed row: in memory, or of a file that is mapped into memory
+#: the bytes of a packed row: in memory, or in a file that is mapped into memory
 Body = bytes | memoryview
-#: a packed row: what it holds, and the bytes
+#: a packed row: its kind, and its bytes
 Packed = tuple[int, Body]
 
-#: among the records of a stream, in place of a topic partition: all of them
+#: in place of the number of a record's topic partition: the record is written to all topic partitions
 BROADCAST = -1
-#: and the kind of a tuple that carries the mark of its run as a header
+#: the kind of a record that is a tuple with a header for the window mark that follows it
 TUPLE_WITH_MARK = 10
 
-#: of packed rows on their way to the buckets
+#: Spark's schema of packed rows on their way to the buckets
 ROUTED = "bucket int, holds int, packed binary"
 
 
 def pack(batch: pa.RecordBatch, about: Mapping[str, str | int]) -> bytes:
-    """The rows as an Arrow IPC stream that also says what they are about."""
+    """The rows as an Arrow IPC stream. `about` is stored as the metadata of its schema."""
     schema = batch.schema.with_metadata({name: str(value) for name, value in about.items()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -39,7 +39,7 @@ def pack(batch: pa.RecordBatch, about: Mapping[str, str | int]) -> bytes:
 
 
 def unpack(data: Body) -> tuple[pa.RecordBatch, dict[str, str]]:
-    """What `pack` was given; the columns lie in `data`."""
+    """The rows and `about` (values as text) that `pack` wrote. The columns are views of `data`: nothing is copied."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         batch = reader.read_next_batch()
     about = {name.decode(): value.decode() for name, value in (batch.schema.metadata or {}).items()}
@@ -47,14 +47,14 @@ def unpack(data: Body) -> tuple[pa.RecordBatch, dict[str, str]]:
 
 
 def pieces(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    """The rows in order, in pieces of about `size` bytes; nothing of no rows."""
+    """The rows in order, in pieces of about `size` bytes each. Yields nothing for no rows."""
     count = max(1, -(-rows.num_rows // max(1, -(-rows.nbytes // size))))
     for start in range(0, rows.num_rows, count):
         yield rows if count >= rows.num_rows else rows.slice(start, count)
 
 
 def packed_time(time: int) -> bytes:
-    """What a PULSE row holds."""
+    """The bytes of a PULSE row, from a time in nanoseconds."""
     return time.to_bytes(8, "big", signed=True)
 
 
@@ -63,7 +63,7 @@ def time_of(packed: Body) -> int:
 
 
 def topics_row(topic_partitions: Mapping[str, int]) -> Packed:
-    """Tells a bucket how many topic partitions there are."""
+    """A packed row with the number of topic partitions of each stream."""
     return TOPICS, orjson.dumps(dict(topic_partitions))
 
 
@@ -72,7 +72,10 @@ def topics_of(packed: Body) -> dict[str, int]:
 
 
 def split_pass_through(topics: Mapping[str, int], arrived: Iterable[Packed]) -> tuple[list[Packed], list[Packed]]:
-    """The rows that bypass the bucket, and the rows that are fed to it, with the number of topic partitions known."""
+    """The rows that pass the bucket unchanged, and the rows for the bucket, with a TOPICS row behind them.
+
+    Without rows for the bucket there is no TOPICS row.
+    """
     through: list[Packed] = []
     fed: list[Packed] = []
     for row in arrived:

@@ -1,6 +1,6 @@
-"""Compiles all kernels ahead of the first use: `python -m sluice.batch.kernel_warm_up`, once after the installation.
+"""Compiles all kernels before their first use: `python -m sluice.batch.kernel_warm_up`, once after the installation.
 
-`main` starts no threads, so that a process which called it may fork.
+`main` starts no threads, so a process may fork after it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestam
 
 
 def main() -> None:
-    """All of them, in this process."""
-    gc.disable()  # the compiler makes millions of objects that stay: a quarter of its time
+    """Compiles all kernels in this process, or loads them from the cache."""
+    gc.disable()  # collection takes a quarter of the compiler's time, and finds nothing
     engine.main()
     formats()
     gc.enable()
@@ -39,7 +39,7 @@ def formats() -> None:
 
 
 def compiled() -> None:
-    """Compiles them in as many processes as there are processors, the larger ones first."""
+    """Compiles all kernels in as many processes as there are processors."""
     with ProcessPoolExecutor(initializer=gc.disable, mp_context=get_context("spawn")) as pool:
         for done in [*(pool.submit(engine.feed, operator) for operator in engine.OPERATORS), pool.submit(formats)]:
             done.result()

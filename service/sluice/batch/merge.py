@@ -1,4 +1,8 @@
-"""The records of all buckets in one order: by the place of what made them; equal places by window, then by key."""
+"""Merges a stream's records of all buckets into an order that does not depend on the number of buckets.
+
+The order is by the time of an output, and by the place of the record that caused it. Outputs of several buckets with
+the same time and place are in order of their event-time windows, then of their keys.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ from sluice.engine.stream.items import EMPTY_FIRING, FINAL, WATERMARK
 
 
 def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
-    """The records of one stream, `parts` being those of each bucket that has some.
+    """The records of one stream in order. `parts` has the records of each bucket that has some.
 
-    A LONE mark stands where every bucket has it, and once.
+    An EMPTY_FIRING mark is kept once if all `buckets` have it, and dropped otherwise.
     """
     batch = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
     at, place, kind = (batch.column(name).to_numpy() for name in ("at", "place", "kind"))
@@ -32,9 +36,9 @@ def merged(parts: Sequence[pa.RecordBatch], buckets: int) -> pa.RecordBatch:
 
 
 def merged_parts(sources: Sequence[Sequence[pa.RecordBatch]], buckets: int) -> Iterator[pa.RecordBatch]:
-    """The same piece by piece. `sources` has the records of each bucket as batches that follow each other in order.
+    """The result of `merged` in pieces. `sources` has the records of each bucket, as Arrow batches in order.
 
-    Only what several buckets may still add to is held: about one batch of each bucket.
+    About one Arrow batch of each bucket is in memory at a time.
     """
     heads = [source[0] for source in sources]
     rest = [deque(source[1:]) for source in sources]
@@ -47,26 +51,31 @@ def merged_parts(sources: Sequence[Sequence[pa.RecordBatch]], buckets: int) -> I
             yield merged(going, buckets)
         heads = [head.slice(count) for head, count in zip(heads, counts, strict=True)]
         for number, end in ends.items():
-            if end == limit:  # records of the same cause may follow
+            if end == limit:  # the next Arrow batch may have records of the same cause
                 heads[number] = pa.concat_batches([heads[number], rest[number].popleft()])
     yield merged([head for head in heads if head.num_rows], buckets)
 
 
 def _last(batch: pa.RecordBatch) -> tuple[int, int]:
-    """When the last record came into being, and its place."""
+    """The time and the place of the last record."""
     return batch.column("at")[-1].as_py(), batch.column("place")[-1].as_py()
 
 
 def _before(batch: pa.RecordBatch, limit: tuple[int, int]) -> int:
-    """How many records come before this time and place."""
+    """The number of records before this time and place (exclusive)."""
     at, place = batch.column("at").to_numpy(), batch.column("place").to_numpy()
     return int(np.count_nonzero((at < limit[0]) | ((at == limit[0]) & (place < limit[1]))))
 
 
 def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """The order with records of equal places that come from several buckets sorted by event-time window, then by key.
+    """Sorts groups of records with equal time and place, if they come from several buckets. Returns the new order.
 
-    A watermark comes behind them, and a final mark last.
+    Within a group the order is by event-time window, then by key. Watermarks come after the other records, and final
+    marks last.
+
+    order   row numbers in order of time and place
+    same    for each of these rows but the first: whether it has the same time and place as the previous one
+    part    the number of each row's bucket in `parts`
     """
     group = np.concatenate([[0], np.cumsum(~same)])
     several = np.zeros(group[-1] + 1, np.bool_)
@@ -90,7 +99,11 @@ def _in_groups(batch: pa.RecordBatch, order: np.ndarray, same: np.ndarray, part:
 def _lone_marks_of_all(
     at: np.ndarray, place: np.ndarray, kind: np.ndarray, order: np.ndarray, buckets: int
 ) -> np.ndarray | None:
-    """Which of the ordered records stay; None: all. Of `buckets` equal lone marks the last one stays."""
+    """Which of the ordered records are kept; None if all are.
+
+    Of n EMPTY_FIRING marks with equal time and place, n // buckets are kept: one for each firing that was empty in all
+    buckets.
+    """
     lone = np.flatnonzero(kind[order] == EMPTY_FIRING)
     if not len(lone):
         return None

@@ -1,4 +1,7 @@
-"""What the operators did in a batch and hold after it, in numbers that are at hand: nothing is counted row by row."""
+"""Statistics of operators: how many tuples and firings each had in a batch, and the size of its state after it.
+
+The numbers come from lengths and array operations; there is no loop over rows.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,12 @@ from sluice.model.spec import Operator
 def report_of(
     operators: Sequence[Operator], streams: Mapping[str, Items], sizes: Mapping[str, tuple[int, int]]
 ) -> Counts:
-    """By operator, of one bucket. `streams` has what was read and what was made, `sizes` partitions and tuples held.
+    """The statistics of one bucket, by operator (see `Report.operators`).
 
-    Windows that fired without holding anything are not counted: each bucket has one where they all have none.
+    streams   the items that were read and those that the operators emitted, by stream
+    sizes     the number of window partitions and of stored tuples, by operator
+
+    Firings of empty windows are not counted: every bucket has one, and together they write at most one mark.
     """
     report: Counts = {}
     for operator in operators:

@@ -1,4 +1,4 @@
-"""From an operator's items to records that only wait for their order among those of the other buckets."""
+"""Encodes the items that a bucket's operators emitted, as packed rows of records and dead letters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
 
 
 def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -> Iterator[tuple[int, bytes]]:
-    """Packed rows for each stream that goes to Kafka, and for the tuples of each input that were rejected."""
+    """The packed rows of a bucket's outputs, and of the tuples that its operators rejected.
+
+    made    the items of each stream that an operator emitted
+    batch   the input that caused them
+    """
     for stream in plan.pipeline.outputs:
         items = made.get(stream.name)
         if items is not None and len(items):
@@ -37,11 +41,14 @@ def outgoing(plan: Plan, made: Mapping[str, Items], batch: Batch, bucket: int) -
 
 
 def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, bytes]]:
-    """The tuples that lack a value as dead letters: at the place of the record that brought or made each of them."""
+    """The dead letters of rejected tuples, by input stream.
+
+    Each has the place of the record that contained the tuple, or that caused an operator to make it.
+    """
     place = _places(items, batch.places)
     offset = _offsets(place, items.source != MADE, batch.firsts)
     for port, stream in enumerate(plan.inputs):
-        here = np.flatnonzero(port_of(np.maximum(place, 0)) == port)  # what a timer made counts for the first
+        here = np.flatnonzero(port_of(np.maximum(place, 0)) == port)  # a tuple that a timer made is counted for port 0
         rows = items.tuples.take(pa.array(here))
         if len(here):
             about = {"stream": stream.name, "topic": str(stream.topic), "refused": "yes"}
@@ -51,7 +58,7 @@ def _rejected(plan: Plan, items: Items, batch: Batch) -> Iterator[tuple[int, byt
 
 
 def _offsets(place: np.ndarray, brought: np.ndarray, firsts: Mapping[int, int]) -> np.ndarray:
-    """The offsets of the records that `brought` something; -1 for what was made of several."""
+    """The offset of the record that contained each tuple. -1 for a tuple that an operator made (`brought` is false)."""
     offset = np.full(len(place), -1)
     brought = brought & (place != NO_PLACE)
     first = first_of(place[brought])
@@ -75,22 +82,23 @@ def _letters(rows: pa.RecordBatch, place: np.ndarray, offset: np.ndarray, at: np
 
 
 def _places(items: Items, places: np.ndarray) -> np.ndarray:
-    """The place of the record that caused each item."""
+    """The place of the record that caused each item; NO_PLACE for an item that a timer caused."""
     if not len(places):
         return np.full(len(items), NO_PLACE)
     return np.where(items.event < 0, NO_PLACE, places[items.event])
 
 
 def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket: int) -> pa.RecordBatch:
-    """The records that stand for the items of a stream in one bucket.
+    """The records to write for the items of a stream in one bucket, one row for each record.
 
-    at, place        when they came into being and which record made them; NO_PLACE for a timer
-    window           where the timeInterval pane starts that made them; only where there are panes
-    kind             TUPLE, WINDOW, FINAL, WATERMARK, LONE or MARKED
-    partition        the topic partition to write to; EVERY: a final mark, an aligned one or a watermark
-    key              of the window partition, or of the record that came in
-    value            of the record
-    own_key, headers of the record, where the stream says what they hold
+    at, place        the operator clock when the item was made, and the place of the record that caused it (NO_PLACE:
+                     a timer)
+    window           start of the timeInterval pane that made the item; only if the pipeline has such windows
+    kind             TUPLE, WINDOW, FINAL, WATERMARK, EMPTY_FIRING or TUPLE_WITH_MARK
+    partition        number of the topic partition to write to; BROADCAST for a final mark, an aligned mark, a watermark
+    key              key of the window partition, or of the record that was read; null if there is none
+    value            value of the record
+    own_key, headers key and headers of the record; only if the pipeline file defines them for the stream
     """
     kind, kept = _kinds(stream, items, plan.buckets, bucket)
     written = Records.of(stream, plan.pipeline.settings.registry)
@@ -116,11 +124,11 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
 
 
 def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each item is written as, and whether it is written."""
+    """The kind of record that each item becomes, and whether this bucket writes it."""
     kind = items.kind.copy()
     if buckets == 1:
         kind[kind == EMPTY_FIRING] = WINDOW
-    # Each bucket sees every mark that passes through and every end; one of them tells.
+    # Every bucket has the marks that pass through, the final marks and the watermarks. Only bucket 0 writes them.
     kept = np.ones(len(kind), np.bool_)
     if bucket:
         kept = ~np.isin(kind, (FINAL, WATERMARK)) & ((kind != WINDOW) | (items.source == MADE))
@@ -136,9 +144,11 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
 
 
 def _partitions(items: Items, partitions: int) -> np.ndarray:
-    """Where each item goes: by its window partition's key, else as the record that it came from, else to the first.
+    """The number of the topic partition to which each item is written, out of `partitions`.
 
-    A final mark, an aligned one and a watermark go to all.
+    An item of a window partition goes by the hash of its key; another item that an operator made goes to topic
+    partition 0. An item that was read goes to the number of its own topic partition, modulo `partitions`. Final marks,
+    aligned marks and watermarks go to all topic partitions (BROADCAST).
     """
     chosen = np.maximum(items.source, 0) % np.int32(partitions)
     keyed = (items.source == MADE) & (items.key >= 0)
@@ -154,7 +164,7 @@ def _keys(items: Items) -> pa.BinaryArray:
 
 
 def _headers(values: Mapping[str, pa.BinaryArray], is_tuple: np.ndarray) -> pa.MapArray:
-    """The headers of each item; a mark has none of its own."""
+    """The headers of each item, from the columns of header values of the tuples; null for a mark."""
     names, columns = list(values), pa.concat_arrays(list(values.values()))
     rows, count = int(np.count_nonzero(is_tuple)), len(values)
     in_rows = columns.take(pa.array(np.arange(rows * count).reshape(count, rows).T.ravel()))
@@ -164,7 +174,7 @@ def _headers(values: Mapping[str, pa.BinaryArray], is_tuple: np.ndarray) -> pa.M
 
 
 def _values(values: pa.BinaryArray, items: Items) -> pa.BinaryArray:
-    """The value of each item: of a tuple as given, of a watermark its event time, of other marks nothing."""
+    """The value of each item: `values` for tuples, the event time as text for watermarks, empty for other marks."""
     spread, is_watermark = _spread(values, items.kind == TUPLE), items.kind == WATERMARK
     if not is_watermark.any():
         return spread
@@ -173,7 +183,7 @@ def _values(values: pa.BinaryArray, items: Items) -> pa.BinaryArray:
 
 
 def _spread(values: pa.BinaryArray, is_tuple: np.ndarray) -> pa.BinaryArray:
-    """What each item has: of a tuple as given, of a mark nothing."""
+    """One value for each item: `values` has those of the tuples; a mark gets an empty value."""
     empty = pa.array([b""], values.type)
     rows = np.where(is_tuple, np.cumsum(is_tuple) - 1, len(values))
     return pa.concat_arrays([values, empty]).take(pa.array(rows))

@@ -1,4 +1,7 @@
-"""From records to packed rows, one for each bucket: decodes, sets dead letters aside, stamps, and spreads by key."""
+"""Routes the records of a topic partition to buckets: decodes and stamps them, and distributes the tuples by key.
+
+The results are packed rows: one for each bucket, one of counts, and one of dead letters if some records cannot be used.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,18 @@ from sluice.wire.header_text import with_lists
 from sluice.wire.mark_headers import CLOCK, NAMES, UNKNOWN, kinds, watermarks
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
-#: kinds of marks that may ride on a tuple: a record with such a header and a value is the tuple, then the mark
+#: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark
 RIDING = (WINDOW, FINAL)
-#: kind of a record -> its word in the report
+#: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
 
 def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of one topic partition in a batch, as packed rows. `time` is when that was planned, nanoseconds: as
-    it is in the offset log, a rerun is equal.
+    """The packed rows of one topic partition's records in a batch.
 
-    Every bucket gets a packed row, also without any tuple: all buckets know the times of all topic partitions.
+    `time` is when the batch was planned, in nanoseconds since 1970. It comes from the offset log, so a rerun of the
+    batch has equal results. Every bucket gets a packed row, even without any tuple, because every bucket needs the
+    times of all topic partitions.
     """
     lane: PartitionRouter | None = None
     for batch in batches:
@@ -51,14 +55,14 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Usable records of a topic partition, in order.
+    """The usable records of a topic partition, in order: one row for each tuple and each mark.
 
-    number      that of the record in the batch (places.py); of a mark around a tuple its own
-    stamp       the newest record timestamp up to here, nanoseconds
+    number      number of the record in the batch (record_order.py); a mark before or behind a tuple has its own number
+    stamp       the largest record timestamp up to this record (inclusive), nanoseconds since 1970
     kind        TUPLE, WINDOW, FINAL, WATERMARK or CLOCK
-    watermark   event time of the WATERMARK rows, nanoseconds
-    row         which row of the Arrow batch it was
-    tuples      the attributes of the TUPLE rows
+    watermark   event time of the WATERMARK rows, nanoseconds since 1970; 0 in other rows
+    row         row number of the record in the Arrow batch
+    tuples      attributes of the TUPLE rows, one row for each
     """
 
     number: np.ndarray
@@ -69,17 +73,17 @@ class Rows:
     tuples: pa.RecordBatch
 
     def only(self, rows: np.ndarray) -> Rows:
-        """These rows, all TUPLE rows among them."""
+        """The rows with these row numbers. `tuples` does not change, so no TUPLE row may be dropped."""
         return Rows(
             self.number[rows], self.stamp[rows], self.kind[rows], self.watermark[rows], self.row[rows], self.tuples
         )  # fmt: skip
 
 
 class PartitionRouter:
-    """The way of the records of one topic partition in one batch."""
+    """Routes the records of one topic partition in one batch."""
 
     def __init__(self, plan: Plan, time: int, first: int) -> None:
-        """`time` is when the batch was planned, `first` the place of the topic partition's first record."""
+        """`time` is when the batch was planned (ns since 1970); `first` is the place of the first record."""
         self._plan = plan
         self._latest = time + plan.pipeline.settings.max_future
         self._stream = plan.inputs[port_of(first)]
@@ -93,7 +97,7 @@ class PartitionRouter:
         self._newest = np.iinfo(np.int64).min
 
     def packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One packed row per bucket, and one for the dead letters if there are any."""
+        """The packed rows of the next records: RECORDS for each bucket, COUNTS, and DEAD_LETTERS if there are any."""
         offsets = batch.column("offset").to_numpy()
         if self._offset is None:
             self._offset = int(offsets[0])
@@ -129,7 +133,7 @@ class PartitionRouter:
         if riding.any():
             riding &= _filled(batch.column("value")) & setting.alive
         tuples = self._decode(batch, np.flatnonzero(((kind == TUPLE) | riding) & setting.alive), setting)
-        row = np.flatnonzero(setting.alive | riding)  # a mark counts even if the tuple below it is bad
+        row = np.flatnonzero(setting.alive | riding)  # a mark is kept even if the tuple that carries it cannot be used
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
             self._newest = stamp[-1]
@@ -137,7 +141,7 @@ class PartitionRouter:
         return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
 
     def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: RejectCollector) -> pa.RecordBatch:
-        """The tuples of these rows; those that have none are set aside."""
+        """Decodes the tuples of these rows. Rejects rows with a null value, and rows that cannot be decoded."""
         values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
         if values.null_count:
             null = values.is_null().to_numpy(zero_copy_only=False)
@@ -153,7 +157,7 @@ class PartitionRouter:
     # ---- spreading ---------------------------------------------------------------------------------------------------
 
     def _per_bucket(self, rows: Rows, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """What each bucket gets: its own tuples and all marks."""
+        """The packed slice of each bucket: the tuples of its keys, and all marks. Yields nothing without rows."""
         if not len(rows.row):
             return
         kept = self._without_clocks(rows)
@@ -179,20 +183,20 @@ class PartitionRouter:
         whole = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
         if whole.all():
             return partition_for(key_bytes(columns), self._plan.buckets)
-        buckets = np.zeros(len(whole), np.int32)  # the engine rejects a tuple without a key, wherever it is
+        buckets = np.zeros(len(whole), np.int32)  # a tuple with a null in its key goes to bucket 0, which rejects it
         keys = key_bytes([column.filter(pa.array(whole)) for column in columns])
         buckets[whole] = partition_for(keys, self._plan.buckets)
         return buckets
 
     def _without_clocks(self, rows: Rows) -> Rows:
-        """The rows but for the marks that only move the clock, as watermarks do where there is no event time."""
+        """The rows without CLOCK marks, which only move the clock; without event time also without WATERMARK marks."""
         kept = rows.kind != CLOCK
         if self._stream.event_time is None:
             kept &= rows.kind != WATERMARK
         return rows if kept.all() else rows.only(kept)
 
     def _columns(self, rows: Rows, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One row per record; a mark has nulls as attributes."""
+        """The rows as Arrow columns (`PartitionSlice.rows`). The attributes of a mark are null."""
         tuples = rows.tuples
         if len(rows.row) > tuples.num_rows:
             is_tuple = rows.kind == TUPLE
@@ -209,20 +213,25 @@ class PartitionRouter:
 
 
 def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
-    """The engine counts on the topic partitions that there were at the start; service.py starts again with all."""
+    """Raises GrownError for a topic partition that did not exist when the query started. The service then restarts."""
     known = plan.topic_partitions[stream.name]
     if topic_partition >= known:
         raise GrownError(f"topic {stream.topic} has more than the {known} topic partitions that it started with")
 
 
 def _filled(values: pa.Array) -> np.ndarray:
-    """Whether each value has any bytes."""
+    """Whether each value has at least one byte. False for null."""
     return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
 
 
 def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.ndarray) -> Rows:
-    """The marks around tuples as rows of their own: `riding` says which rows are tuples that carry the mark of their
-    kind, `before` and `behind` which of the tuples tell of one. A tuple that does both has one window mark behind it.
+    """The rows, with rows of their own for the marks before and behind tuples.
+
+    riding    by row: whether the record is a tuple that carries a mark of the row's kind in its header
+    before    by tuple: whether `mark_when` puts a window mark before it
+    behind    by tuple: whether `mark_when` puts a window mark behind it
+
+    A tuple that carries a window mark and has one behind it by `mark_when` gets one window mark behind it.
     """
     if not (riding.any() or before.any() or behind.any()):
         return rows
@@ -239,7 +248,7 @@ def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.n
 
 
 def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: RejectCollector) -> np.ndarray:
-    """The event time of each watermark mark, 0 for other records; marks that say none are set aside."""
+    """The event time of each watermark mark, 0 for other records. Rejects watermark marks without a valid time."""
     watermark = np.zeros(len(kind), np.int64)
     rows = np.flatnonzero((kind == WATERMARK) & setting.alive)
     if len(rows):
@@ -250,7 +259,7 @@ def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: RejectCollecto
 
 
 def _counts(rows: Rows) -> dict[str, int]:
-    """How many records there are of each kind."""
+    """The number of rows of each kind, by the kind's name."""
     marks = np.bincount(rows.kind, minlength=max(WORDS) + 1)
     return {word: int(marks[kind]) for kind, word in WORDS.items() if marks[kind]}
 

@@ -1,4 +1,4 @@
-"""Rows of a topic partition on their way to a bucket."""
+"""Partition slices: the records of one topic partition, in one batch, that go to one bucket."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ import pyarrow as pa
 from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import NUMBERS
 
-#: everything up to this time has come, at this time that of topic partitions up to this place
+#: a (time, place) limit: all records before this time have come, and at this time those of topic partitions up to the
+#: place (inclusive)
 Limit = tuple[int, int]
 
-#: what is said about the rows of a stretch, beside their stream
+#: the fields of a slice, beside its stream and its rows
 NAMES = ("first", "number", "offset", "start", "end")
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSlice:
-    """The rows of a topic partition from one batch that are in one bucket, or those of them that still wait.
+    """The rows of a topic partition from one batch that go to one bucket, or those of them that are still buffered.
 
-    first    the place of the topic partition
-    number   of the first row, whichever bucket has it
-    offset   of the record that numbers count from
-    start    the time of the first record, whichever bucket has it
-    end      the time of the last one
-    rows     number, stamp, kind, the record's key where it is needed, the watermark where there is event time, and
-             the attributes, which are null for marks (route.py)
+    Times are stamps, in nanoseconds since 1970. All but `rows` is equal in all buckets.
+
+    first    place of the topic partition
+    number   number of the first row of all buckets
+    offset   offset of the record from which the numbers are counted
+    start    time of the first record of all buckets
+    end      time of the last record of all buckets
+    rows     columns: number, stamp, kind, the record's key if it is needed, the watermark if the stream has event time,
+             and the attributes, which are null for marks (partition_router.py)
     """
 
     stream: str
@@ -63,14 +66,14 @@ class PartitionSlice:
         return self.rows.column(2).to_numpy()  # type: ignore[no-any-return]
 
     def since(self, time: int) -> PartitionSlice:
-        """Stamped no earlier than `time`: it goes on where the topic partition was."""
+        """The slice with each stamp before `time` raised to `time`, the time that the topic partition has reached."""
         if self.start >= time:
             return self
         rows = self.rows.set_column(1, "@stamp", pa.array(np.maximum(self.stamps, time)))
         return replace(self, start=max(self.start, time), end=max(self.end, time), rows=rows)
 
     def counted_from(self, offset: int) -> PartitionSlice:
-        """With its numbers counted from another offset."""
+        """The slice with its numbers counted from another offset."""
         if offset == self.offset:
             return self
         more = NUMBERS * (self.offset - offset)
@@ -79,7 +82,7 @@ class PartitionSlice:
         return replace(self, number=self.number + more, offset=offset, rows=rows)
 
     def split(self, limit: Limit) -> tuple[PartitionSlice, PartitionSlice]:
-        """What may go, and what waits."""
+        """The rows up to the limit (inclusive), and the rows behind it."""
         time, first = limit
         count = int(np.searchsorted(self.stamps, time, "right" if self.first <= first else "left"))
         return (

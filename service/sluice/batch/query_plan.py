@@ -1,4 +1,4 @@
-"""What every process that works for a query has to know."""
+"""The plan of a query: the data that every process of the query needs, fixed when the query starts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Tim
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bytes of rows that are in memory at once; a batch may have many more. None changes what comes out.
+    """Bounds, in bytes, on the rows that are in memory at once. The outputs do not depend on them.
 
-    piece      that are packed together: a row on its way through Spark, dead letters on their way to Kafka
-    part       that a bucket handles at once: decoded, made and encoded they take several times as much memory
-    held       of packed rows in the memory of a task, on their way to its bucket; others are in files (spool.py)
-    returned   of packed rows that all tasks of a batch return through the JVM, where each is about four times; others
-               are in files
+    A batch may have many more bytes than these.
+
+    piece      size of one packed row of outputs or dead letters, and of a list of dead letters that are encoded at once
+    part       size of the rows that a bucket handles at once; decoding and encoding take several times as much memory
+    held       packed rows for a bucket that a task keeps in memory; further rows are in files (spool.py)
+    returned   packed rows that all tasks of a batch return together through the JVM, which has each about four times;
+               further rows are in files
     """
 
     piece: int = 8 << 20
@@ -28,36 +30,36 @@ class Bounds:
     returned: int = 32 << 20
 
 
-#: of the plans that are made
+#: the bounds of all plans, but for tests
 BOUNDS = Bounds()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A pipeline, with what was found out when its query started."""
+    """A pipeline, and what was read from its checkpoint and from Kafka when its query started."""
 
     pipeline: Pipeline
-    #: id of the checkpoint, which the ledger holds too
+    #: id of the checkpoint, which the ledger has, too
     query: str
-    #: of the service, with this plan
+    #: id of this start of the service
     start: str
-    #: the checkpoint's folder
+    #: path of the checkpoint's folder
     checkpoint: str
     buckets: int
-    #: topic partitions by stream: of those that are read, of those that are written, and of the dead letters
+    #: number of topic partitions by stream: inputs, outputs and dead letters
     topic_partitions: Mapping[str, int]
-    #: `max.message.bytes` of the topics that are written
+    #: topic -> its `max.message.bytes`
     limits: tuple[tuple[str, int], ...] = ()
     bounds: Bounds = field(default_factory=lambda: BOUNDS)
 
     @property
     def returned(self) -> int:
-        """Bytes that each of the two sources of a task's rows may return: its bucket, and rows that pass the bucket."""
+        """Bytes that a task may return in memory: as many from its bucket as of rows that pass the bucket."""
         return self.bounds.returned // 2 // self.buckets
 
     @classmethod
     def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:
-        """`found` are the topics, by name."""
+        """`found` has the topics by name (topics.py)."""
         streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
         return cls(
             pipeline, identity.query, start, str(folder_of(pipeline)), identity.buckets,
@@ -67,12 +69,12 @@ class Plan:
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:
-        """The streams that are read, in the order of their port numbers."""
+        """The input streams, in order of their port numbers."""
         return self.pipeline.inputs
 
     @cached_property
     def keyed(self) -> frozenset[str]:
-        """The streams whose records' own keys come out again: those with nothing but maps to an output."""
+        """The streams whose records' keys are needed: those from which only Map operators lead to some output."""
         written = {stream.name for stream in self.pipeline.outputs}
         keyed: set[str] = set()
         for operator in reversed(self.pipeline.operators):
@@ -88,19 +90,22 @@ class Plan:
 
     @property
     def pulsing(self) -> bool:
-        """Whether something may fall due while no record comes: in an operator, or a topic partition becomes idle."""
+        """Whether the query needs the idle clock.
+
+        True if time alone may cause an output, make a topic partition idle, or end a wait for records (`merging`).
+        """
         event_times = [s.event_time for s in self.pipeline.streams.values() if s.event_time is not None]
         due = any(map(_falls_due, self.pipeline.operators)) or any(of.idle_after is not None for of in event_times)
         return self.pipeline.settings.clock == "processing" and (due or self.merging)
 
     @property
     def merging(self) -> bool:
-        """Whether records wait for those of other topic partitions."""
+        """Whether records wait for earlier records of other topic partitions (reorder_buffer.py)."""
         return self.pipeline.settings.merge == "timestamp"
 
 
 def _falls_due(operator: Operator) -> bool:
-    """Whether the clock alone may bring something out: windows fire, or tuples leave a join that have met nobody."""
+    """Whether the clock alone may cause an output: a window fires, or an unmatched tuple leaves an outer Join."""
     match operator:
         case Map():
             return False

@@ -1,6 +1,6 @@
-"""Records that cannot be used, on their way to the dead letters.
+"""Collects records that cannot be used, and turns them into dead letters.
 
-Of a tuple that an operator refused only its place is known by then: the record is read again.
+Of a tuple that an operator rejected, only the offset of its record is known. That record is read from Kafka again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sluice.wire.dead_letters import DeadLetter
 
 
 class RejectCollector:
-    """Sets records of a batch aside: which of them are still alive, and why the others aren't."""
+    """Collects the rejected records of a batch with their reasons. `alive` is true for the records not rejected."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
@@ -32,7 +32,7 @@ class RejectCollector:
         self.alive = np.ones(batch.num_rows, np.bool_)
 
     def reject(self, rows: Iterable[int], reason: str) -> None:
-        """Sets these rows aside, all for one reason."""
+        """Rejects these rows. A row that was rejected before keeps its first reason."""
         for row in rows:
             self.alive[row] = False
             self._reasons.setdefault(int(row), reason)
@@ -41,7 +41,7 @@ class RejectCollector:
         return bool(self._reasons)
 
     def packed(self, stream: Stream, places: np.ndarray) -> bytes:
-        """The dead letters; `places` has that of each record of the batch."""
+        """The rejected records as a packed row. `places` has the place of each record of the batch."""
         rows = sorted(self._reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
@@ -55,7 +55,7 @@ class RejectCollector:
 
 
 def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]]:
-    """The dead letters of these packed rows in the order of their places, in lists of about `size` bytes each."""
+    """The dead letters of these packed rows, in order of their places, in lists of about `size` bytes each."""
     sources = [unpack(one) for one in packed]
     if not sources:
         return
@@ -72,7 +72,7 @@ def dead_letters(packed: Iterable[Body], size: int) -> Iterator[list[DeadLetter]
 def _letters(
     sources: Sequence[tuple[pa.RecordBatch, Mapping[str, str]]], owner: np.ndarray, row: np.ndarray
 ) -> list[DeadLetter]:
-    """The dead letters in these rows of these sources."""
+    """The dead letters in order: number i is row `row[i]` of source `owner[i]`."""
     found: dict[int, DeadLetter] = {}
     for number in np.unique(owner).tolist():
         batch, about = sources[number]
@@ -90,7 +90,11 @@ def _letter(row: dict[str, Any], about: Mapping[str, str]) -> DeadLetter:
 
 
 def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """With the records of the tuples that were refused in place of these; one that is gone by now stays as it is."""
+    """The dead letters, in which the original records replace rejected tuples.
+
+    Reads these records from Kafka again. A tuple whose record cannot be read, or that an operator made (offset -1),
+    stays as it is: a tuple in JSON.
+    """
     refused = {(one.topic, one.partition, one.offset) for one in found if not one.original and one.offset >= 0}
     records: dict[tuple[str, int, int], Message] = {}
 

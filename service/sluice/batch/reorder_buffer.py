@@ -1,9 +1,15 @@
-"""`merge: timestamp`: a record waits until every topic partition has passed its time, so that batches do not matter.
+"""The reorder buffer of `merge: timestamp`: it delays a record until all topic partitions have passed its time.
 
-It stands in front of the engine, and takes and gives packed rows. What a bucket gets is then in the order of (stamp,
-port, topic partition, offset) over all batches, as it is within one batch without it. A topic partition has passed a
-time when no record of it can be stamped earlier: it has sent a later one, or its final mark, or the pulse says that it
-had so long to send one (`merge_wait`). All buckets know this of all topic partitions, and hold the same stretches.
+The buffer takes a bucket's packed rows before the engine, and returns packed rows. With it, the order of the records is
+(stamp, port, topic partition, offset) over all batches; without it, only within each batch. So the outputs do not
+depend on where batches end.
+
+A topic partition has passed a time if no later record of it can have an earlier stamp:
+
+- it has sent a later record, or its final mark; or
+- the idle clock shows that it had `merge_wait` to send one.
+
+All buckets have this information about all topic partitions, and buffer slices of the same records.
 """
 
 from __future__ import annotations
@@ -24,7 +30,12 @@ from sluice.time_units import UNSET
 
 @dataclass(slots=True)
 class ReorderBuffer:
-    """What a bucket holds back, how far each topic partition is, and which of them are final, by their places."""
+    """The reorder buffer of one bucket.
+
+    frontiers   by the place of a topic partition: the time that the topic partition has passed, ns since 1970
+    finals      places of the topic partitions that have sent their final mark
+    stretches   the buffered slices, in order of arrival
+    """
 
     frontiers: dict[int, int] = field(default_factory=dict)
     finals: set[int] = field(default_factory=set)
@@ -33,7 +44,7 @@ class ReorderBuffer:
     # ---- in and out -------------------------------------------------------------------------------------------------
 
     def through(self, plan: Plan, rows: Sequence[Packed]) -> list[Packed]:
-        """What the engine gets in this batch in place of its rows."""
+        """Buffers the rows of a batch. Returns the packed rows that the engine gets in their place."""
         self._hold(PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS)
         pulses = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
         if pulses:
@@ -59,7 +70,11 @@ class ReorderBuffer:
             self.frontiers[first] = max(self.frontiers.get(first, UNSET), time)
 
     def _released(self, limit: Limit) -> Iterator[PartitionSlice]:
-        """All that may go. A stretch is held, be it empty, until all of it may go in every bucket."""
+        """Removes and returns the rows up to the limit (inclusive).
+
+        A slice stays in the buffer, even if it is empty in this bucket, until the limit has reached its end in all
+        buckets.
+        """
         stretches, self.stretches = self.stretches, []
         bases: dict[int, int] = {}
         for stretch in stretches:
@@ -92,14 +107,17 @@ class ReorderBuffer:
 
 
 def in_order(plan: Plan, saved: bytes, rows: Sequence[Packed]) -> tuple[list[Packed], bytes]:
-    """What need not wait for other topic partitions any more, and what a bucket holds then; empty: nothing yet."""
+    """Buffers a batch's rows in the reorder buffer `saved` (empty: a new one).
+
+    Returns the rows to handle now, and the new state of the buffer.
+    """
     holding = ReorderBuffer.load(saved) if saved else ReorderBuffer()
     released = holding.through(plan, rows)
     return released, holding.save()
 
 
 def topic_partitions(plan: Plan) -> Iterator[int]:
-    """The places of all topic partitions that are read."""
+    """The places of all topic partitions of the inputs."""
     for port, stream in enumerate(plan.inputs):
         for number in range(plan.topic_partitions[stream.name]):
             yield place(port, number)

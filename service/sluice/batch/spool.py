@@ -1,12 +1,13 @@
-"""Large packed rows as files in the checkpoint instead of bytes in memory.
+"""The spool stores large packed rows in files of the checkpoint instead of memory.
 
-A batch may have gigabytes of rows: it was planned by the number of its records, and any producer may write large ones.
-Spark returns what its tasks have made through the heap of the JVM, which is smaller. So each process keeps at most
-`limit` bytes of packed rows in memory. The bytes of all further rows go to a file of its own in `spool/`, and a
-reference stands in their place. A process that needs the row maps the file into its memory; the operating system reads
-the pages that are used and drops them again.
+A batch may have gigabytes of rows: it is planned by the number of its records, and a producer may write large records.
+Spark returns the outputs of tasks through the heap of the JVM, which is smaller. So each process keeps at most `limit`
+bytes of packed rows in memory. It writes the bytes of all further rows to its own file in `spool/`, and passes
+references in their place. A process that needs such a row maps the file into its memory; the operating system loads the
+pages that are used, and can drop them again.
 
-The process that commits a batch removes the files of this batch and of all earlier ones, also of tasks that failed.
+The process that commits a batch removes the files of this batch and of all earlier batches, including those of failed
+tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from sluice.batch.envelope import SPOOLED, Packed
 
 
 class Spool:
-    """The rows that one process hands over. It makes its file with the first row that exceeds `limit`."""
+    """The packed rows that one task passes on.
+
+    `limit` is the number of bytes that stay in memory. The first row beyond it creates the file.
+    """
 
     def __init__(self, checkpoint: str, batch: int, limit: int) -> None:
         self._path = folder_of(checkpoint) / f"{batch}.{uuid.uuid4().hex}"
@@ -39,7 +43,10 @@ class Spool:
             self._file.close()
 
     def handed(self, row: Packed) -> Packed:
-        """The row itself, or a reference to it. A reference can be read after this spool was closed or flushed."""
+        """The row itself, or a reference to its bytes in the file.
+
+        A reference can be read after `flush`, or after the end of the `with` block.
+        """
         holds, body = row
         if holds & SPOOLED:
             return row
@@ -54,18 +61,18 @@ class Spool:
         return holds | SPOOLED, orjson.dumps({"file": self._path.name, "start": start, "size": len(body)})
 
     def flush(self) -> None:
-        """Makes all references readable."""
+        """Writes all bytes to the file, so that other processes can read all references."""
         if self._file is not None:
             self._file.flush()
 
     def remove(self) -> None:
-        """Removes the file, whose rows nobody needs any more."""
+        """Removes the file. Its references become invalid."""
         if self._file is not None:
             self._path.unlink(missing_ok=True)
 
 
 def in_memory(checkpoint: str, rows: Iterable[Packed]) -> Iterator[Packed]:
-    """The rows with the bytes that their references name. These are read from the file when they are used."""
+    """The rows, in which views of the mapped files replace references. Pages of a file are read when they are used."""
     files: dict[str, memoryview] = {}
     for holds, body in rows:
         if not holds & SPOOLED:
@@ -83,7 +90,7 @@ def forget(checkpoint: str, batch: int) -> None:
     for path in folder_of(checkpoint).glob("*.*"):
         if int(path.name.partition(".")[0]) <= batch:
             path.unlink(missing_ok=True)
-    with suppress(OSError):  # it is not there, or has a file of a later batch
+    with suppress(OSError):  # the folder does not exist, or has a file of a later batch
         folder_of(checkpoint).rmdir()
 
 

@@ -1,1 +1,1 @@
-"""The checkpoint folder: whose it is, who has it, and Spark's logs of offsets in it."""
+"""The checkpoint folder: its identity, its lock, and Spark's logs of offsets and commits in it."""

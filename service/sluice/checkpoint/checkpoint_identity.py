@@ -1,4 +1,7 @@
-"""Guards a checkpoint: it must be this pipeline's own, as it was when the checkpoint was made."""
+"""The identity of a checkpoint: a file in its folder that names the pipeline for which the checkpoint was made.
+
+A start is refused if the pipeline has another name, or if its definition has changed since then.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from sluice.model.fingerprint import fingerprint as digest
 from sluice.model.spec import Pipeline
 
 FILE = "sluice.json"
-#: raised with every change of what a checkpoint holds
+#: version of the checkpoint's format, which is raised with every change of it
 FORMAT = 4
-#: of the file that a running service locks (lock.py)
+#: name of the file that a running service locks (folder_lock.py)
 LOCK = "sluice.lock"
 
 
@@ -26,7 +29,14 @@ class CheckpointError(SluiceError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose checkpoint it is. `query` is drawn at random when it is made; the ledger names it too."""
+    """The identity of a checkpoint.
+
+    pipeline      name of the pipeline
+    fingerprint   digest of the pipeline's definition
+    buckets       number of buckets
+    query         random id of the checkpoint; the ledger has it, too
+    format        version of the checkpoint's format
+    """
 
     pipeline: str
     fingerprint: str
@@ -36,9 +46,10 @@ class Identity:
 
 
 def claim(folder: Path, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int) -> Identity:
-    """The identity of the checkpoint in `folder`, which is made when nothing is there.
+    """The identity of the checkpoint in `folder`. Makes it if the folder does not exist or has at most a lock file.
 
-    `buckets` None: as many as the checkpoint has, and `default_buckets` for a new one.
+    `buckets`, if not None, must be the number of buckets that an existing checkpoint has. A new checkpoint gets
+    `buckets` or else `default_buckets`. Raises CheckpointError if the folder cannot be used for this pipeline.
     """
     file = folder / FILE
     if not file.exists():
@@ -50,7 +61,7 @@ def claim(folder: Path, pipeline: str, fingerprint: str, buckets: int | None, de
 
 
 def known(folder: Path, pipeline: str, fingerprint: str) -> Identity:
-    """The identity of the checkpoint in `folder`, which is there."""
+    """The identity of the existing checkpoint in `folder`. Raises CheckpointError if it is not this pipeline's."""
     found = _read(folder / FILE)
     if found.pipeline != pipeline:
         raise CheckpointError(_refused(folder, f"it belongs to the pipeline {found.pipeline}"))
@@ -64,22 +75,22 @@ def folder_of(pipeline: Pipeline) -> Path:
 
 
 def fingerprint_of(pipeline: Pipeline) -> str:
-    """The checkpoint knows the number of buckets itself, wherever it comes from."""
+    """A digest of the pipeline's definition without the number of buckets, which the identity has itself."""
     return digest(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
 
 
 def batches(folder: Path) -> tuple[int | None, int | None]:
-    """The numbers of the last batch that Spark knows to be done, and of the last one that was planned."""
+    """The numbers of the last committed batch and of the last planned batch; None if there is none."""
     return last_batch(folder / "commits"), last_batch(folder / "offsets")
 
 
 def last_batch(log: Path) -> int | None:
-    """The number of the last batch in one of Spark's logs, None while there is none."""
+    """The number of the last batch in one of Spark's logs, None if the log is empty."""
     return max(batches_in(log), default=None)
 
 
 def batches_in(log: Path) -> set[int]:
-    """The numbers of the batches that one of Spark's logs still has."""
+    """The numbers of the batches in one of Spark's logs. Spark removes old entries."""
     return {int(entry.name) for entry in log.glob("*") if entry.name.isdigit()}
 
 
@@ -116,7 +127,7 @@ def _read(file: Path) -> Identity:
 
 
 def _checksum(identity: Identity) -> str:
-    """Of all that the file says: a flipped bit in the number of buckets would be another number of buckets."""
+    """The checksum of all fields. It detects damage, such as a flipped bit that changes the number of buckets."""
     text = json.dumps(asdict(identity), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

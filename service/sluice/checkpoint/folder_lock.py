@@ -1,7 +1,8 @@
-"""One service at a time works with a checkpoint: it locks a file in the folder for as long as its process lives.
+"""The lock of a checkpoint folder: it prevents two services from working with one checkpoint at the same time.
 
-The lock is the kernel's (`flock`): it ends with the process, however that ends, and leaves nothing that a later start
-would have to judge. The file itself stays. What it says about the process that has the lock serves messages alone.
+A service locks a file in the folder (`flock`) until its process ends. The operating system releases the lock, however
+the process ends, so a later start never finds a stale lock. The file stays in the folder. It names the process that has
+the lock; only messages use that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sluice.checkpoint.checkpoint_identity import LOCK, CheckpointError
 from sluice.model.errors import SluiceError
 
 LOGGER = logging.getLogger("sluice")
-#: what a file system without locks answers
+#: error numbers of a file system without locks
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -34,10 +35,10 @@ class OccupiedError(SluiceError):
 
 @contextmanager
 def locked(folder: Path, pipeline: str) -> Iterator[None]:
-    """Inside, no other process can lock the checkpoint in `folder`, which is made if it is not there.
+    """Locks the checkpoint in `folder` during the block. Creates the folder if it does not exist.
 
-    Raises OccupiedError at once where another process has the lock. A file system without locks is logged; what
-    protects the outputs there is the fencing of Kafka's producers.
+    Raises OccupiedError at once if another process has the lock, and CheckpointError if the folder cannot be written.
+    If the file system has no locks, logs a warning; only the fencing of Kafka's producers then protects the outputs.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,10 +75,10 @@ def _lock(file: BinaryIO, folder: Path, pipeline: str) -> None:
 
 
 def _holder(file: BinaryIO) -> str:
-    """The process that has the lock, in words."""
+    """A text that names the process that has the lock."""
     file.seek(0)
     try:
         fields = json.loads(file.read())
         return f"process {fields['pid']} on {fields['host']}, since {fields['since']}"
-    except (ValueError, KeyError, TypeError):  # it is just being written
+    except (ValueError, KeyError, TypeError):  # the other process is writing it at this moment
         return "its process is not known"

@@ -1,4 +1,7 @@
-"""Spark's logs in a checkpoint: what each batch reads, and whether the files that Spark needs at a start are whole."""
+"""Reads Spark's logs in a checkpoint: the planned input of each batch, and the integrity of the files.
+
+`verify` checks the files that Spark reads when a query starts.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from sluice.kafka.planned_batch import Planned, flat
 from sluice.kafka.reading import Offsets
 from sluice.time_units import MILLISECOND
 
-#: the offset of the pulse is a time under this name
+#: name of the idle clock's time in Spark's offset log; the time is the source's offset
 IDLE_CLOCK_KEY = "pulse"
-#: and before its first one
+#: the time of the idle clock before its first one
 NO_IDLE_CLOCK = 0
 
-#: how Hadoop's files of checksums begin; then come the bytes that a checksum covers, and one checksum for each
+#: magic number of Hadoop's files of checksums. Then come the number of bytes per checksum, and the checksums
 CRC_MAGIC = b"crc\0"
-#: bytes of magic number and length, and of each checksum
+#: size in bytes of the magic number with the length, and of each checksum
 CRC_HEAD, CRC_SUM = 8, 4
 
 T = TypeVar("T")
@@ -29,19 +32,25 @@ RESTORE = "restore it from a copy of the checkpoint, or start anew with an empty
 
 
 def parsed(entry: str) -> Planned:
-    """An entry has a line each for its version, the batch, and the offsets of each source, Kafka's first."""
+    """Parses an entry of the log of offsets.
+
+    Its lines are its version, the batch, and the offsets of each source, Kafka's first. "-" stands for no offsets.
+    """
     _, batch, topics, *others = entry.splitlines()
     pulse = next((json.loads(other)[IDLE_CLOCK_KEY] for other in others if other != "-"), NO_IDLE_CLOCK)
     return Planned(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
 
 
 def planned(checkpoint: Path, batch: int) -> Planned:
-    """What a batch reads. Raises FileNotFoundError where the log does not have it any more."""
+    """The planned input of a batch.
+
+    Raises FileNotFoundError if the log does not have the batch, and CheckpointError if the entry is damaged.
+    """
     return _checked(checkpoint / "offsets" / str(batch), parsed)
 
 
 def known(checkpoint: Path, batch: int | None) -> Planned | None:
-    """What a batch reads; None for a batch that is not in the log."""
+    """The planned input of a batch; None if the log does not have the batch."""
     try:
         return None if batch is None else planned(checkpoint, batch)
     except FileNotFoundError:
@@ -49,24 +58,24 @@ def known(checkpoint: Path, batch: int | None) -> Planned | None:
 
 
 def digest(checkpoint: Path, batch: int) -> str | None:
-    """Of what a batch reads; None for a batch that is not in the log."""
+    """The digest of the planned input of a batch; None if the log does not have the batch."""
     found = known(checkpoint, batch)
     return None if found is None else found.digest
 
 
 def before_all(checkpoint: Path) -> Planned:
-    """What the first batch goes on from."""
+    """The position before the first batch: the offsets at which it starts."""
     return Planned(0, _checked(checkpoint / "sources" / "0" / "0", _first_offsets), NO_IDLE_CLOCK)
 
 
 def offsets_read(checkpoint: Path) -> Offsets:
-    """How far the last batch in the log reads. It is done when the next is planned."""
+    """The end offsets of the last planned batch, empty if there is none. Spark plans no batch before it is done."""
     last = last_batch(checkpoint / "offsets")
     return {} if last is None else planned(checkpoint, last).offsets
 
 
 def verify(checkpoint: Path) -> None:
-    """Raises CheckpointError where a file that Spark reads at a start is damaged or missing."""
+    """Raises CheckpointError if a file that Spark reads when a query starts is damaged or missing."""
     committed, last = batches(checkpoint)
     if last is None and committed is None:
         if (checkpoint / "metadata").exists():
@@ -79,7 +88,7 @@ def verify(checkpoint: Path) -> None:
         _needed(checkpoint / "commits" / str(committed), _committed)
     _needed(checkpoint / "metadata", _metadata)
     first = checkpoint / "sources" / "0" / "0"
-    if first.exists() or not newest:  # behind the first batch its beginning is not needed
+    if first.exists() or not newest:  # Spark needs the start of the first batch only for that batch
         _needed(first, _first_offsets)
 
 
@@ -92,7 +101,11 @@ def _needed(file: Path, parse: Callable[[str], T]) -> T:
 
 
 def _checked(file: Path, parse: Callable[[str], T]) -> T:
-    """What a file of Spark's says. Raises CheckpointError where it cannot be read or is not as it was written."""
+    """The parsed content of one of Spark's files.
+
+    Raises CheckpointError if the file cannot be read or parsed, or if its checksums differ. Raises FileNotFoundError if
+    there is no such file.
+    """
     try:
         data = file.read_bytes()
         _compare(data, file.with_name(f".{file.name}.crc"))
@@ -105,7 +118,7 @@ def _checked(file: Path, parse: Callable[[str], T]) -> T:
 
 
 def _compare(data: bytes, sums: Path) -> None:
-    """With the checksums that Hadoop wrote beside a file, where it did. Raises ValueError where they differ."""
+    """Compares a file's bytes with Hadoop's checksums, if that file exists. Raises ValueError if they differ."""
     try:
         kept = sums.read_bytes()
     except FileNotFoundError:
@@ -130,6 +143,6 @@ def _committed(text: str) -> None:
 
 
 def _first_offsets(text: str) -> Offsets:
-    """Spark puts a zero byte before the version of this file."""
+    """Parses the offsets at which the first batch starts. Spark writes a zero byte before the version in this file."""
     _version, offsets = text.splitlines()
     return flat(json.loads(offsets))

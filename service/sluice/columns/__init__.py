@@ -1,1 +1,1 @@
-"""Columns of 64-bit words, interned texts, keys, lists, heaps and tables: what kernels are built from."""
+"""Data structures that kernels work on: columns of 64-bit words, interned strings, keys, lists, heaps and tables."""

@@ -24,7 +24,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def type_of(arrow: pa.DataType) -> Type:
-    """The type whose `arrow_type` that is, or has a dictionary of."""
+    """The pipeline type of an Arrow type. A dictionary-encoded Arrow type has the type of its values."""
     if pa.types.is_dictionary(arrow):
         return type_of(arrow.value_type)
     if pa.types.is_list(arrow):

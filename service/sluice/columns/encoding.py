@@ -1,7 +1,12 @@
-"""Every attribute as one column of 64-bit words, the only thing that kernels see.
+"""Conversion between Arrow arrays and columns of 64-bit words, the form of values that the engine's kernels read.
 
-int64 and timestamp are themselves, float64 is its bits, boolean is 0 or 1, string and list are codes of interned bytes.
-Those of a list are the words of its elements; of texts and lists they are these themselves (framed.py).
+type              word of a value
+int64, timestamp  the value itself (a timestamp: nanoseconds since 1970)
+float64           its 64 bits
+boolean           0 or 1
+string            the code of its interned UTF-8 bytes (interner.py)
+list              the code of interned bytes: the words of its elements, 8 bytes each. If the elements are strings or
+                  lists, the bytes hold the elements' own bytes, each behind its length (length_prefixed.py)
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from sluice.time_units import SECOND
 
 
 def to_words(array: pa.Array, type_: Type, strings: Interner) -> np.ndarray:
-    """The words of an array without nulls."""
+    """The words of an array. The array must have no nulls."""
     match type_.kind:
         case Kind.STRING:
             return strings.intern_arrow(array)
@@ -29,7 +34,7 @@ def to_words(array: pa.Array, type_: Type, strings: Interner) -> np.ndarray:
 
 
 def from_words(words: np.ndarray, type_: Type, strings: Interner) -> pa.Array:
-    """The array of these words."""
+    """The Arrow array that has these words: the inverse of `to_words`."""
     match type_.kind:
         case Kind.STRING:
             return strings.take(words).view(pa.string())
@@ -55,14 +60,17 @@ def _fixed_values(words: np.ndarray, type_: Type) -> pa.Array:
 
 
 def from_units(units: np.ndarray, type_: Type) -> pa.Array:
-    """Event times as values of their attribute: nanoseconds become float64 seconds, else they are the words."""
+    """Converts event times to values of the event-time attribute.
+
+    If the attribute is float64, the times are nanoseconds and become seconds. Otherwise a time is the attribute's word.
+    """
     if type_.kind is Kind.FLOAT64:
         return pa.array(units // SECOND + (units % SECOND) / SECOND)
     return pa.array(np.ascontiguousarray(units)).view(arrow_type(type_))
 
 
 def _list_bytes(array: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray]:
-    """Of each list its bytes, `values[starts[i]:starts[i + 1]]`: the words of its elements, or the framed elements."""
+    """The bytes of list i are `values[starts[i]:starts[i + 1]]`: words of elements, or length-prefixed elements."""
     element, offsets = _element(type_), array.offsets.to_numpy().astype(np.int64)
     if element.kind is Kind.STRING:
         values, starts = frame(*buffers(array.values))
@@ -74,7 +82,7 @@ def _list_bytes(array: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lists(values: pa.BinaryArray, type_: Type) -> pa.Array:
-    """The lists with these bytes."""
+    """The lists that have these bytes: the inverse of `_list_bytes`."""
     _, starts, data = values.buffers()
     element, content, ends = _element(type_), np.frombuffer(data or b"", np.uint8), np.frombuffer(starts, np.int32)
     if element.kind not in (Kind.STRING, Kind.LIST):

@@ -1,6 +1,6 @@
-"""Reading a word as the float64 whose bits it holds, and the other way round, without a detour through memory."""
+"""Casts between a 64-bit word and the float64 with the same bits, for kernels. A cast does not go through memory."""
 
-# numba hands its own objects to these functions, for which it has no types.
+# numba passes its own objects to these functions and has no type hints for them.
 # ruff: noqa: ANN401
 
 from __future__ import annotations

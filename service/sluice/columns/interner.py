@@ -1,7 +1,8 @@
-"""Interned byte strings, so that a kernel sees a number where a user sees a text, a list or a key.
+"""An interner: a table that gives each distinct byte string a number, its code.
 
-An open-addressing hash table over one growing byte buffer. Codes count from 0 in order of first sight. Interning costs
-one hash and one comparison per value and makes no Python object.
+Kernels work with the codes of strings, lists and keys instead of their bytes. The table is an open-addressing hash
+table over one growing byte buffer. Codes count from 0 in the order in which the byte strings were first interned.
+Interning costs one hash and about one comparison per value and creates no Python object.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ EMPTY = -1
 
 
 class InternedText(NamedTuple):
-    """What kernels read: the bytes of code c are `data[offsets[c]:offsets[c + 1]]`."""
+    """The interned bytes as kernels read them: those of code c are `data[offsets[c]:offsets[c + 1]]`."""
 
     data: np.ndarray
     offsets: np.ndarray
@@ -43,7 +44,7 @@ def _equal(left: np.ndarray, start: int, stop: int, right: np.ndarray, at: int) 
 
 @inlined
 def less(text: InternedText, left: int, right: int) -> bool:
-    """Whether the bytes of code `left` come before those of `right`."""
+    """Whether the bytes of code `left` are lexicographically smaller than those of code `right`."""
     a, b = text.offsets[left], text.offsets[right]
     n, m = text.offsets[left + 1] - a, text.offsets[right + 1] - b
     for i in range(min(n, m)):
@@ -113,7 +114,7 @@ def _gather(text: InternedText, codes: np.ndarray, starts: np.ndarray, values: n
 
 @kernel
 def _number(codes: np.ndarray, numbers: np.ndarray, distinct: np.ndarray, places: np.ndarray) -> int:
-    """Gives how many codes are distinct. `numbers` is all zeros, before and after."""
+    """The kernel of `numbered`. Returns the number of distinct codes. `numbers` is all zeros before and after."""
     count = 0
     for i in range(len(codes)):
         code = codes[i]
@@ -131,7 +132,7 @@ def _number(codes: np.ndarray, numbers: np.ndarray, distinct: np.ndarray, places
 
 
 class Interner:
-    """A table of interned byte strings."""
+    """A growing table of interned byte strings. `save` and `load` convert it to and from arrays."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -146,24 +147,24 @@ class Interner:
         return InternedText(self._data, self._offsets)
 
     def intern(self, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """The codes of the byte strings `values[starts[i]:starts[i + 1]]`, new ones where not seen before."""
+        """The codes of the byte strings `values[starts[i]:starts[i + 1]]`. Unknown byte strings get new codes."""
         codes = np.empty(len(starts) - 1, np.int64)
         self._reserve(len(codes), int(starts[-1] - starts[0]))
         self.count = _intern(values, starts, self._data, self._offsets, self._hashes, self._slots, self.count, codes)
         return codes
 
     def intern_arrow(self, array: pa.Array) -> np.ndarray:
-        """The codes of a string or binary array, dictionary-encoded or not. Nulls count as empty."""
+        """The codes of a string or binary array, dictionary-encoded or not. A null has the code of the empty string."""
         if not pa.types.is_dictionary(array.type):
             return self.intern(*buffers(array))
-        if len(array.dictionary) > len(array):  # most of its values may be in no row
+        if len(array.dictionary) > len(array):  # rows may use few of its values
             return self.intern_arrow(array.dictionary_decode())
         codes: np.ndarray = self.intern_arrow(array.dictionary)[array.indices.to_numpy()]
         return codes
 
     def take(self, codes: np.ndarray) -> pa.BinaryArray:
-        """The byte strings of `codes`."""
-        codes = np.ascontiguousarray(codes, np.int64)  # else the kernel is compiled for every kind of slice
+        """The byte strings that have these codes. Raises OverflowError above 2 GiB."""
+        codes = np.ascontiguousarray(codes, np.int64)  # numba compiles the kernel once per array layout
         offsets = self._offsets
         starts = np.zeros(len(codes) + 1, np.int64)
         np.cumsum(offsets[codes + 1] - offsets[codes], out=starts[1:])
@@ -176,9 +177,9 @@ class Interner:
         return pa.Array.from_buffers(pa.binary(), len(codes), buffers)
 
     def numbered(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct ones of these codes, as they first come, and the place of each code among them, -1 for -1.
+        """The distinct codes in order of first occurrence, and for each code its index among them (-1 if negative).
 
-        O(codes), however large the table is.
+        Costs O(len(codes)), independent of the size of the table.
         """
         codes = np.ascontiguousarray(codes, np.int64)
         distinct, places = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
@@ -186,7 +187,7 @@ class Interner:
         return distinct[: _number(codes, self._numbers, distinct, places)], places
 
     def keep(self, codes: np.ndarray) -> np.ndarray:
-        """Forgets all but `codes`; gives the new code of each old one (-1: forgotten)."""
+        """Removes all byte strings but those of `codes`. Returns the new code of each old code (-1: removed)."""
         kept = np.unique(codes)
         renamed = np.full(self.count, -1, np.int64)
         renamed[kept] = np.arange(len(kept))
@@ -195,7 +196,7 @@ class Interner:
         self.intern_arrow(values)
         return renamed
 
-    #: what `save` gives and `load` takes
+    #: the arrays that `save` returns and `load` reads, with their types
     PARTS: ClassVar = {"data": np.uint8, "offsets": np.int64, "hashes": np.int64}
 
     def save(self) -> dict[str, np.ndarray]:
@@ -223,7 +224,7 @@ class Interner:
 
 
 def buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of a string or binary array and where each value starts."""
+    """The bytes of a string or binary array, and the start of each value in them, with the end of the last value."""
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, starts, values = array.buffers()
     if not len(array):

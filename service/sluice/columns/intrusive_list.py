@@ -1,6 +1,10 @@
-"""Lists whose members are found and taken out in one step: every member knows its neighbours.
+"""Doubly linked lists whose links are fields of the members' own records. Adding or removing a member costs O(1).
 
-A list is a record with the fields `oldest` and `youngest`, a member one with `older` and `younger`, in whatever tables.
+    list       oldest --> A                                         youngest --> C
+    members    NIL <--older-- A <--older, younger--> B <--older, younger--> C --younger--> NIL
+
+A list is a record with the fields `oldest` and `youngest`. A member is a record with the fields `older` and `younger`.
+All four fields hold row numbers of the member table, or NIL. Any table with these fields can be used.
 """
 
 from __future__ import annotations
@@ -9,25 +13,28 @@ import numpy as np
 
 from sluice.columns.kernel import inlined
 
-#: no member, no list
+#: the row number that means: no member, no list
 NIL = -1
 
 
 @inlined
 def make_empty(lists: np.ndarray, at: int) -> None:
-    """The list is empty."""
+    """Makes the list empty."""
     lists[at].oldest = lists[at].youngest = NIL
 
 
 @inlined
 def append(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
-    """Behind the youngest."""
+    """Adds the member behind the youngest one."""
     insert(lists, at, members, lists[at].youngest, member)
 
 
 @inlined
 def push_linked(lists: np.ndarray, at: int, member: int) -> None:
-    """Behind the youngest, which knows it already: other lists of the same members linked them."""
+    """Adds the member behind the youngest one without writing links.
+
+    Use it if the members are already linked, because another list over the same records linked them.
+    """
     if lists[at].oldest == NIL:
         lists[at].oldest = member
     lists[at].youngest = member
@@ -35,7 +42,7 @@ def push_linked(lists: np.ndarray, at: int, member: int) -> None:
 
 @inlined
 def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: int) -> None:
-    """Behind `older`; where that is NOBODY, before all others."""
+    """Adds the member behind `older`, or in front of all others if `older` is NIL."""
     younger = lists[at].oldest if older == NIL else members[older].younger
     members[member].older = older
     members[member].younger = younger
@@ -51,7 +58,7 @@ def insert(lists: np.ndarray, at: int, members: np.ndarray, older: int, member: 
 
 @inlined
 def unlink(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
-    """Out of the list; the member itself still says who its neighbours were."""
+    """Removes the member from the list. The removed member keeps its own links."""
     older, younger = members[member].older, members[member].younger
     if older == NIL:
         lists[at].oldest = younger
@@ -65,10 +72,11 @@ def unlink(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None
 
 @inlined
 def pop_keep_links(lists: np.ndarray, at: int, members: np.ndarray, member: int) -> None:
-    """Out of the list, as `take`, but where the oldest leaves no member is touched.
+    """Removes the member from the list. If the member is the oldest one, writes only the record of the list.
 
-    So who reads along behind still finds the others beside their neighbours, and the oldest may say who left before it:
-    who goes back stops at `oldest`.
+    All links between members then stay as they were, so another list over the same records can still follow them. The
+    `older` link of the new oldest member still refers to the removed one: iteration towards older members must stop at
+    `oldest`.
     """
     if member != lists[at].oldest:
         unlink(lists, at, members, member)

@@ -1,6 +1,7 @@
-"""Attributes as JSON has them: columns from the values of a JSON document, and back.
+"""Conversion between JSON values and Arrow columns, in both directions.
 
-Times are ISO 8601 (without a zone: UTC) or a number of seconds; NaN and the infinities are strings, both ways.
+Reading accepts a time as an ISO 8601 text (UTC if it has no zone) or as a number of seconds since 1970. Writing makes
+ISO 8601 texts in UTC. NaN and the infinities are the strings of `SPECIAL`, in both directions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-i
 TIMESTAMP = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$"
 ZONE = r"[T ].*(Z|[+-]\d\d:\d\d)$"
 
-#: what a value of this kind may be in JSON
+#: the Python types that a JSON value of each kind may have
 ACCEPTED: dict[Kind, frozenset[type]] = {
     Kind.BOOLEAN: frozenset({bool}),
     Kind.INT64: frozenset({int}),
@@ -33,7 +34,7 @@ ACCEPTED: dict[Kind, frozenset[type]] = {
 
 
 def nanoseconds(seconds: float | Decimal) -> int:
-    """The nearest nanosecond of an exact decimal; a float is the shortest decimal that names it."""
+    """Seconds as nanoseconds, rounded to whole ones. A float counts as the shortest decimal that represents it."""
     if type(seconds) is int:
         return seconds * SECOND
     return round(Decimal(repr(seconds) if isinstance(seconds, float) else seconds) * SECOND)
@@ -43,7 +44,10 @@ def nanoseconds(seconds: float | Decimal) -> int:
 
 
 def column(values: Sequence[Any], type_: Type) -> pa.Array:
-    """The values as an Arrow array. Raises ValueError, of any kind, when one of them is not of the type."""
+    """The values as an Arrow array.
+
+    Raises ValueError (or a subclass), KeyError or OverflowError if a value is not of the type.
+    """
     if not ACCEPTED[type_.kind].issuperset(map(type, values)):
         msg = f"not all values are {type_}"
         raise ValueError(msg)
@@ -89,7 +93,7 @@ def _timestamps(values: Sequence[float | str]) -> pa.Array:
 
 
 def json_values(array: pa.Array, type_: Type) -> list[Any]:
-    """What JSON has for these values."""
+    """The values as JSON represents them (see the module docstring)."""
     match type_.kind:
         case Kind.FLOAT64:
             return _floats(array)
@@ -102,7 +106,7 @@ def json_values(array: pa.Array, type_: Type) -> list[Any]:
 
 
 def python_values(array: pa.Array, type_: Type) -> list[Any]:
-    """As `json_values`, but NaN and the infinities are floats."""
+    """The values as `json_values` returns them, but NaN and the infinities are floats."""
     if type_.kind is Kind.LIST:
         return _regrouped(array, type_, python_values)
     return array.to_pylist() if type_ == FLOAT64 else json_values(array, type_)
@@ -124,7 +128,7 @@ def _special(value: float) -> str:
 
 def _times(array: pa.Array) -> list[str]:
     text = pc.strftime(array.view(pa.timestamp("ns")), format="%Y-%m-%dT%H:%M:%S")
-    shortest = pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")  # the point shields the zeros of whole seconds
+    shortest = pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")  # the point keeps the zeros of whole seconds
     return pc.binary_join_element_wise(shortest, "Z", "").to_pylist()  # type: ignore[no-any-return]
 
 

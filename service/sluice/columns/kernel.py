@@ -1,7 +1,8 @@
-"""How kernels are compiled: once per machine, without the interpreter's lock, and without any allocation.
+"""Decorators that compile kernels with numba: once per machine, without Python's global lock, and without allocation.
 
-A kernel that allocates does not compile, and none of its arrays is counted: counting references cost ten times what the
-loops themselves do. Small functions become part of the kernel that calls them.
+A kernel is a plain loop over arrays. numba's memory management is switched off (`_nrt`), so numba refuses to compile a
+kernel that allocates, and counts no references to arrays. Reference counts would cost ten times as much as the loops
+themselves. Functions that only kernels call are inlined into them.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 
 
 def kernel(function: Function) -> Function:
-    """Compiles a function that Python calls."""
+    """Compiles a kernel: a function that Python code and other kernels can call."""
     return compiled(function, **OPTIONS)
 
 
 def read_only(values: np.ndarray) -> np.ndarray:
-    """As some of Arrow's buffers are anyway, and without gaps: a kernel is compiled for each kind of array."""
+    """The values as a contiguous, read-only array; copied only if they have gaps.
+
+    numba compiles a kernel once per kind of array. Some Arrow buffers are read-only, so all arrays become read-only.
+    """
     values = np.ascontiguousarray(values)[:]
     values.flags.writeable = False
     return values
 
 
 def inlined(function: Function) -> Function:
-    """Compiles a function that only kernels call, into them."""
+    """Compiles a function that only kernels call, and inlines it into each caller."""
     return compiled(function, **OPTIONS, forceinline=True)

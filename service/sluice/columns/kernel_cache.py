@@ -1,9 +1,11 @@
-"""Where compiled kernels are kept between runs: in a folder named after the sources.
+"""The cache of compiled kernels on disk: one folder per version of the sources, named by their hash.
 
-numba notices a change in the file of a kernel, not one in a file that the kernel calls into: with one folder for each
-state of the sources, what runs is always what stands here. Where the installed package cannot be written (a container),
-the user's cache serves, which begins with what was compiled when the package was installed. Where the package itself
-stands says nothing: what was compiled goes with it into an archive, and is found where that is unpacked.
+numba recompiles a kernel if the kernel's own file changes, but not if a file changes whose functions the kernel calls.
+With one folder per hash of all sources, a compiled kernel always matches the present sources.
+
+The folder is below `__pycache__` of the package. If the package folder is read-only (as in a container), the folder is
+below the user's cache instead, and starts as a copy of the kernels that were compiled at installation. Paths in the
+cache are relative to the package, so a package that is archived and unpacked elsewhere still finds its kernels.
 """
 
 from __future__ import annotations
@@ -28,24 +30,24 @@ from sluice.files import PACKAGE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: the modules with kernels, with what goes into them, and this one, which says how they are compiled
+#: the modules that define kernels or that kernels depend on, including this module, which sets the compiler's options
 SOURCES = ("columns/**/*.py", "engine/**/*.py", "wire/**/*.py", "kafka/murmur2.py", "time_units.py")
 
 
 def folder(package: Path = PACKAGE) -> Path:
-    """Where numba may write; numba needs that even to read."""
+    """The cache folder. It is writable if possible, because numba needs write access even to read from it."""
     installed = package / "__pycache__" / _name(package)
     if os.access(package, os.W_OK):
         return installed
     users = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sluice" / installed.name
     if installed.exists() and not users.exists():
-        with suppress(OSError):  # another process was faster, or nothing can be written: then kernels are compiled
+        with suppress(OSError):  # another process made it, or it is read-only: kernels are then compiled
             _copy(installed, users)
     return users
 
 
 class Locator(UserProvidedCacheLocator):
-    """Places the compiled code of a module below its path in the package. numba uses the whole path of the file."""
+    """The folder of a module's compiled code, by the module's path in the package (numba uses the absolute path)."""
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._py_file = py_file
@@ -54,7 +56,7 @@ class Locator(UserProvidedCacheLocator):
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Locator | None:
-        """None where nothing can be written: numba then compiles the function in each process."""
+        """None if the folder is not writable: numba then compiles the function in each process."""
         found: Locator | None = super(UserProvidedCacheLocator, cls).from_function(py_func, py_file)  # type: ignore[no-untyped-call]
         return found
 
@@ -67,23 +69,23 @@ class Locator(UserProvidedCacheLocator):
 
 
 class Implementation(CompileResultCacheImpl):
-    _locator_classes = [Locator]  # noqa: RUF012 - as numba declares it
+    _locator_classes = [Locator]  # noqa: RUF012 - numba declares it like this
 
 
 class KernelCache(FunctionCache):
-    """numba's cache of one function, with our locator. The settings of numba stay as the user's program has them."""
+    """numba's cache of one function with the locator of this module. numba's global settings stay as they are."""
 
     _impl_class = Implementation
 
 
 @cache
 def _users_folder() -> Path:
-    """`NUMBA_CACHE_DIR` where the environment has it."""
+    """The environment variable `NUMBA_CACHE_DIR` if it is set, otherwise `folder()`."""
     return Path(config.CACHE_DIR or folder())  # type: ignore[attr-defined]
 
 
 def compiled(function: Function, **options: Any) -> Function:  # noqa: ANN401 - numba's options
-    """The function as a kernel: compiled by numba, kept between runs, and with `_index` for its indices."""
+    """Compiles the function with numba, caches the result on disk, and makes its indices follow `_index`."""
     dispatcher = njit(**options)(function)
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
         dispatcher._cache = KernelCache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - as cache=True does
@@ -99,24 +101,25 @@ def _name(package: Path) -> str:
 
 
 def _copy(installed: Path, users: Path) -> None:
-    """To a folder beside, which is renamed, so that nobody ever sees half of it."""
+    """Copies to a temporary folder and renames it, so that no process ever reads an incomplete copy."""
     users.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=users.parent) as name:
         shutil.copytree(installed, Path(name, users.name))
         Path(name, users.name).rename(users)
 
 
-#: mangled names of our kernels
+#: mangled names of the kernels that `compiled` made
 _own: set[str] = set()
-#: the mangled name of a function in front of numba's version and type tags
+#: matches a mangled function name up to numba's version and type tags
 _MANGLED = re.compile(r"_Z(.*?)B\d+v\d+(?:B|E)")
 _any_index = arrayobj.fix_integer_index
 
 
 def _index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:  # noqa: ANN401
-    """No kernel of ours counts from the end of an array, so none tests whether an index is negative.
+    """Replaces numba's code for an array index: in kernels of this package a negative index gets no special treatment.
 
-    numba offers no option for that. All other functions keep numba's rule, in which -1 is the last element.
+    These kernels never index from the end of an array, so the test for a negative index is left out. numba has no
+    option for this. All other functions keep numba's rule, by which -1 is the last element.
     """
     found = _MANGLED.match(builder.function.name)
     if found is None or found[1] not in _own:

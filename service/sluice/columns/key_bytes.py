@@ -1,7 +1,9 @@
-"""Key bytes: the one documented form in which the values of a key travel, as Kafka key, for routing and for sorting.
+"""Key bytes: the documented byte form of a key, used as the Kafka key, for routing to buckets, and for sorting.
 
-One string attribute: its UTF-8 bytes. One attribute of another type: its JSON text. Several: the JSON array, without
-spaces.
+attributes of the key        key bytes
+one string                   its UTF-8 bytes
+one of another type          its JSON text
+several                      the JSON array of their values, without spaces
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from sluice.columns.interner import Interner
 
 
 def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The key of each row. `columns` is not empty and has no nulls."""
+    """The key bytes of each row. There is at least one column, and no column has nulls."""
     if len(columns) > 1:
         return _joined(columns)
     (column,) = columns
@@ -28,7 +30,11 @@ def key_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
-    """The key of some attributes of a key of several, by their places; `text`: the only one chosen is a string."""
+    """The key bytes of some attributes of a key that has several attributes.
+
+    `places` are the positions of the chosen attributes in the key, from 0. `text` is true if one attribute is chosen
+    and it is a string.
+    """
     values = orjson.loads(key)
     if len(places) > 1:
         return _json([values[place] for place in places])
@@ -37,7 +43,7 @@ def chosen_of_key(key: bytes, places: Sequence[int], *, text: bool) -> bytes:
 
 
 def key_codes(columns: Sequence[pa.Array], table: Interner) -> np.ndarray:
-    """The code in `table` of the key of each row."""
+    """Interns the key bytes of each row in `table` and returns their codes."""
     if len(columns) == 1 and pa.types.is_dictionary(columns[0].type):
         return table.intern_arrow(pa.DictionaryArray.from_arrays(columns[0].indices, _texts(columns[0].dictionary)))
     return table.intern_arrow(key_bytes(columns))
@@ -53,7 +59,7 @@ def _texts(column: pa.Array) -> pa.BinaryArray:
 
 
 def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
-    """Formats each distinct combination once."""
+    """The key bytes of several columns. Each distinct combination of values is formatted only once."""
     encoded = [pc.dictionary_encode(column) for column in columns]
     combination = np.zeros(len(columns[0]), np.int64)
     for column in encoded:
@@ -66,7 +72,7 @@ def _joined(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """Python values that JSON can show; a timestamp as its ISO text, what is not finite as a word."""
+    """Values that JSON can represent: a timestamp as its ISO 8601 text, NaN and the infinities as strings."""
     if pa.types.is_floating(column.type):
         return [_real(value) for value in column.to_pylist()]
     if pa.types.is_timestamp(column.type):
@@ -75,14 +81,14 @@ def _values(column: pa.Array) -> list[object]:
 
 
 def _real(value: float) -> float | str:
-    """Equal keys for equal values: there is one zero, and one NaN (unlike A9)."""
+    """Makes equal values have equal keys: -0.0 becomes 0.0, and all NaN are the same key (unlike A9)."""
     if math.isfinite(value):
         return value + 0.0  # -0.0 + 0.0 is 0.0
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _iso(text: str) -> str:
-    """With the shortest fraction, in UTC."""
+    """The ISO 8601 text of a UTC time, without trailing zeros in the fraction of the second."""
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "Z"
 
 

@@ -1,6 +1,9 @@
-"""Lists of texts, and of lists, as bytes: every element behind its length, 8 bytes each.
+"""The byte form of a list whose elements are strings or lists: each element's bytes behind their length.
 
-So what a table of texts has for a list refers to no other entry of that table, which may forget the others.
+    [length: 8 bytes, little-endian][bytes of element 0][length][bytes of element 1] ...
+
+The bytes contain the elements themselves, not codes of an interner. So an interned list does not depend on other
+interned values, which may be removed.
 """
 
 from __future__ import annotations
@@ -9,12 +12,15 @@ import numpy as np
 
 from sluice.columns.kernel import kernel, read_only
 
-#: the bytes of a length
+#: the size of a length in bytes
 LENGTH = 8
 
 
 def frame(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The elements `values[starts[i]:starts[i + 1]]` one after the other, each behind its length, and their starts."""
+    """Puts a length in front of each element `values[starts[i]:starts[i + 1]]`.
+
+    Returns the bytes, and where each element begins in them (at its length), with the end of the last element.
+    """
     begin = starts - starts[0] + LENGTH * np.arange(len(starts))
     framed = np.empty(int(begin[-1]), np.uint8)
     _frame(read_only(values), starts, framed)
@@ -22,7 +28,10 @@ def frame(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def unframe(framed: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of lists `framed[starts[i]:starts[i + 1]]`, without gaps, the number of elements, their lengths and bytes."""
+    """The inverse of `frame`, for lists whose bytes `framed[starts[i]:starts[i + 1]]` follow each other without gaps.
+
+    Returns the number of elements of each list, the length of each element, and the bytes of all elements.
+    """
     counts = np.zeros(len(starts) - 1, np.int64)
     lengths, values = np.empty(len(framed) // LENGTH, np.int64), np.empty(len(framed), np.uint8)
     _unframe(read_only(framed), starts, counts, lengths, values)

@@ -1,4 +1,4 @@
-"""Values as words in whose order they are: what a Sort compares.
+"""Conversion of values to int64 words that sort as the values do: the sort keys of a Sort.
 
 -0.0 equals 0.0, and NaN is greater than every number. Strings are in the order of their UTF-8 bytes.
 """
@@ -16,12 +16,15 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def ordered(words: np.ndarray, type_: Type) -> np.ndarray:
-    """Words that compare as the values do; of strings their codes, which do not."""
+    """Words that compare as the values do. Exception: strings keep their codes, which do not; see `ranks`."""
     return _reals(words) if type_.kind is Kind.FLOAT64 else words
 
 
 def ranks(words: np.ndarray, type_: Type, strings: Interner, *, descending: bool) -> np.ndarray:
-    """Numbers in the order of the values among each other; of words that `ordered` gave."""
+    """Numbers that sort as these values do, in descending order if asked for.
+
+    `words` are from `ordered`. Numbers of strings can be compared only within one call.
+    """
     if type_.kind is Kind.STRING:
         codes, words = np.unique(words, return_inverse=True)
         rank = np.empty(len(codes), np.int64)
@@ -31,12 +34,12 @@ def ranks(words: np.ndarray, type_: Type, strings: Interner, *, descending: bool
 
 
 def _reals(words: np.ndarray) -> np.ndarray:
-    """The bits of a negative number count backwards. NaN is greater than all (O4)."""
+    """The words of float64 values: the bits, with all but the sign inverted if negative. NaN is the greatest (O4)."""
     values = np.ascontiguousarray(words).view(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
     bits = values.view(np.int64)
     return np.where(np.isnan(values), LARGEST, bits ^ ((bits >> 63) & LARGEST))
 
 
 def canonical(keys: pa.BinaryArray) -> np.ndarray:
-    """The places of the keys in the order of their bytes, in which partitions fire together."""
+    """The row numbers of the keys, sorted by their bytes. Partitions that fire together emit in this order."""
     return pc.sort_indices(keys).to_numpy()  # type: ignore[no-any-return]

@@ -1,8 +1,12 @@
-"""Pairing heaps: the tuple with the least value is on top, which is where one leaves. One comes in O(1), and the least
-leaves in O(log n) amortised.
+"""Pairing heaps of stored tuples: priority queues from which the tuple with the least value is removed.
 
-A node is a tuple's slot: `below` is the first of those right below it, `next` the next one beside it. NaN is below all
-others.
+Adding costs O(1), removing the least O(log n) amortised. A node is the slot of a tuple. Its links:
+
+    root --below--> child --next--> child --next--> child        `below` is the first child of a node,
+                      |                                          `next` its next sibling
+                    below                                        NaN counts as greater than every number
+                      v
+                    child --next--> child
 """
 
 from __future__ import annotations
@@ -16,12 +20,12 @@ from sluice.columns.float_bits import as_real
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
-#: the stored tuples
+#: the links of a stored tuple; NIL where there is no child or sibling
 NODE = np.dtype([("next", np.int32), ("below", np.int32)])
 
 
 class Order(Protocol):
-    """The word of a tuple that is compared: its column, and whether it holds the bits of a float64."""
+    """The sort key: the column of the word that is compared, and whether the word holds the bits of a float64."""
 
     @property
     def column(self) -> int: ...
@@ -30,7 +34,7 @@ class Order(Protocol):
     def floating(self) -> bool: ...
 
 
-#: told of each node that another one comes to lie below: `melded(top, below, *more)`
+#: called as `melded(top, below, *more)` whenever node `below` becomes a child of node `top`
 Melded = Callable[..., None]
 
 
@@ -38,7 +42,7 @@ Melded = Callable[..., None]
 def add(
     nodes: np.ndarray, words: np.ndarray, by: Order, root: int, slot: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
-    """Gives the new root. `root` is NOBODY in a heap that is empty; `by` says which word is compared, and how."""
+    """Adds the tuple in `slot` to the heap `root` (NIL: empty) and returns the new root. `by` is the sort key."""
     nodes[slot].next = NIL
     nodes[slot].below = NIL
     return slot if root == NIL else _meld(nodes, words, by, root, slot, melded, *more)
@@ -48,9 +52,9 @@ def add(
 def remove_root(
     nodes: np.ndarray, words: np.ndarray, by: Order, root: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
-    """The least leaves. Gives the new root, NOBODY where it was the last."""
+    """Removes the root, which is the least node. Returns the new root, NIL if the heap is now empty."""
     pairs, child = NIL, nodes[root].below
-    while child != NIL:  # in pairs, the last pair first
+    while child != NIL:  # first pass: merge the children in pairs; the last pair ends up first
         second = nodes[child].next
         rest = NIL if second == NIL else nodes[second].next
         pair = child if second == NIL else _meld(nodes, words, by, child, second, melded, *more)
@@ -59,7 +63,7 @@ def remove_root(
     if pairs == NIL:
         return NIL
     top, pairs = pairs, nodes[pairs].next
-    while pairs != NIL:  # then the pairs into one
+    while pairs != NIL:  # second pass: merge the pairs into one heap
         rest = nodes[pairs].next
         top = _meld(nodes, words, by, top, pairs, melded, *more)
         pairs = rest
@@ -69,7 +73,7 @@ def remove_root(
 
 @inlined
 def less(by: Order, one: int, other: int) -> bool:
-    """Of two words; NaN is less than nothing."""
+    """Whether word `one` is less than word `other`. False if one of them is NaN."""
     return as_real(one) < as_real(other) if by.floating else one < other
 
 
@@ -77,7 +81,7 @@ def less(by: Order, one: int, other: int) -> bool:
 def _meld(
     nodes: np.ndarray, words: np.ndarray, by: Order, one: int, other: int, melded: Melded, *more: Any  # noqa: ANN401
 ) -> int:  # fmt: skip
-    """The root of both: the greater root becomes the first below the smaller one."""
+    """Merges two heaps: the greater root becomes the first child of the smaller one, which is returned."""
     word = words[one, by.column]
     if less(by, words[other, by.column], word) or (by.floating and as_real(word) != as_real(word)):
         one, other = other, one

@@ -1,6 +1,10 @@
-"""Asks for memory ahead of its use: with many keys nothing else of what a window event needs is near."""
+"""Prefetch instructions for kernels: load memory into the CPU cache before it is used.
 
-# numba hands its own objects to these functions, for which it has no types.
+With many keys, the records that a window event needs are rarely in the cache. A kernel therefore prefetches the records
+of the events that come `AHEAD` events later.
+"""
+
+# numba passes its own objects to these functions and has no type hints for them.
 # ruff: noqa: ANN401
 
 from __future__ import annotations
@@ -15,13 +19,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-#: events ahead: about as many as memory answers at once
+#: the distance in events: about the number of memory accesses that a CPU core has in flight at once
 AHEAD = 12
 
 if TYPE_CHECKING:
 
     def prefetch(array: np.ndarray, row: int) -> None:
-        """Starts to load the two ends of an array's row. It must exist; nothing else happens."""
+        """Starts to load the first and the last byte of an array's row. The row must exist. Has no other effect."""
 
 else:
 
@@ -45,6 +49,6 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Cal
 
     following = builder.add(row, context.get_constant(types.intp, 1))
     last = builder.gep(first_byte(following), [context.get_constant(types.intp, -1)])
-    for place in (first_byte(row), last):  # of a row that lies across two lines of the cache
-        builder.call(load, [place, number(0), number(3), number(1)])  # to read, near, data
+    for place in (first_byte(row), last):  # a row may lie across two cache lines
+        builder.call(load, [place, number(0), number(3), number(1)])  # for reading, keep in all caches, data
     return context.get_dummy_value()  # type: ignore[no-any-return]

@@ -1,9 +1,10 @@
-"""The memory of an operator as declared tables.
+"""The state of an operator as declared tables.
 
-A state declares its tables: what a row is, what has a row (a window partition, a group, the slot of a tuple), which
-fields are numbers of rows of other tables, and which words are codes of interned texts. From this declaration follow
-growth, the saved columns, compaction, the bytes a row needs, and how rows move from one state to another, on which
-splitting and merging stand. Kernels read and write the arrays themselves, which are attributes of the state.
+A table is an array of records or of words. A state declares for each table the type of a row, the row space (what a
+row is for: a window partition, a group, the slot of a tuple), which fields hold row numbers of other tables, and which
+words are codes of interned texts. From this declaration follow growth, the saved columns, compaction, the bytes per
+row, and the transfer of rows from one state to another, which splitting and merging use. Kernels read and write the
+arrays directly. The arrays are attributes of the state.
 
 A state is divided by the keys of its window partitions:
 
@@ -11,8 +12,8 @@ A state is divided by the keys of its window partitions:
                    |       |       |       |            ----------------->     part 1    b   d
                  groups, stored tuples, timers of each   merge(part 0, part 1) is the undivided state
 
-Each part has the rows of its keys and all that belongs to them, under new row numbers. What is not of a key (the clock,
-counters, what is known of a stream) is copied to each part.
+Each part has the rows of its keys and all rows that these refer to, under new row numbers. Values that belong to no key
+(the clock, counters, facts about a stream) are copied to each part.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ from sluice.columns.tables import Data, Format, Saved, StateError, column, grown
 
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]
-#: by row space: the new number of each row of one state, NIL for a row that does not move
+#: row space -> the new number of each row of the source state, NIL for a row that is not transferred
 Maps = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a state.
+    """The declaration of one table of a state.
 
-    per      the row space: what has a row, as "partition", "group" or "slot". Tables of one space have equal rows
-    record   the type of a row, or of one of its words
-    width    words in a row; None: a row is one record
-    refers   field -> the row space that its values number, NIL for no row; the field "" is the whole row.
-             Of the space "slot" the numbers are places: slot * `block` + the tuple's number in the block
-    texts    words that are codes in the table of strings
-    fresh    field -> its value in a row that is not in use yet; of other fields that is 0
+    per      the row space, such as "partition", "group" or "slot". All tables of a row space number their rows alike
+    record   the type of a row, or of one word of it
+    width    the number of words in a row; None: a row is one record
+    refers   field -> the row space that the field's values refer to (NIL: no row). The field "" is the whole row.
+             Values that refer to "slot" are places: slot * `block` + the tuple's number in its block
+    texts    the words that are codes of the interner `strings`
+    fresh    field -> its value in an unused row. The value of all other fields is 0
     """
 
     per: str
@@ -56,7 +57,7 @@ class Table:
     fresh: Mapping[str, int] = field(default_factory=dict)
 
     def rows(self, count: int) -> np.ndarray:
-        """So many rows that are not in use."""
+        """`count` unused rows."""
         made = np.zeros(count if self.width is None else (count, self.width), self.record)
         for name, value in self.fresh.items():
             made[name] = value
@@ -64,17 +65,17 @@ class Table:
 
     @property
     def footprint(self) -> int:
-        """The bytes of a row."""
+        """The size of a row in bytes."""
         return self.record.itemsize * (1 if self.width is None else self.width)
 
 
 def words(per: str, width: int, texts: Collection[int] = ()) -> Table:
-    """A table of 64-bit words, so many in a row."""
+    """The declaration of a table whose rows are `width` 64-bit words."""
     return Table(per, np.dtype(np.int64), width, texts=tuple(texts))
 
 
 class Free:
-    """The slots that hold no tuple, as a stack: giving and taking costs O(slots given or taken)."""
+    """The free slots of a state, as a stack. Giving back or taking n slots costs O(n)."""
 
     def __init__(self, dtype: type[np.signedinteger[Any]]) -> None:
         self._slots = np.zeros(0, dtype)
@@ -85,7 +86,7 @@ class Free:
 
     @property
     def slots(self) -> np.ndarray:
-        """All of them; not to be changed."""
+        """All free slots. The caller must not change the array."""
         return self._slots[: self._count]
 
     def give(self, slots: np.ndarray) -> None:
@@ -95,61 +96,64 @@ class Free:
         self._count = count
 
     def take(self, count: int, top: int) -> tuple[np.ndarray, int]:
-        """So many slots: the last that were given, and where these do not suffice those from `top` on; the new top."""
+        """Takes `count` slots: those given back last, and if these do not suffice, new ones from `top` on.
+
+        Returns the slots and the new `top`.
+        """
         return self.next(count, top), self.taken(count, top)
 
     def next(self, count: int, top: int) -> np.ndarray:
-        """The slots that `take` would give, in the same order however many are taken."""
+        """The slots that `take` would return. The first n of them are the same for every `count` of at least n."""
         again = self._slots[max(self._count - count, 0) : self._count][::-1]
         return np.concatenate([again, np.arange(top, top + count - len(again))])
 
     def taken(self, count: int, top: int) -> int:
-        """The new top, where so many of the next slots are in use."""
+        """Marks the first `count` of the `next` slots as used. Returns the new `top`."""
         again = min(count, self._count)
         self._count -= again
         return top + count - again
 
 
 class Tables:
-    """A state whose tables are declared. They are its attributes, under the names that they are declared by."""
+    """Base class of the states of operators. Each declared table is an attribute with the name of the declaration."""
 
     #: the format of the saved state
     FORMAT: ClassVar[Format]
-    #: attributes beside the tables: numbers, arrays of a fixed length with their types, and tables of byte strings
+    #: the names of further saved attributes: numbers, arrays (with the type of an element), and interners
     NUMBERS: ClassVar[tuple[str, ...]] = ()
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = {}
     STRINGS: ClassVar[tuple[str, ...]] = ()
 
-    #: the tables in use; others that the kernels take are empty
+    #: the tables in use. Kernels also take the other known tables, which stay empty
     declared: Mapping[str, Table]
-    #: tuples that one row of the space "slot" has
+    #: the number of tuples in one row of the row space "slot"
     block: int = 1
-    #: the texts and lists among the words
+    #: the interned strings and lists to which words of the tables refer
     strings: Interner
 
     def declare(self, known: Mapping[str, Table], needed: Collection[str]) -> None:
-        """Makes the `known` tables, all empty, of which the `needed` ones come into use."""
+        """Creates all `known` tables without rows, and puts the `needed` ones in use."""
         self.declared = {name: table for name, table in known.items() if name in needed}
         for name, table in known.items():
             setattr(self, name, table.rows(0))
 
     @property
     def rows(self) -> Mapping[str, int]:
-        """By row space the rows that mean something: all others are behind them."""
+        """Row space -> the number of rows in use. These are the first rows of each table."""
         raise NotImplementedError
 
     def of(self, *spaces: str) -> list[str]:
-        """The tables in use of these row spaces."""
+        """The names of the tables in use that belong to these row spaces."""
         return [name for name, table in self.declared.items() if table.per in spaces]
 
     def footprint(self, *spaces: str) -> int:
-        """The bytes of a row of each of these spaces."""
+        """The size in bytes of one row of each of these row spaces, summed up."""
         return sum(self.declared[name].footprint for name in self.of(*spaces))
 
     # ---- growth and compaction --------------------------------------------------------------------------------------
 
     def reserve(self, space: str, count: int) -> None:
-        """Room for so many rows."""
+        """Extends the tables of a row space to at least `count` rows. The new rows are unused ones."""
         for name, table in self.declared.items():
             if table.per == space:
                 known = getattr(self, name)
@@ -160,12 +164,15 @@ class Tables:
                     setattr(self, name, longer)
 
     def compact(self, space: str, kept: np.ndarray, count: int) -> None:
-        """Keeps these of the first `count` rows, in this order, and renames what refers to them."""
+        """Moves the `kept` ones of the first `count` rows to the front, in this order, and drops the others.
+
+        Every field that refers to the row space gets the new row numbers, or NIL for a dropped row.
+        """
         renamed = np.full(count, NIL, np.int64)
         renamed[kept] = np.arange(len(kept))
         for name in self.of(space):
             rows = getattr(self, name)
-            rows[: len(kept)] = rows.take(kept, axis=0)  # which is many times faster than `rows[kept]`
+            rows[: len(kept)] = rows.take(kept, axis=0)  # many times faster than `rows[kept]`
         for name, table in self.declared.items():
             for of, referred in table.refers.items():
                 if referred == space:
@@ -176,17 +183,17 @@ class Tables:
             getattr(self, name)[len(kept) : count] = self.declared[name].rows(1)
 
     def renamed(self, numbers: np.ndarray, space: str, renamed: np.ndarray) -> np.ndarray:
-        """The new numbers of rows of a space; NIL, and what has no new number, is NIL."""
+        """Maps row numbers of a row space (or places) to the new ones. NIL and dropped rows become NIL."""
         if space != "slot" or self.block == 1:
             return rename(numbers, renamed)
-        slot, before = np.divmod(numbers, self.block)  # so that NIL comes out as NIL
+        slot, before = np.divmod(numbers, self.block)  # the slot of NIL is NIL, as divmod rounds down
         found: np.ndarray = rename(slot, renamed) * self.block + before
         return np.where(found < 0, NIL, found)
 
     # ---- texts ------------------------------------------------------------------------------------------------------
 
     def texts(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The tables of words that have texts, as far as they are in use, and which words these are."""
+        """The tables that hold codes of texts (their rows in use), and for each table which words are codes."""
         rows = self.rows
         return [
             (getattr(self, name)[: rows[table.per]], np.array(table.texts))
@@ -197,7 +204,7 @@ class Tables:
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
-        """What is saved, by name."""
+        """All saved arrays by name: tables, other arrays, interners, numbers, and the shapes of the tables."""
         rows = self.rows
         tables = {name: getattr(self, name)[: rows[table.per]] for name, table in self.declared.items()}
         columns = tables | {name: getattr(self, name) for name in self.ARRAYS}
@@ -208,7 +215,7 @@ class Tables:
         return columns
 
     def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
-        """Puts what `columns` gave in the place of what is here. Raises StateError where it does not fit."""
+        """Replaces the content by what `columns` returned. Raises StateError for columns of another operator."""
         if saved.keys() != self.columns().keys():
             msg = "the saved state belongs to another operator"
             raise StateError(msg)
@@ -223,7 +230,7 @@ class Tables:
             setattr(self, name, type(getattr(self, name))(value))
 
     def restored(self, name: str, table: Table, data: pa.Buffer, count: int, width: int) -> np.ndarray:
-        """A table of `count` rows of `width` words, of its saved bytes."""
+        """The table that has these saved bytes: `count` rows of `width` words, or of one record each."""
         if table.width is None:
             return column(data, table.record)
         if table.width != width:
@@ -235,16 +242,16 @@ class Tables:
         return save(self.columns(), self.FORMAT)
 
     def read(self, data: Data) -> Self:
-        """Puts what `save` gave in the place of what is here. Raises StateError where it does not fit."""
+        """Replaces the content by what `save` returned. Raises StateError if `data` does not fit."""
         self.restore(load(data, self.FORMAT))
         return self
 
     # ---- from one state to another ----------------------------------------------------------------------------------
 
     def take(self, source: Self, maps: Maps) -> None:
-        """Copies the rows of another state to where `maps` says, and renames what refers to rows. There must be room.
+        """Copies rows of another state to the row numbers in `maps`, and maps the row numbers in their fields likewise.
 
-        A row space that is not among the `maps` stays as it is.
+        The tables must have enough rows already. Tables of a row space that `maps` does not contain are not copied.
         """
         rows = source.rows
         for name, table in self.declared.items():
@@ -264,7 +271,7 @@ class Tables:
             getattr(self, name)[numbers[kept]] = moved
 
     def same_texts(self, codes: np.ndarray, strings: Interner) -> np.ndarray:
-        """The codes here of the texts that have these codes in another table. A word that is no code stays below 0."""
+        """Translates codes of another interner to codes of this state's one. A word that is no code becomes NIL."""
         flat = codes.reshape(-1)
         valid = (flat >= 0) & (flat < strings.count)
         used, places = np.unique(flat[valid], return_inverse=True)
@@ -274,16 +281,17 @@ class Tables:
 
 
 def rename(numbers: np.ndarray, renamed: np.ndarray) -> np.ndarray:
-    """The new numbers; NIL, and what has none, is NIL."""
+    """Maps each number n to `renamed[n]`. A negative number becomes NIL."""
     if not len(renamed):
         return np.full(numbers.shape, NIL, np.int64)
     return np.where(numbers < 0, NIL, renamed.take(numbers, mode="clip"))
 
 
 def keep_texts(strings: Interner, tables: Collection[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Forgets all texts but those of these tables' words, and renames these; gives the new code of each old one.
+    """Removes from the interner all texts to which no word of these tables refers, and updates the words.
 
-    A word of a row that is not in use may be the code of any text: it is kept for a while, or becomes another code.
+    Returns the new code of each old code, -1 for a removed text. Rows that hold no tuple may contain arbitrary words:
+    these may keep a text that is not needed, and are replaced by arbitrary codes.
     """
     codes = np.concatenate([np.zeros(0, np.int64), *(table[:, which].reshape(-1) for table, which in tables)])
     renamed = strings.keep(codes[(codes >= 0) & (codes < strings.count)])
@@ -296,20 +304,20 @@ def keep_texts(strings: Interner, tables: Collection[tuple[np.ndarray, np.ndarra
 
 
 def parts_of(keys: Interner, part_of_key: PartOfKey) -> np.ndarray:
-    """The part of each key."""
+    """The part number of each key of an interner, by code."""
     names = keys.take(np.arange(keys.count)).to_pylist()
     return np.fromiter(map(part_of_key, names), np.int64, len(names))
 
 
 def moved_to(chosen: np.ndarray, numbers: np.ndarray | int, count: int) -> np.ndarray:
-    """The map of a row space with `count` rows in which the chosen rows get these numbers."""
+    """The map (see `Maps`) of a row space with `count` rows in which only the `chosen` rows get these new numbers."""
     made = np.full(count, NIL, np.int64)
     made[chosen] = numbers
     return made
 
 
 def distinct(numbers: np.ndarray, known: int) -> np.ndarray:
-    """The numbers of keys that moved to a table which had `known` keys. Raises StateError if one was there before."""
+    """The codes of keys that were added to an interner with `known` keys. Raises StateError if one was there before."""
     if len(numbers) and int(numbers.min()) < known:
         msg = "two states that are merged hold the same key"
         raise StateError(msg)
@@ -317,13 +325,13 @@ def distinct(numbers: np.ndarray, known: int) -> np.ndarray:
 
 
 def intern_pairs(table: Interner, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The codes of pairs of numbers."""
+    """Interns the pairs (left[i], right[i]) as 16 bytes each and returns their codes."""
     pairs = np.ascontiguousarray(np.stack([left, right], axis=1), np.int64)
     return table.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(left) + 1, dtype=np.int64) * 16)
 
 
 def pairs_of(table: Interner) -> np.ndarray:
-    """The pairs of numbers that have the codes from 0 on."""
+    """All interned pairs: row c has the pair with code c."""
     data = table.take(np.arange(table.count)).buffers()[2]
     return np.frombuffer(data or b"", np.int64).reshape(-1, 2)
 
@@ -331,7 +339,7 @@ def pairs_of(table: Interner) -> np.ndarray:
 def walked(heads: np.ndarray, following: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The members of linked lists, list by list in order, and the number of each member's list.
 
-    `heads` has the first member of each list, NIL for an empty one; `following` the next one behind each member.
+    `heads` has the first member of each list, NIL for an empty list. `following` has the next member of each member.
     """
     member, of = np.empty(len(following), np.int64), np.empty(len(following), np.int64)
     count = _walk(heads.astype(np.int64), following.astype(np.int64), member, of)

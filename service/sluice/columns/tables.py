@@ -1,4 +1,7 @@
-"""Columns of state: how they grow, and how they become bytes, in formats that each have a version of their own."""
+"""Arrays of state: how they grow, and how they are written to bytes and read back.
+
+The bytes are an Arrow IPC stream that names its format and version. Reading refuses every other format or version.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from sluice.model.errors import SluiceError
 
 
 class Format(NamedTuple):
-    """What a saved state says about itself. `version` is raised with every change of the columns or of their types."""
+    """The format of a saved state. Every change of the columns or of their types must raise `version`."""
 
     kind: str
     version: int
@@ -22,7 +25,7 @@ class Format(NamedTuple):
         return f"{self.kind}, version {self.version}"
 
 
-#: what is read back: bytes, or a part of a file in memory
+#: saved bytes, or a view of a file that is in memory
 Data = bytes | memoryview
 
 
@@ -33,7 +36,7 @@ class StateError(SluiceError):
 
 
 def grown(column: np.ndarray, size: int) -> np.ndarray:
-    """The column itself where it has `size` rows, else a copy of at least twice its length, filled up with zeros."""
+    """The array itself if it has `size` rows, otherwise a copy of at least twice its length. New rows are zeros."""
     if len(column) >= size:
         return column
     longer = np.zeros((max(size, 2 * len(column)), *column.shape[1:]), column.dtype)
@@ -43,13 +46,13 @@ def grown(column: np.ndarray, size: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Columns on their way into bytes, of which nothing has been copied: one Arrow IPC stream."""
+    """A state that is ready to be written as one Arrow IPC stream. It shares the memory of the columns."""
 
     record: pa.RecordBatch
 
     @property
     def size(self) -> int:
-        """Bytes that `write` will write. O(columns)."""
+        """The number of bytes that `write` will write. Costs O(number of columns)."""
         sink = pa.MockOutputStream()
         self.write(sink)
         return sink.size()  # type: ignore[no-any-return]
@@ -60,14 +63,17 @@ class Saved:
 
 
 def save(columns: Mapping[str, np.ndarray], form: Format) -> Saved:
-    """A record with a binary field for each column's bytes. It changes as the columns do: write it first."""
+    """Makes a record with one binary field per column.
+
+    The record shares the memory of the columns. Write it before the columns change.
+    """
     fields = [_field(column) for column in columns.values()]
     schema = pa.schema([(name, pa.large_binary()) for name in columns], metadata={"format": str(form)})
     return Saved(pa.record_batch(fields, schema=schema))
 
 
 def load(data: Data, form: Format) -> dict[str, pa.Buffer]:
-    """What `save` wrote in this format. Raises StateError for anything else."""
+    """The bytes of each column that `save` wrote in this format. Raises StateError for any other data."""
     try:
         batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
     except (pa.ArrowException, StopIteration) as error:
@@ -81,19 +87,19 @@ def load(data: Data, form: Format) -> dict[str, pa.Buffer]:
 
 
 def column(data: pa.Buffer, dtype: np.dtype | type, width: int | None = None) -> np.ndarray:
-    """A saved column; `width`: with that many words a row."""
+    """A writable copy of a saved column. With `width`, the array has rows of that many words."""
     flat = np.frombuffer(data, dtype).copy()
     return flat if width is None else flat.reshape(-1, width) if width else flat.reshape(0, 0)
 
 
 def _bytes(field: pa.LargeBinaryArray) -> pa.Buffer:
-    """Its one value, where it stands; what Arrow gives as a scalar is a copy."""
+    """The one value of the field, without a copy (Arrow copies the value of a scalar)."""
     _, ends, data = field.buffers()
     return pa.py_buffer(b"") if data is None else data.slice(0, np.frombuffer(ends, np.int64)[1])
 
 
 def _field(column: np.ndarray) -> pa.LargeBinaryArray:
-    """One binary value that is the column itself."""
+    """An Arrow array with one binary value, which is the memory of the column."""
     values = np.ascontiguousarray(column).reshape(-1)
     ends = np.array([0, values.nbytes], np.int64)
     return pa.Array.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(values)])

@@ -1,4 +1,4 @@
-"""`sluice check FILE`."""
+"""`sluice check FILE`: reports all problems of a pipeline file or, if it has none, a summary of the pipeline."""
 
 from __future__ import annotations
 

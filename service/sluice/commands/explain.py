@@ -1,4 +1,4 @@
-"""`sluice explain FILE`."""
+"""`sluice explain FILE`: describes how the service would run a pipeline file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Command line options that several commands share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """`name=value` as a property."""
+    """The properties as a mapping from texts of the form `name=value`. Raises click.BadParameter for other texts."""
     pairs = [value.partition("=") for value in values]
     if any(not equals for _, equals, _ in pairs):
         message = "give it as name=value"
@@ -18,7 +18,7 @@ def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
 
 
 def given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - what click makes of an option
-    """Those that were given, in place of what the file says; a path as its text."""
+    """The options that are not empty, which override keys of the pipeline file. A path is given as its text."""
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""`sluice replay FILE EVENTS`."""
+"""`sluice replay FILE EVENTS`: runs a pipeline over events in a file, without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sluice.model.errors import SluiceError
 from sluice.replayer.player import BATCH
 from sluice.replayer.player import replay as run
 
-#: bytes of events from a pipe, which are copied into a file for the time of the replay
+#: maximum bytes of events from a pipe, which are copied to a temporary file for the duration of the replay
 MOST_PIPED = 1 << 30
 CHUNK = 1 << 20
 
@@ -56,7 +56,7 @@ def replay(
         raise click.UsageError(message)
     if events is None:
         served = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint))
-        from sluice.commands.replay_checkpoint import repeat  # noqa: PLC0415 - Spark takes a second, which events need not cost
+        from sluice.commands.replay_checkpoint import repeat  # noqa: PLC0415 - it imports Spark, which takes 1 s
 
         sys.exit(repeat(served))
     spare_pandas()
@@ -68,9 +68,9 @@ def replay(
 
 
 def spare_pandas() -> None:
-    """Saves a quarter of a second: pyarrow looks for pandas with its first array, though nothing here needs it.
+    """Prevents pyarrow from importing pandas with its first array, which takes 0.25 s and is not needed here.
 
-    If there is none at that moment it does without, until it is asked for a pandas object.
+    pyarrow works without pandas if the import fails at that moment, until a pandas object is requested.
     """
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, NoPandas())
@@ -86,7 +86,7 @@ class NoPandas(MetaPathFinder):
 
 @contextmanager
 def _file(events: str) -> Iterator[tuple[Path, str]]:
-    """The events as a file that can be read twice, and their name for messages."""
+    """The path of a regular file with the events, which can be read twice, and the name of the source for messages."""
     name = "<stdin>" if events == "-" else events
     if events != "-" and Path(events).is_file():
         yield Path(events), name

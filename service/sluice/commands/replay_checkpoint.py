@@ -1,4 +1,4 @@
-"""`sluice replay FILE --checkpoint`."""
+"""`sluice replay FILE --checkpoint`: repeats the last batches of a service and compares them with its output topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from sluice.ops.log_lines import configure
 
 
 def repeat(pipeline: Pipeline) -> int:
-    """Compares what each stage has written with what its batches give once more; the exit code."""
+    """Compares the records that each stage has written with a repetition of its batches. Returns the exit code.
+
+    The exit code is 1 if a record differs, else 0.
+    """
     configure(secrets=pipeline.settings.kafka.secrets)
     differ = False
     for stage in stages(pipeline):

@@ -1,4 +1,4 @@
-"""`sluice run FILE`."""
+"""`sluice run FILE`: runs the service of a pipeline file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sluice.ops.log_lines import configure
 @click.option("--until-final", is_flag=True, help="End once every topic partition has sent its final mark.")
 def run(  # noqa: PLR0917 - click passes them by name
     file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
-    no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - flags are what they are
+    no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
 ) -> None:  # fmt: skip
     """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
 
@@ -35,7 +35,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))
 
     configure(secrets=pipeline.settings.kafka.secrets)
-    from sluice.spark.service import serve  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
+    from sluice.spark.service import serve  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
     click.echo(summary(pipeline))
     serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger, until_final=until_final)

@@ -1,4 +1,4 @@
-"""`sluice windows FILE`."""
+"""`sluice windows FILE`: shows the content of the windows of a service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     It reads the checkpoint and nothing else: the service may run, or have ended.
     """
     pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
-    from sluice.inspect.bucket_snapshot import snapshot  # noqa: PLC0415 - Spark takes a second, which a wrong file need not cost
+    from sluice.inspect.bucket_snapshot import snapshot  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
     found = [shown(stage, key, *looked) for stage in stages(pipeline) for looked in snapshot(stage, key)]
     sys.stdout.buffer.writelines(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in found)
@@ -39,7 +39,7 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
 
 
 def shown(pipeline: Pipeline, key: str | None, clock: int, inside: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A window partition as JSON has it; what there is nothing of is left out."""
+    """A window partition as a JSON object. Empty fields are left out."""
     schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
     now = {stream: rows(tuples, schemas[stream]) for stream, tuples in inside.now.items()}
     fields = {

@@ -1,1 +1,1 @@
-"""The pipeline file: from YAML text to the model, with every problem at its place."""
+"""Reads a pipeline file: from YAML text to the model, and all problems with their lines and keys."""

@@ -1,4 +1,4 @@
-"""A pipeline file -> the Pipeline that it says, or everything that is wrong with it."""
+"""Loads a pipeline file: the result is the Pipeline that the file describes, or all problems of the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sluice.model.spec import Pipeline
 
 
 class Checked(NamedTuple):
-    #: None where there are problems
+    #: None if there are problems
     pipeline: Pipeline | None
     problems: tuple[Problem, ...]
     cautions: tuple[Hint, ...]
@@ -31,8 +31,8 @@ def load(
 ) -> Pipeline:
     """The pipeline of a file. Raises PipelineError with all problems.
 
-    `environment` has the values of ${...} under `kafka`; None leaves them as they are, for who needs no Kafka.
-    `overrides` has top-level keys of the file and goes before it; `kafka` is merged.
+    `environment` has the values of ${...} under `kafka` and `registry`. None leaves ${...} unchanged, for callers that
+    do not connect to Kafka. `overrides` replaces top-level keys of the file; `kafka` is merged with that of the file.
     """
     return result(check_source(read(path), environment, overrides))
 
@@ -44,7 +44,7 @@ def load_text(
     environment: Mapping[str, str] | None = os.environ,
     overrides: Mapping[str, Any] | None = None,
 ) -> Pipeline:
-    """As `load`, of the text; `file` is the name for messages."""
+    """The pipeline of a text, as `load` gives it for a file. `file` is the name of the file in messages."""
     return result(check_source(read_text(text, file), environment, overrides))
 
 
@@ -54,7 +54,7 @@ def check(
     environment: Mapping[str, str] | None = os.environ,
     overrides: Mapping[str, Any] | None = None,
 ) -> Checked:
-    """All that can be said about a file."""
+    """The pipeline, all problems and all hints of a file. Raises no PipelineError."""
     try:
         return check_source(read(path), environment, overrides)
     except PipelineError as error:

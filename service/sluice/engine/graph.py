@@ -1,6 +1,7 @@
-"""The operators of one pipeline as one pure function over batches: `feed(state, inputs, clock)`.
+"""Runs the operators of one pipeline as one pure function: `feed(state, inputs, clock)`.
 
-No Spark, no Kafka, no wall clock, no randomness. What comes out does not depend on how events were cut into batches.
+It uses neither Spark nor Kafka, no wall clock and no random numbers. The outputs do not depend on how the input is cut
+into batches.
 """
 
 from __future__ import annotations
@@ -37,28 +38,30 @@ from sluice.model.spreading import equalities_apart, layout
 from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
 
-#: of what a graph remembers beside its operators
+#: format of the graph's own part of a saved state
 FORMAT = Format("graph", 1)
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 
 AnyOperator = Operator[Any]
-#: is called with an operator's name, what its ports are fed, and the clock
+#: called with an operator's name, the items of its ports, and the clock
 Observer = Callable[[str, list[Items], Clock], None]
 
 
 @dataclass(slots=True)
 class GraphState:
-    """What a pipeline remembers: its operators' states and, per input stream, the topic partitions that are final."""
+    """The state of a pipeline: the state of each operator, and what the graph itself stores for each stream."""
 
     operators: list[OperatorState | None]
+    #: by input stream: the topic partitions that have sent their final mark
     finals: dict[str, set[int]] = field(default_factory=dict)
+    #: the operator clock from which periodic timers count, nanoseconds; UNSET before the first batch
     origin: int = UNSET
-    #: where the clock stood last
+    #: the operator clock at the end of the last batch, nanoseconds
     now: int = UNSET
-    #: of each stream with an event time
+    #: by stream: its watermark and those of its topic partitions
     progress: dict[str, Progress] = field(default_factory=dict)
-    #: of the streams whose marks are aligned what waits for a mark
+    #: by stream with aligned marks: the items that wait for a mark
     held: dict[str, Items] = field(default_factory=dict)
 
 
@@ -69,10 +72,10 @@ class Graph:
         self, pipeline: Pipeline, topic_partitions: Mapping[str, int], *, spread: bool = True,
         observer: Observer | None = None,
     ) -> None:  # fmt: skip
-        """`topic_partitions` gives the number of each input stream's topic partitions.
+        """`topic_partitions` gives the number of topic partitions of each input stream.
 
-        `spread`: the tuples may be spread over buckets, so nothing may come in an order that one bucket alone knows.
-        `observer` is told what each operator is fed, before it is.
+        `spread`: the tuples may be spread over buckets, so no output may depend on an order that exists in one bucket
+        only. `observer` is called for each operator with the items of its ports, before the operator handles them.
         """
         self._spread, self._observer = spread, observer
         self._pipeline, self._origin = pipeline, pipeline.settings.clock_origin
@@ -92,7 +95,8 @@ class Graph:
         return GraphState([operator.initial() for operator in self.operators])
 
     def feed(self, state: GraphState, inputs: Mapping[str, Items], clock: Clock) -> dict[str, Items]:
-        """The items of every stream that an operator writes, and the REJECTS. `state` is changed in place.
+        """Handles a batch and returns the items of every stream that an operator writes, and the rejected tuples as
+        REJECTS. Changes `state` in place.
 
         `inputs` has the items of the input streams in the order in which they are handled; a stream may be missing.
         """
@@ -115,18 +119,20 @@ class Graph:
         return made
 
     def sizes(self, state: GraphState) -> dict[str, tuple[int, int]]:
-        """By operator that remembers anything: the window partitions that it knows, and the tuples that it stores."""
+        """By name of each operator that has state: the numbers of its window partitions and of its stored tuples."""
         pairs = zip(self.operators, state.operators, strict=True)
         return {operator.spec.name: remembered.sizes for operator, remembered in pairs if remembered is not None}
 
     def due(self, state: GraphState) -> int:
-        """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
+        """The clock, in nanoseconds, at which the next output is due if no item arrives before; MAX_TIME if none is.
+        The cost does not depend on the size of the state.
+        """
         of_operators = [operator.due(one) for operator, one in zip(self.operators, state.operators, strict=True)]
         of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
         return min([MAX_TIME, *of_operators, *of_streams])
 
     def snapshot(self, state: GraphState, key: str | None) -> list[WindowSnapshot]:
-        """What the windows of this key hold, and those without keys, operator by operator."""
+        """What the windows of `key` and the windows without keys hold, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
         return [found for operator, one in pairs for found in operator.snapshot(one, key)]
 
@@ -135,13 +141,15 @@ class Graph:
         return all(len(state.finals.get(name, ())) == self._partitions[name] for name in self._inputs)
 
     def watermarks(self, state: GraphState) -> dict[str, int]:
-        """The watermark of each stream that has had one, nanoseconds since 1970."""
+        """The watermark of each stream that has one, in nanoseconds since 1970."""
         return {name: of.watermark for name, of in state.progress.items() if of.watermark != NEVER}
 
     def _with_watermarks(
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
     ) -> Items:
-        """The items of a stream with its watermarks, until its final mark; rejected tuples go to `made`."""
+        """Adds the watermarks of a stream to its items. In an input stream, also aligns marks and drops the items
+        behind final marks. Rejected tuples are added to `made`.
+        """
         if items is None:
             items = nothing(self._schemas[name])
         elif name in self._inputs:
@@ -154,12 +162,12 @@ class Graph:
         return items
 
     def size(self, state: GraphState) -> int:
-        """Bytes that `write` would write. O(columns)."""
+        """The number of bytes that `write` writes. O(columns)."""
         parts = self._parts(state)
         return 8 * len(parts) + sum(part.size for part in parts if part is not None)
 
     def write(self, state: GraphState, sink: pa.NativeFile) -> None:
-        """The state as bytes, for `load`; its columns go there without a copy."""
+        """Writes the state as bytes, which `load` reads. Columns are written without a copy."""
         parts = self._parts(state)
         sink.write(struct.pack(f"<{len(parts)}q", *(0 if part is None else part.size for part in parts)))
         for part in parts:
@@ -167,13 +175,15 @@ class Graph:
                 part.write(sink)
 
     def save(self, state: GraphState) -> bytes:
-        """What `write` writes."""
+        """Returns the bytes that `write` writes."""
         sink = pa.BufferOutputStream()
         self.write(state, sink)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def _parts(self, state: GraphState) -> list[Saved | None]:
-        """The graph's own part, then that of each operator, None where it remembers nothing."""
+        """The graph's own part, then one part per operator and one per stream with aligned marks; None for an operator
+        without state and for a stream of which no item waits.
+        """
         final = [(name, source) for name, sources in sorted(state.finals.items()) for source in sorted(sources)]
         places, progress = list(self._watermarks), state.progress
         head = save({
@@ -187,7 +197,7 @@ class Graph:
         return [head, *(None if p is None else p.save() for p in state.operators), *held]
 
     def load(self, data: Data) -> GraphState:
-        """Raises StateError where `data` was not saved by a graph of this shape."""
+        """Reads a state that `write` wrote. Raises StateError if a graph of another pipeline saved `data`."""
         count = 1 + len(self.operators) + len(self._aligned)
         try:
             lengths = struct.unpack_from(f"<{count}q", data)
@@ -219,11 +229,13 @@ class Graph:
     # ---- parts of a state -------------------------------------------------------------------------------------------
 
     def split(self, state: GraphState, parts: int, part_of_key: PartOfKey) -> list[GraphState]:
-        """So many states, which together give what this one gives, if each is fed the tuples of its keys, all marks and
-        watermarks, and the clock. This state is used up: the parts may share memory with it.
+        """Divides a state into `parts` states. Together they give the outputs of this state if each is fed the tuples
+        of its own keys, all marks and watermarks, and the clock. The parts may share memory with `state`, which must
+        not be used afterwards.
 
-        A key is that by which `layout` spreads tuples over buckets; `part_of_key` gives its part, by its bytes. A
-        pipeline that must be in one bucket is whole in part 0, and what other parts are fed changes nothing in it.
+        The keys are those by which `layout` spreads tuples over buckets; `part_of_key` gives the part of a key from its
+        bytes. If the pipeline must be in one bucket, part 0 has the whole state, and inputs of the other parts do not
+        change it.
         """
         spread = layout(self._pipeline).keys is not None
         part = part_of_key if spread else _first
@@ -243,9 +255,10 @@ class Graph:
         ]  # fmt: skip
 
     def merge(self, states: Sequence[GraphState]) -> GraphState:
-        """One state in the place of several, in the order of their parts. No two of them may have tuples of one key.
+        """Puts states together, in the order of their parts. No two of them may have tuples of the same key. The given
+        states must not be used afterwards.
 
-        Raises StateError where two hold a window partition of the same key. The states are used up.
+        Raises StateError if two of them hold a window partition of the same key.
         """
         first = states[0]
         per_operator = zip(self.operators, zip(*(state.operators for state in states), strict=True), strict=True)
@@ -255,7 +268,9 @@ class Graph:
         return GraphState(operators, first.finals, first.origin, now, first.progress, held)
 
     def _by_key_of(self, spec: OperatorSpec, part_of_key: PartOfKey) -> PartOfKey:
-        """The part of a key of an operator: in a join, of the equalities by which its tuples are spread."""
+        """The function that gives the part of an operator's key. In a join with several equalities, only the values of
+        those by which its tuples are spread decide.
+        """
         if not isinstance(spec, Join) or len(spec.left.equality) <= 1:
             return part_of_key
         places = equalities_apart(self._pipeline, spec)
@@ -263,7 +278,9 @@ class Graph:
         return lambda key: part_of_key(chosen_of_key(key, places, text=text))
 
     def _split_items(self, stream: str, items: Items, parts: int, part_of_key: PartOfKey) -> list[Items]:
-        """The items that wait for a mark: each tuple in its part, everything else in all parts."""
+        """Divides the items that wait for a mark: each tuple goes to the part of its key, every other item to all
+        parts.
+        """
         keys = (layout(self._pipeline).keys or {}).get(stream, ())
         of = np.zeros(items.tuples.num_rows, np.int64)
         if keys:
@@ -295,7 +312,9 @@ class Graph:
                 return windowed(spec, self._schemas[spec.input], self._event_times.get(spec.input), sources)
 
     def _align(self, state: GraphState, stream: str, items: Items) -> Items:
-        """The items with marks that all topic partitions have sent, and what waited for these."""
+        """The items that may be handled now. Items behind a mark that some topic partition has not sent yet are kept in
+        `state`.
+        """
         held, finals = state.held.pop(stream, None), state.finals.get(stream, set())
         items, held = mark_alignment.align(held, items, finals, self._partitions[stream])
         if held is not None:
@@ -303,9 +322,10 @@ class Graph:
         return items
 
     def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:
-        """One final mark where the last of the topic partitions has sent its own, and nothing of one behind its own.
+        """Keeps one final mark, that of the last topic partition to send one, and drops the items of a topic partition
+        that stand behind its own final mark.
 
-        So an operator is final when all of its inputs are, every topic partition of them (P12, E38).
+        So an operator is final when all topic partitions of all its inputs are (P12, E38).
         """
         finals = state.finals.get(stream, set())
         ends = np.flatnonzero(items.kind == FINAL)
@@ -326,7 +346,7 @@ class Graph:
 
 
 def nothing(schema: Schema) -> Items:
-    """No items of a stream with these attributes."""
+    """An empty stretch of a stream with this schema."""
     numbers = np.zeros(0, np.int64)
     tuples = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
     return Items(
@@ -336,7 +356,7 @@ def nothing(schema: Schema) -> Items:
 
 
 def _loaded(operator: AnyOperator, part: Data) -> OperatorState | None:
-    """Raises StateError, which names the operator."""
+    """Reads the state of one operator. Raises StateError with the operator's name."""
     try:
         return operator.load(part)  # type: ignore[no-any-return]
     except StateError as error:
@@ -345,5 +365,5 @@ def _loaded(operator: AnyOperator, part: Data) -> OperatorState | None:
 
 
 def _first(_: bytes) -> int:
-    """All keys are in part 0."""
+    """Maps every key to part 0."""
     return 0

@@ -1,4 +1,4 @@
-"""Compiles every kernel ahead of the first use: `python -m sluice.engine.operator_warm_up`."""
+"""Compiles every kernel before its first use: `python -m sluice.engine.operator_warm_up`."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ OPERATORS: tuple[Operator, ...] = (
 
 
 def main() -> None:
-    """Each of them alone, in turn."""
+    """Feeds each operator of OPERATORS, one after the other."""
     for operator in OPERATORS:
         feed(operator)
 
 
 def feed(operator: Operator) -> None:
-    """Gives it a tuple or two, and saves and loads its state."""
+    """Runs the operator in a graph of its own with two tuples and a final mark, and saves and loads its state."""
     made = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA}
     streams = {name: Stream(name, schema) for name, schema in made.items()}
     streams["in"] = Stream("in", SCHEMA, event_time=EventTime("value", lag=0))

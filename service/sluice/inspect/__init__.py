@@ -1,1 +1,1 @@
-"""A checkpoint seen from outside: what windows hold, and batches that are repeated and compared."""
+"""Reads a checkpoint without its service: the content of windows, and batches that are repeated and compared."""

@@ -1,4 +1,4 @@
-"""A checkpoint looked at from outside: it is read and nothing else, while its service runs or when it has ended."""
+"""Reads the content of windows from a checkpoint. The service may run meanwhile; the checkpoint is not changed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sluice.engine.contents.window_snapshot import WindowSnapshot
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
 
-#: how often it is tried: a running service removes what is old, perhaps while we read it
+#: maximum number of attempts: a running service may remove an old file while this process reads it
 TRIES = 5
 
 
 class BucketSnapshot(NamedTuple):
-    """What a window partition holds, and the clock of its bucket, nanoseconds since 1970."""
+    """The content of a window partition, and the clock of its bucket in nanoseconds since 1970."""
 
     clock: int
     snapshot: WindowSnapshot
 
 
 def snapshot(pipeline: Pipeline, key: str | None) -> Iterator[BucketSnapshot]:
-    """The window partitions of this key, and those without keys, as they were after the last batch that was computed.
+    """The window partitions with this key, and those of operators without keys, after the last computed batch.
 
-    Of a running service that may be one batch ahead of what readers of its outputs see. Raises StateError where a file
-    of the state is damaged or missing.
+    While the service runs, this batch may not be visible yet to readers of its output topics. Raises StateError if a
+    file of the state is damaged or missing.
     """
     folder = checkpoint_identity.folder_of(pipeline)
     identity = checkpoint_identity.known(folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
@@ -41,7 +41,7 @@ def snapshot(pipeline: Pipeline, key: str | None) -> Iterator[BucketSnapshot]:
 
 
 def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) -> list[BucketSnapshot]:
-    """`least`: the version that the state must have at least."""
+    """The window partitions of bucket `number`. The state must have at least version `least`."""
     bucket = Bucket(plan, number)
     try:
         state = bucket.at(max(least, bucket.newest()))
@@ -53,6 +53,6 @@ def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) ->
 
 
 def _topic_partitions(pipeline: Pipeline, folder: Path) -> dict[str, int]:
-    """Of the streams that are read, as the last batch knew them."""
+    """The number of topic partitions of each input stream, as of the last planned batch."""
     known = Counter(topic for topic, _ in offsets_read(folder))
     return {stream.name: known[str(stream.topic)] or 1 for stream in pipeline.inputs}

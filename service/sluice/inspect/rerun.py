@@ -1,4 +1,4 @@
-"""The batches of a service once more, from its checkpoint and its input topics, beside it and without a trace."""
+"""Repeats batches of a service from its checkpoint and its input topics, without Spark and without writing anything."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ SCHEMA = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
     ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
-#: records of a topic partition that go through at once
+#: number of records of a topic partition in one Arrow batch
 AT_ONCE = 100_000
 
 
 class BatchReplay:
-    """The buckets of a service as they were before a batch, from which they go on. Nothing is written."""
+    """The state of all buckets of a service before a batch. Each call of `records` repeats the next batch on it.
+
+    Nothing is written to the checkpoint or to Kafka.
+    """
 
     def __init__(self, plan: Plan, batch: int) -> None:
-        """Raises StateError or FileNotFoundError where the checkpoint does not have that state any more."""
+        """Raises StateError or FileNotFoundError if the checkpoint does not have the state before `batch` any more."""
         self._plan = plan
         self._buckets = [Bucket(plan, number) for number in range(plan.buckets)]
         for bucket in self._buckets:
             bucket.at(batch)
 
     def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
-        """What the batch that goes on from `before` writes."""
+        """The records that `batch` writes. `before` is the batch before it, at whose offsets it starts."""
         plan = _knowing(self._plan, batch)
         arrived = _arrived(plan, before, batch)
         rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
@@ -50,7 +53,7 @@ class BatchReplay:
         return within(dict(plan.limits), gathered.records(), gathered.too_large)
 
     def _made(self, plan: Plan, number: int, arrived: list[Packed]) -> Iterator[Packed]:
-        """What a bucket gives out, as the stage does."""
+        """The packed outputs of a bucket for a batch, computed as the service computes them."""
         through, rest = split_pass_through(plan.topic_partitions, arrived)
         yield from through
         for part, made in self._buckets[number].tried(rest):
@@ -58,14 +61,14 @@ class BatchReplay:
 
 
 def _knowing(plan: Plan, batch: Planned) -> Plan:
-    """With the topic partitions that the service knew in this batch."""
+    """The plan with the numbers of topic partitions that the service had found when it planned this batch."""
     known = Counter(topic for topic, _ in batch.offsets)
     read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}
     return replace(plan, topic_partitions={**plan.topic_partitions, **read})
 
 
 def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Packed]]:
-    """The packed rows of each bucket, as the tasks that read make them."""
+    """The packed rows of each bucket, made from the input topics as the reading tasks make them."""
     arrived: dict[int, list[Packed]] = defaultdict(list)
     if batch.pulse != before.pulse:
         for number in range(plan.buckets):
@@ -83,7 +86,7 @@ def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Pack
 
 
 def _as_columns(messages: list[Message], first: int) -> Iterator[pa.RecordBatch]:
-    """The records of a topic partition as Spark's source gives them."""
+    """The records of a topic partition in the columns of Spark's source. `first` is the value of the column `place`."""
     for start in range(0, len(messages), AT_ONCE):
         some = messages[start : start + AT_ONCE]
         times = [message.timestamp()[1] for message in some]

@@ -1,4 +1,4 @@
-"""What a service has written, beside what its last batches give when they are repeated."""
+"""Compares the records that a service has written with the results of repeating its last batches."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ from sluice.kafka.records import Records
 from sluice.model.spec import Pipeline
 from sluice.state.integrity import LOGGER, DamagedError
 
-#: key, value, headers and timestamp of a record
+#: a record: `key`, `value`, `headers` and `timestamp`
 Row = dict[str, Any]
 
-#: how often it is tried to see outputs and ledger as they were at one moment, while a service writes
+#: maximum number of attempts to read the output topics and the ledger at one moment while a service writes
 TRIES = 50
 
 
 class Difference(NamedTuple):
-    """The first place of a topic partition at which it has something else; nothing, where these are None."""
+    """The first record of a topic partition that differs.
+
+    `offset` and `found` are None if the topic partition lacks the record `expected`.
+    """
 
     batch: int
     topic: str
@@ -42,7 +45,7 @@ class Difference(NamedTuple):
 
 
 class ComparisonReport(NamedTuple):
-    """The batches from `first` to `last`, and how many records they wrote."""
+    """The result of comparing the batches from `first` to `last` (both inclusive), which write `records` records."""
 
     pipeline: str
     first: int
@@ -52,18 +55,21 @@ class ComparisonReport(NamedTuple):
 
 
 class BatchOutputs(NamedTuple):
-    """What a batch writes to a topic partition."""
+    """The records that a batch writes to a topic partition."""
 
     batch: int
     rows: pa.RecordBatch
 
 
-#: by topic and topic partition, batch by batch
+#: by topic and topic partition: the outputs of each batch, in the order of the batches
 Outputs = Mapping[tuple[str, int], list[BatchOutputs]]
 
 
 def verify(pipeline: Pipeline) -> ComparisonReport:
-    """Repeats as many of the last batches as the checkpoint can still tell of. The service may run, or have ended."""
+    """Repeats as many of the last batches as the checkpoint still has, and compares their records with the topics.
+
+    The service may run meanwhile. Raises CheckpointError if no batch can be repeated.
+    """
     plan = _plan(pipeline)
     last, written = _stand(plan)
     first, repetition = _oldest(plan, last)
@@ -87,7 +93,10 @@ def _plan(pipeline: Pipeline) -> Plan:
 
 
 def _stand(plan: Plan) -> tuple[int, Offsets]:
-    """The last batch that was written, and where the outputs ended then."""
+    """The number of the last batch that was written, and the end offsets of the output topics after it.
+
+    Raises CheckpointError if Kafka has no ledger of this checkpoint, or if the topics changed in all TRIES attempts.
+    """
     settings = plan.pipeline.settings
     client, read = topics.reach(settings.kafka), {stream.name for stream in plan.inputs}
     places = [
@@ -107,7 +116,10 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
 
 
 def _oldest(plan: Plan, last: int) -> tuple[int, BatchReplay]:
-    """The first of the batches up to `last` that can be repeated, and the buckets as they were before it."""
+    """The first batch up to `last` from which all batches can be repeated, and the state of the buckets before it.
+
+    Raises CheckpointError if there is none.
+    """
     log, damages = checkpoint_identity.batches_in(Path(plan.checkpoint, "offsets")), list[str]()
     for first in sorted(log):
         if not log.issuperset(range(max(0, first - 1), last + 1)):
@@ -117,7 +129,7 @@ def _oldest(plan: Plan, last: int) -> tuple[int, BatchReplay]:
         except DamagedError as error:
             LOGGER.warning("batch %d cannot be repeated: %s", first, error)
             damages.append(str(error))
-        except (StateError, FileNotFoundError):  # it was removed, as no longer needed
+        except (StateError, FileNotFoundError):  # the service removed the file because it is not needed any more
             continue
     if damages:
         raise CheckpointError(damages[-1])
@@ -132,7 +144,7 @@ def _by_partition(records: Records) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _difference(plan: Plan, outputs: Outputs, place: tuple[str, int], end: int) -> Difference | None:
-    """The first of a topic partition whose end is given."""
+    """The first difference in the topic partition `place`, which ends at offset `end`; None if there is none."""
     several = outputs[place]
     found = tail(plan.pipeline.settings.kafka, place, end, sum(made.rows.num_rows for made in several))
     expected = [(made.batch, row) for made in several for row in made.rows.to_pylist()]
@@ -147,7 +159,7 @@ def _difference(plan: Plan, outputs: Outputs, place: tuple[str, int], end: int) 
 
 def _same(row: Row, message: Message) -> bool:
     got = _row(message)
-    if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:  # the broker's own time
+    if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:  # the broker has replaced the timestamp by its own time
         got["timestamp"] = row["timestamp"]
     return all((row[name] or None) == (value or None) for name, value in got.items())
 
@@ -160,7 +172,7 @@ def _row(message: Message) -> Row:
 
 
 def _shown(row: Row) -> dict[str, Any]:
-    """As JSON can have it."""
+    """The record with texts in place of bytes, for JSON."""
     headers = [[name, _text(value)] for name, value in row["headers"] or ()]
     return {"key": _text(row["key"]), "value": _text(row["value"]), "timestamp": row["timestamp"], "headers": headers}
 

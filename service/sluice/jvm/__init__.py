@@ -1,1 +1,1 @@
-"""Java: which program runs, and the jars that Spark and the embedded broker need."""
+"""Java: the `java` program, and the jars that Spark and the embedded broker need."""

@@ -1,4 +1,7 @@
-"""Fetches the jars of deploy/ivy.xml with the Ivy of PySpark's wheel; `python -m sluice.jvm.jars` does it ahead."""
+"""Downloads the jars that deploy/ivy.xml lists, with the Ivy in PySpark's wheel.
+
+This happens at the first use, or before it with `python -m sluice.jvm.jars`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ class JarsError(SluiceError):
 
 
 def jars(configuration: Configuration) -> list[Path]:
-    """The jars of one configuration of deploy/ivy.xml; all are fetched when they aren't there yet."""
+    """The jars of one configuration in deploy/ivy.xml. Downloads all configurations if they are missing or outdated.
+
+    Raises JarsError if the jars cannot be downloaded or written, and JavaError if there is no suitable Java.
+    """
     folder = folder_of_jars()
     if not _complete(folder):
         _retrieve(folder)
@@ -31,18 +37,18 @@ def jars(configuration: Configuration) -> list[Path]:
 
 
 def folder_of_jars() -> Path:
-    """`SLUICE_JARS`, else a folder in the virtual environment, shared by all that runs in it."""
+    """The folder of the jars: the environment variable `SLUICE_JARS`, or a folder in the virtual environment."""
     return Path(os.environ.get("SLUICE_JARS") or Path(sys.prefix, "share", "sluice", "jars"))
 
 
 def _complete(folder: Path) -> bool:
-    """Whether the folder was filled from today's ivy.xml, of which it holds a copy."""
+    """Whether the folder has the jars of the present ivy.xml: `_retrieve` puts a copy of ivy.xml into the folder."""
     copy = folder / "ivy.xml"
     return copy.exists() and copy.read_bytes() == project_file("deploy/ivy.xml").read_bytes()
 
 
 def _retrieve(folder: Path) -> None:
-    """Fills a folder beside and renames it, so that nobody ever sees half of the jars."""
+    """Downloads the jars into a temporary folder and renames it, so that no process ever sees an incomplete folder."""
     java = find_java()
     sys.stderr.write(f"Fetching the jars of Spark's Kafka connector and of the broker (60 MB) into {folder} ...\n")
     try:
@@ -61,7 +67,7 @@ def _retrieve(folder: Path) -> None:
 def _run_ivy(java: str, work: Path) -> None:
     ivy = [
         java,
-        f"-Divy.default.ivy.user.dir={work}",  # else it writes to the home folder
+        f"-Divy.default.ivy.user.dir={work}",  # by default Ivy writes to the home folder
         *("-jar", str(_ivy_jar()), "-ivy", str(project_file("deploy/ivy.xml")), "-cache", str(work / "cache")),
         *("-types", "jar", "bundle", "-warn"),
         *("-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision].[ext]")),
@@ -73,7 +79,7 @@ def _run_ivy(java: str, work: Path) -> None:
 
 
 def _ivy_jar() -> Path:
-    """Found without importing PySpark, which takes half a second."""
+    """The path of Ivy in the PySpark package. Does not import PySpark, which would take half a second."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise JarsError("PySpark is not installed")

@@ -1,4 +1,7 @@
-"""Which Java runs Spark and the broker. `python -m sluice.jvm.java` checks it, and needs no package for that."""
+"""Finds the Java that runs Spark and the broker.
+
+`python -m sluice.jvm.java` checks it; for that, no other Python package need be installed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ class JavaError(SluiceError):
 
 
 def find_java() -> str:
-    """Path of the java program: JAVA_HOME's, else the one on PATH. Raises JavaError if there is none, or an old one."""
+    """The path of the `java` program: that of JAVA_HOME, or else the one on PATH.
+
+    Raises JavaError if there is none, if it does not run, or if it is older than version OLDEST.
+    """
     program = _program()
     version = _version(program)
     if version < OLDEST:
@@ -46,7 +52,7 @@ def _program() -> str:
 
 
 def _version(program: str) -> int:
-    """The feature release: 17 of `17.0.15`, 8 of `1.8.0_402`."""
+    """The feature release: 17 for version `17.0.15`, 8 for `1.8.0_402`."""
     try:
         printed = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,1 +1,1 @@
-"""Kafka clients: topics, ledger, transactions, and the one policy for what is asked again."""
+"""Kafka clients: topics, the ledger, transactions, and one retry policy for all requests."""

@@ -1,4 +1,4 @@
-"""What a batch did, as the ledger tells it."""
+"""The report of a batch, and the ledger topic's entry that contains it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from dataclasses import asdict, dataclass, field, replace
 
 from sluice.kafka.planned_batch import Planned
 
-#: stream -> kind or reason -> how many
+#: name of a stream or an operator -> kind, reason or quantity -> count
 Counts = dict[str, dict[str, int]]
 
 
 @dataclass(slots=True)
 class Report:
-    """Counts of records, and what the operators did and hold after it.
+    """What a batch did: counts of records, and the sizes and times of the operators after the batch.
 
-    read, written   by stream and kind ("tuple", "window", ...)
-    dead_letters    by stream and the word of the reason
-    operators       by operator: tuples "in" and "out", "windows" that fired, "partitions" and "tuples" held
-    state           bytes "read", "written" and "held"
-    watermarks      by stream that has one, nanoseconds since 1970; of several the least
-    clock           of the operators, nanoseconds since 1970; of several the least, None where nothing moved one
-    due             when time alone will bring something out next, of several the first, None where it never will
+    Each task of the batch makes a report; `add` combines them. Times are in nanoseconds since 1970.
+
+    read, written   number of records by stream and kind ("tuple", "window", ...)
+    dead_letters    number of dead letters by stream and reason (the words before its colon)
+    operators       by operator: tuples read ("in") and emitted ("out"), firings ("windows"), and the "partitions" and
+                    "tuples" that its windows contain after the batch
+    state           bytes "read" from the checkpoint, "written" to it, and "held": the size of the state after the batch
+    watermarks      by stream with event time: the smallest watermark of all reports
+    clock           the smallest operator clock of all reports; None if no operator clock has started
+    due             the earliest time at which the operator clock alone causes an output; None if there is none
     final           whether every topic partition of every input has sent its final mark
     """
 
@@ -59,19 +62,19 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the ledger topic, about one batch; its key is the query's name."""
+    """A record of the ledger topic about one batch. The record's key is the query's name."""
 
     query: str
     query_id: str
     batch: int
-    #: when it was written, milliseconds since 1970
+    #: time at which the entry was written, milliseconds since 1970
     at: int
-    #: how many batches before it were found to be written already, by this writer
+    #: number of batches since the previous entry that this writer skipped because the ledger already had them
     skipped: int
     report: Report
-    #: milliseconds that the transaction of the batch before it took, 0 for the first batch of a writer
+    #: milliseconds that the transaction of the previous batch took; 0 for the first batch of a writer
     took: int = 0
-    #: what the batch read; None in entries of earlier versions
+    #: the input of the batch; None in entries that earlier versions wrote
     planned: Planned | None = None
 
     def to_json(self) -> bytes:

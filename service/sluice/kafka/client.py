@@ -1,7 +1,7 @@
-"""The `kafka:` block of a pipeline file for each client that reads it.
+"""Translates the `kafka:` block of a pipeline file into the properties of each Kafka client.
 
-Users write librdkafka's names once. Our own clients are librdkafka; Spark reads with Kafka's Java client, whose names
-and ways differ.
+The block has librdkafka's property names. The service's own clients are librdkafka and take them as they are. Spark
+reads with Kafka's Java client, whose names and values differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sluice.model.kafka_properties import AUTHORITY, CERTIFICATE, KEY, faults, p
 
 Role = Literal["admin", "consumer", "producer"]
 
-#: librdkafka's other names for a property -> the name used here
+#: librdkafka's alternative names of properties -> the names that this module uses
 ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
@@ -26,8 +26,8 @@ ALIASES = {
     "request.required.acks": "acks",
 }
 
-#: of every client: librdkafka's name -> the Java client's; "" where that is made below, or where our own clients alone
-#: have something to be told
+#: properties of every client: librdkafka's name -> the Java client's name. "": the Java client gets a property that the
+#: functions below build, or has no such property
 COMMON = {
     "bootstrap.servers": "bootstrap.servers",
     "client.id": "client.id",
@@ -64,7 +64,7 @@ COMMON = {
     "ssl.key.pem": "",
 }
 
-#: of those that read
+#: properties of consumers: librdkafka's name -> the Java client's name
 CONSUMER = {
     "check.crcs": "check.crcs",
     "fetch.max.bytes": "fetch.max.bytes",
@@ -73,7 +73,7 @@ CONSUMER = {
     "max.partition.fetch.bytes": "max.partition.fetch.bytes",
 }
 
-#: of those that write
+#: properties of producers: librdkafka's names. Spark's Java client only reads
 PRODUCER = {
     "batch.num.messages",
     "batch.size",
@@ -89,10 +89,10 @@ PRODUCER = {
     "transaction.timeout.ms",
 }
 
-#: What each of our own clients has unless the `kafka:` block says otherwise. A re-bootstrap of librdkafka removes the
-#: brokers that it knows, and with them the coordinator for which a transaction waits: that wait then has no end
-#: (librdkafka issue 5511). Without it a client connects again to the brokers that it knows. Where all of them have got
-#: new addresses, the service makes a new client, which asks `bootstrap.servers` (requests.py, follower.py).
+#: Properties of the service's own clients, which the `kafka:` block may override. A re-bootstrap of librdkafka removes
+#: the brokers from the client's view. If a transaction waits for one of them, the coordinator, that wait never ends
+#: (librdkafka issue 5511). With "none", a client reconnects to the brokers in its view. If all brokers have new
+#: addresses, the service makes a new client, which connects to `bootstrap.servers` (requests.py, ledger_follower.py).
 DEFAULTS: dict[str, object] = {"metadata.recovery.strategy": "none"}
 
 LOGIN_MODULES = {
@@ -103,25 +103,28 @@ LOGIN_MODULES = {
 
 
 def client_properties(kafka: Mapping[str, str], role: Role) -> dict[str, object]:
-    """For a client of confluent-kafka in this role."""
+    """The properties of a confluent-kafka client in this role. Raises PropertyError as `checked` does."""
     names = {"admin": {*COMMON}, "consumer": {*COMMON, *CONSUMER}, "producer": {*COMMON, *PRODUCER}}[role]
     return {"logger": CLIENT} | DEFAULTS | {name: value for name, value in checked(kafka).items() if name in names}
 
 
 def java_properties(kafka: Mapping[str, str]) -> dict[str, str]:
-    """For the Java consumer with which Spark reads, without any prefix."""
+    """The properties of the Java consumer with which Spark reads, without Spark's prefix `kafka.`.
+
+    Raises PropertyError as `checked` does.
+    """
     properties = checked(kafka)
     translated = {java: properties[name] for name, java in (COMMON | CONSUMER).items() if java and name in properties}
     if "security.protocol" in translated:
         translated["security.protocol"] = translated["security.protocol"].upper()
     for buffer in ("receive.buffer.bytes", "send.buffer.bytes"):
-        if translated.get(buffer) == "0":  # the operating system's own size
+        if translated.get(buffer) == "0":  # the operating system's default; -1 in the Java client
             translated[buffer] = "-1"
     return translated | _login(properties) | _trust(properties) | _identity(properties)
 
 
 def checked(kafka: Mapping[str, str]) -> dict[str, str]:
-    """The properties under their first names. Raises PropertyError for one that cannot be used."""
+    """The properties, with alternative names (ALIASES) replaced. Raises PropertyError for one that cannot be used."""
     properties = {ALIASES.get(name, name): str(value) for name, value in kafka.items()}
     for fault in faults(properties):
         got = "nothing" if fault.got is None else repr(fault.got)
@@ -130,7 +133,7 @@ def checked(kafka: Mapping[str, str]) -> dict[str, str]:
     if "bootstrap.servers" not in properties:
         message = "kafka: expected the property bootstrap.servers (host:port of a broker), got none"
         raise PropertyError(message)
-    if "sasl.mechanism" in properties:  # librdkafka takes it in capitals only
+    if "sasl.mechanism" in properties:  # librdkafka accepts only capitals
         properties["sasl.mechanism"] = properties["sasl.mechanism"].upper()
     return properties
 

@@ -1,16 +1,19 @@
-"""What is logged about Kafka, by us and by the client library."""
+"""The loggers for messages about Kafka: of the service, and of the client library."""
 
 from __future__ import annotations
 
 import logging
 import re
 
-#: numbers and counts, which differ from one message to the next that says the same
+#: the parts in which repetitions of a message differ: numbers, and counts of suppressed errors
 VARYING = re.compile(r", \d+ identical error\(s\) suppressed|\d+")
 
 
 class RepeatedMessageFilter(logging.Filter):
-    """Lets a message through once in a while: while a broker is gone, the library repeats itself ten times a second."""
+    """Passes a message at most once in `seconds`. Messages that differ only in numbers count as the same message.
+
+    The library repeats a message ten times a second while a broker is unreachable.
+    """
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -26,6 +29,6 @@ class RepeatedMessageFilter(logging.Filter):
 
 
 LOGGER = logging.getLogger("sluice.kafka")
-#: for the client library
+#: the logger that the client library writes to
 CLIENT = LOGGER.getChild("client")
 CLIENT.addFilter(RepeatedMessageFilter(30.0))

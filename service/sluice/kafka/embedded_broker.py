@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine, for `sluice demo`, the benchmark and the tests."""
+"""Starts and stops a real Kafka broker or cluster on this machine, for `sluice demo`, the benchmark and the tests."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ PROPERTIES = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # How long a broker that was killed keeps its successor out.
+    # A broker that was killed can register again only after this time-out.
     "broker.session.timeout.ms": "5000",
     "broker.heartbeat.interval.ms": "500",
-    # Records of any time are welcome, those of 2013 and those of 2100.
+    # The broker accepts records with any timestamp, past or future, and never deletes old ones.
     "log.retention.ms": "-1",
     "log.message.timestamp.before.max.ms": str(2**63 - 1),
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
@@ -55,7 +55,7 @@ class BrokerError(SluiceError):
 
 
 class Member(NamedTuple):
-    """The part of a broker in a cluster: its number, the port of every member's controller, and the cluster's id."""
+    """A broker's membership in a cluster: its node number, the controller port of every node, and the cluster's id."""
 
     node: int
     controllers: Mapping[int, int]
@@ -73,10 +73,14 @@ class EmbeddedBroker:
         advertised: Mapping[str, str] | None = None,
         member: Member | None = None,
     ) -> None:
-        """`listeners` are further ones beside PLAINTEXT: name -> security protocol.
+        """Stores the settings; `with` or `launch` starts the broker.
 
-        `advertised` is the `host:port` that clients of a listener are told to connect to, where it is not the
-        listener's own: the address of a proxy. `member` is the broker's part in a cluster of several.
+        properties   further Kafka properties, which override the defaults
+        heap         maximum heap of the JVM (`-Xmx`)
+        listeners    further listeners beside PLAINTEXT: name -> security protocol
+        advertised   name of a listener -> `host:port` to which its clients connect, for instance of a proxy; by default
+                     the listener's own address
+        member       the broker's membership in a cluster of several; None for a single broker
         """
         self._member = member
         self._extra = dict(properties or {})
@@ -111,40 +115,43 @@ class EmbeddedBroker:
         self.stop()
 
     def stop(self) -> None:
-        """Ends the process at once and removes its data: nobody will read them."""
+        """Kills the process and removes its data."""
         self.kill()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def kill(self) -> None:
-        """SIGKILL; the data stay for `restart`."""
+        """Sends SIGKILL. The data are kept for `restart`."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def terminate(self, seconds: float = 30.0) -> None:
-        """SIGTERM, and SIGKILL after `seconds`; the data stay for `restart`."""
+        """Sends SIGTERM, and SIGKILL after `seconds`. The data are kept for `restart`."""
         if self._process is not None:
             self._process.terminate(seconds)
             self._process = None
 
     def launch(self) -> None:
-        """Starts it with new data, and does not wait until it answers."""
+        """Starts the broker with an empty data folder, and does not wait until it answers (see `await_answer`)."""
         self._prepare()
         self._launch()
 
     def freeze(self) -> None:
-        """SIGSTOP: connections stay open, and nothing is answered until `thaw`. Returns when all threads stopped."""
+        """Sends SIGSTOP: connections stay open, and the broker answers nothing until `thaw`.
+
+        Returns when all threads of the broker have stopped.
+        """
         os.kill(self.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
-        """SIGCONT after `freeze`."""
+        """Sends SIGCONT, which ends `freeze`."""
         os.kill(self.pid, signal.SIGCONT)
 
     def restart(self) -> None:
-        """Starts it again after `kill`, on the same port and the same data."""
+        """Starts the broker again after `kill` or `terminate`, with the same ports and data."""
         self._launch()
         self.await_answer()
 
@@ -161,7 +168,10 @@ class EmbeddedBroker:
         return self._process
 
     def _start(self) -> None:
-        """A port that was free a moment ago can be taken by now, among other things: then another is tried."""
+        """Starts the broker, in at most ATTEMPTS attempts with new ports each.
+
+        An attempt fails if, for instance, another process has taken a port since `free_ports` found it free.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             self._prepare()
             self._launch()
@@ -216,7 +226,7 @@ class EmbeddedBroker:
         class_path = os.pathsep.join(map(str, jars("broker")))
         return [
             *(find_java(), f"-Xmx{self._heap}", "-XX:+UseSerialGC"),
-            *("-XX:-UsePerfData", f"-Djava.io.tmpdir={self._data}"),  # else a kill leaves files behind
+            *("-XX:-UsePerfData", f"-Djava.io.tmpdir={self._data}"),  # a killed JVM leaves no files elsewhere
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path),
         ]
 
@@ -232,7 +242,7 @@ class EmbeddedBroker:
             time.sleep(0.05)
 
     def _answers(self) -> bool:
-        """Whether topics can be created, and groups have their coordinator, which takes a moment longer."""
+        """Whether the broker lists its topics and consumer groups have a coordinator, which starts a little later."""
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", self._ports["PLAINTEXT"])):
                 return False
@@ -247,7 +257,10 @@ class EmbeddedBroker:
 
 
 class EmbeddedCluster:
-    """Several brokers, each of them a controller too. A topic has a replica on every broker; a write needs two."""
+    """A cluster of `count` brokers, each of which is also a controller.
+
+    A topic has a replica on every broker. A write needs two replicas in sync (`min.insync.replicas`).
+    """
 
     def __init__(self, count: int = 3, properties: Mapping[str, str] | None = None, heap: str = "320m") -> None:
         self._count = count
@@ -259,7 +272,7 @@ class EmbeddedCluster:
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": needed,
-            # How long a broker that does not fetch any more holds writes up.
+            # A replica that does not fetch delays writes for at most this time; then it leaves the in-sync replicas.
             "replica.lag.time.max.ms": "5000",
             **(properties or {}),
         }
@@ -270,7 +283,7 @@ class EmbeddedCluster:
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     def restart(self, broker: EmbeddedBroker) -> None:
-        """Ends one of the brokers in order, so that it hands over what it leads, and starts it again."""
+        """Ends a broker with SIGTERM, so that it hands its leaderships to other brokers, and starts it again."""
         broker.terminate()
         broker.restart()
 
@@ -304,12 +317,12 @@ class EmbeddedCluster:
 
 
 def new_cluster() -> str:
-    """An id for a new cluster."""
+    """A random id for a new cluster, in the form that Kafka expects."""
     return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listened on a moment ago."""
+    """`count` TCP ports of this machine that are free. Another process may take them before the caller does."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

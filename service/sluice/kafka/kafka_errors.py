@@ -1,16 +1,16 @@
-"""What can go wrong between us and Kafka.
+"""The errors of the service's work with Kafka. `exit_code` is the exit code of the `sluice` command.
 
 SluiceError
- +- PropertyError      the `kafka:` block of the file
- +- UnavailableError   no broker answers, or none lets us in
- |   +- HungError      a call of the client library did not return within its bound
- +- TopicError         a topic is missing, or we may not use it
- |   +- DataLossError  records are gone that were not read yet
- |   +- GrownError     a topic has more topic partitions than when the query started
- +- LedgerError        checkpoint and ledger do not belong together
- +- FencedError        another instance of the service has taken over
- +- WriteError         a batch could not be written; nothing of it is visible
-     +- ExpiredError    its transaction was open for too long, and the broker has aborted it
+ +- PropertyError       a property in the `kafka:` block of the pipeline file cannot be used
+ +- UnavailableError    no broker answers, or the brokers refuse the login
+ |   +- HungError       a call of the client library did not return within its bound
+ +- TopicError          a topic is missing, or the user may not use it
+ |   +- DataLossError   Kafka has deleted records that were not read yet
+ |   +- GrownError      a topic has more topic partitions than when the query started
+ +- LedgerError         the checkpoint and the ledger do not belong together
+ +- FencedError         another instance of the service has taken over
+ +- WriteError          a batch could not be written; no record of it is visible
+     +- ExpiredError    the batch's transaction was open for too long, and the broker has aborted it
 """
 
 from __future__ import annotations

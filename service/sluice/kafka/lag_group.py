@@ -1,4 +1,7 @@
-"""Input offsets as a consumer group, so that lag monitors see the service. The service never reads them back."""
+"""Commits input offsets under a consumer group, so that lag monitors can see the service.
+
+The service never reads these offsets. The checkpoint decides where it continues.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ def group_of(query: str) -> str:
 
 
 class InputOffsets:
-    """Commits the offsets from which a query reads next."""
+    """Commits, for one query, the offset of the next record to read of each topic partition."""
 
     def __init__(self, kafka: Mapping[str, str], query: str) -> None:
         own = {"group.id": group_of(query), "enable.auto.commit": False, "on_commit": _committed}
         self._consumer = Consumer(client_properties(kafka, "consumer") | own)
 
     def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Does not wait for the broker. A failure is logged only, because these offsets decide nothing."""
+        """Commits `offsets`, by topic and topic partition, without waiting for the broker. A failure is only logged."""
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         try:
             self._consumer.poll(0)  # calls `_committed` for earlier commits

@@ -1,9 +1,13 @@
-"""The ledger: up to which batch a query's outputs are in Kafka, kept in Kafka itself.
+"""The ledger records in Kafka which batches of a query were written. It consists of a consumer group and a topic.
 
-Each batch's transaction commits two things beside its outputs: offset `batch + 1` of a consumer group, whose metadata
-names the query's checkpoint and has a digest of what the batch read, and an entry with what it read and the batch's
-counts in a small compacted topic. The group is read first; the topic helps when the group is gone (a group's offsets
-expire, by default after seven days without a commit).
+The transaction of each batch commits, beside the batch's outputs,
+
+- offset `batch + 1` of a consumer group. The offset's metadata contain the id of the query's checkpoint and a digest of
+  the batch's input;
+- an entry in a small compacted topic. The entry contains the batch's input and its report (batch_report.py).
+
+The group is read first. The topic is read when the group has no offset: the offsets of a group expire, by default after
+seven days without a commit.
 """
 
 from __future__ import annotations
@@ -23,16 +27,18 @@ from sluice.time_units import MILLISECOND
 
 TOPIC = "sluice.ledger"
 PARTITION = 0
-#: seconds that a step of a transaction may take
+#: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
 
 START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
 
 
 class LedgerPosition(NamedTuple):
-    """What the ledger says: the batch that is to be written next, and whose checkpoint counts the batches.
+    """The position of the ledger.
 
-    `digest`: of what the batch before that one read; empty where an earlier version wrote it.
+    next_batch   number of the batch that is to be written next
+    query_id     id of the checkpoint that numbers the batches
+    digest       digest of the input of batch `next_batch - 1`; empty if an earlier version wrote that batch
     """
 
     next_batch: int
@@ -40,7 +46,7 @@ class LedgerPosition(NamedTuple):
     digest: str = ""
 
 
-#: the digest of what a batch reads as the checkpoint has it, None for a batch that it does not have
+#: the digest of a batch's input according to the checkpoint; None if the checkpoint does not have the batch
 DigestOf = Callable[[int], str | None]
 
 
@@ -61,12 +67,14 @@ def verify(
     *,
     digest_of: DigestOf,
 ) -> None:
-    """Checks at start that the checkpoint and the ledger belong together. Raises LedgerError where they don't.
+    """Checks, when the service starts, that the checkpoint and the ledger belong together. Raises LedgerError if not.
 
-    committed   last batch in the checkpoint's log of commits, None for none
-    planned     last batch in the checkpoint's log of offsets, None for none
+    committed   last batch in the checkpoint's log of commits, None if the log is empty
+    planned     last batch in the checkpoint's log of offsets, None if the log is empty
+
+    Ends a transaction that an earlier process left open, and fences an instance that still runs (`settle`).
     """
-    # A transaction left open would keep a settled reader waiting.
+    # The first read is "read_uncommitted": a committed read would wait for a transaction that is still open.
     stand = read_position(kafka, query, "read_uncommitted")
     _require_same_checkpoint(stand, query, query_id, committed, planned)
     _require_same_batch(stand, query, digest_of)
@@ -88,7 +96,10 @@ def verify(
 def _require_same_checkpoint(
     stand: LedgerPosition | None, query: str, query_id: str, committed: int | None, planned: int | None
 ) -> None:
-    """Before anything is changed, so that a start by mistake does not stop the service that runs."""
+    """Raises LedgerError if the ledger is missing or names another checkpoint.
+
+    This check comes before `settle`, so that a start by mistake does not fence the service that runs.
+    """
     if stand is None:
         if committed is not None:
             raise LedgerError(lost_message(query, committed))
@@ -103,7 +114,7 @@ def _require_same_checkpoint(
 
 
 def _require_same_batch(stand: LedgerPosition | None, query: str, digest_of: DigestOf) -> None:
-    """The last batch that was written must be the one that the checkpoint has under its number."""
+    """Raises LedgerError if the last written batch read other records than the checkpoint planned for its number."""
     if stand is None or not stand.digest:
         return
     batch = stand.next_batch - 1
@@ -135,7 +146,7 @@ def foreign_message(query: str, query_id: str, stand: LedgerPosition) -> str:
 
 
 def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
-    """Ends a transaction that a killed process left open, and shuts out an instance that still runs."""
+    """Ends a transaction that a killed process left open, and fences an instance that still runs."""
     own = {"transactional.id": transactional_id_of(query)}
 
     def initialise(producer: Producer) -> None:
@@ -147,9 +158,10 @@ def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
 def reset(
     kafka: Mapping[str, str], query: str, query_id: str, committed: int | None, planned: Planned | None = None
 ) -> None:
-    """Makes the ledger fit this checkpoint, whatever it said; a batch after `committed` may then be written twice.
+    """Overwrites the ledger with the position of this checkpoint. A batch after `committed` may then be written twice.
 
-    `planned`: what batch `committed` read, where the checkpoint still has that.
+    committed   last batch in the checkpoint's log of commits, None for a new checkpoint
+    planned     the input of batch `committed`, None if the checkpoint does not have it any more
     """
     own = {"transactional.id": transactional_id_of(query)}
     place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
@@ -169,7 +181,7 @@ def reset(
 
 
 def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
-    """Nothing, which takes the query out of the topic, where the checkpoint is new."""
+    """The entry to write; for a new checkpoint None, a tombstone that removes the query from the compacted topic."""
     now = time.time_ns() // MILLISECOND
     if committed is None:
         return None
@@ -177,7 +189,7 @@ def _reset_entry(query: str, query_id: str, committed: int | None, planned: Plan
 
 
 def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> LedgerPosition | None:
-    """What the ledger says; None for a query that it does not know."""
+    """The position of the ledger, from the group or else from the topic; None if neither has the query."""
     return _from_group(kafka, query, isolation) or _from_topic(kafka, query)
 
 
@@ -200,7 +212,7 @@ def _from_topic(kafka: Mapping[str, str], query: str) -> LedgerPosition | None:
 
 
 def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
-    """What the topic says of the last batch of a query; None for a query that it does not know."""
+    """The topic's entry about the last batch of a query; None if the topic has none. Reads the whole topic."""
     last: list[Message] = []
 
     def keep(message: Message) -> None:
@@ -212,14 +224,14 @@ def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
 
 
 def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -> None:
-    """Calls `handle` with each entry of the topic. After a transient error the rest is read with another client."""
+    """Calls `handle` with each entry of the topic. After a transient error, another client reads the rest."""
     own = {"group.id": "sluice.ledger", "enable.auto.commit": False, "enable.partition.eof": True}
     position: list[int] = []
 
     def read(consumer: Consumer) -> bool:
-        """Whether the end was reached."""
+        """Reads for at most REQUEST seconds. True if the end of the topic was reached."""
         if not position:
-            # To begin at a number is half a second faster than at OFFSET_BEGINNING.
+            # Starting at an offset is half a second faster than starting at OFFSET_BEGINNING.
             position.append(consumer.get_watermark_offsets(TopicPartition(TOPIC, PARTITION), timeout=REQUEST)[0])
         consumer.assign([TopicPartition(TOPIC, PARTITION, position[0])])
         deadline = time.monotonic() + REQUEST
@@ -237,7 +249,7 @@ def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -
 
 
 def _next(consumer: Consumer) -> Message | None:
-    """None at the end of the topic."""
+    """The next record; None at the end of the topic. Raises KafkaException for an error, and after REQUEST seconds."""
     message = consumer.poll(REQUEST)
     if message is None:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
@@ -249,7 +261,7 @@ def _next(consumer: Consumer) -> Message | None:
 
 
 def group_member(kafka: Mapping[str, str], query: str, isolation: str = "read_committed") -> Consumer:
-    """A consumer that names the ledger's group and never joins it."""
+    """A consumer that reads and commits the offset of the ledger's group, and never joins the group."""
     return Consumer(client_properties(kafka, "consumer") | _membership(query, isolation))
 
 
@@ -262,7 +274,7 @@ def _place(offset: int, metadata: str) -> TopicPartition:
 
 
 def place_after(batch: int, query_id: str, planned: Planned | None) -> TopicPartition:
-    """What the group commits with a batch."""
+    """The offset, with its metadata, that the group commits with a batch."""
     return _place(batch + 1, f"{query_id} {_digest(planned)}".rstrip())
 
 

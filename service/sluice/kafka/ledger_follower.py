@@ -1,4 +1,4 @@
-"""Follows the ledger topic: what a query has written, batch by batch, as it becomes visible."""
+"""Follows the ledger topic: reports each batch of a query soon after the batch's commit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from sluice.kafka.kafka_errors import HungError, UnavailableError
 from sluice.kafka.requests import REQUEST, SLACK, asked, bounded, discard
 
 WAIT = 0.2
-#: seconds without a record after which the consumer has to show that a broker still answers it
+#: seconds without a record after which the consumer must send a request that a broker answers
 QUIET = 10.0
-#: seconds before a consumer that failed gets a successor
+#: seconds between a consumer's failure and the start of its replacement
 PAUSE = 1.0
 OWN = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
 
 
 class Follower:
-    """A thread that calls `heard` with each entry of a query that becomes visible from now on, soon after its commit.
+    """A thread that calls `heard` with each entry of a query that is committed after the follower was made.
 
-    A consumer that reports an error, or that no broker answers, is replaced by one that goes on at the same offset, for
-    as long as it takes: a follower decides nothing, and what writes to Kafka ends the service where Kafka stays away.
+    A consumer that reports an error, or gets no answer from a broker, is replaced by one that continues at the same
+    offset. The number of replacements has no limit: nothing depends on the follower, and if Kafka stays unreachable,
+    the writer of the batches ends the service.
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, heard: Callable[[Entry], None]) -> None:
@@ -39,7 +40,7 @@ class Follower:
         self._thread.start()
 
     def stop(self, seconds: float = 2.0) -> None:
-        """Waits `seconds` at most: the client library may not return from a call."""
+        """Stops the thread. Waits for at most `seconds`, because a call of the client library may not return."""
         self._stopped.set()
         self._thread.join(seconds)
 
@@ -62,7 +63,7 @@ class Follower:
                 discard(consumers)
 
     def _follow(self, consumer: Consumer) -> None:
-        """Returns when the follower is stopped. Raises KafkaException or HungError for a consumer that is of no use."""
+        """Reads entries until the follower is stopped. Raises KafkaException or HungError if the consumer fails."""
         consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, self._next)])
         answered = time.monotonic()
         while not self._stopped.is_set():

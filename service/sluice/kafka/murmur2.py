@@ -1,4 +1,4 @@
-"""Kafka's hash of keys, as its Java client spreads them over topic partitions (librdkafka's own default differs)."""
+"""The murmur2 hash, by which Kafka's Java client assigns keys to topic partitions (librdkafka's default differs)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POSITIVE = np.int32(0x7FFFFFFF)
 
 
 def partition_for(keys: pa.BinaryArray, partitions: int) -> np.ndarray:
-    """The topic partition of each key; 0 for a null key."""
+    """The number of each key's topic partition, from 0 to `partitions - 1`; 0 for a null key."""
     chosen = (murmur2(keys) & POSITIVE) % np.int32(partitions)
     if keys.null_count:
         chosen[keys.is_null().to_numpy(zero_copy_only=False)] = 0
@@ -23,13 +23,13 @@ def partition_for(keys: pa.BinaryArray, partitions: int) -> np.ndarray:
 
 
 def murmur2(keys: pa.BinaryArray) -> np.ndarray:
-    """The hash of each key, as Java's `Utils.murmur2` has it."""
+    """The 32-bit hash of each key, equal to that of Kafka's Java method `Utils.murmur2`."""
     hashes = np.empty(len(keys), np.int32)
     if len(keys):
         _, starts, data = keys.buffers()
         offsets = np.frombuffer(starts, np.int32)[keys.offset : keys.offset + len(keys) + 1]
         content = np.frombuffer(data or b"", np.uint8)
-        content.flags.writeable = offsets.flags.writeable = False  # else the kernel is compiled for either kind
+        content.flags.writeable = offsets.flags.writeable = False  # or numba compiles the kernel for each kind
         _hash_all(content, offsets, hashes.view(np.uint32))
     return hashes
 
@@ -56,7 +56,7 @@ def _hash(data: np.ndarray, start: int, stop: int) -> np.uint32:
 
 @partial(compiled, nogil=True)
 def _word(data: np.ndarray, i: int) -> np.uint32:
-    """Four bytes, the lowest first."""
+    """Four bytes from index `i` on as a little-endian number."""
     low = np.uint32(data[i]) | np.uint32(data[i + 1]) << np.uint32(8)
     return np.uint32(low | np.uint32(data[i + 2]) << np.uint32(16) | np.uint32(data[i + 3]) << np.uint32(24))
 

@@ -1,4 +1,4 @@
-"""What a batch reads, as it was planned before it ran. Nothing else enters a batch (docs/exactly-once.md)."""
+"""The planned input of a batch: everything that a batch depends on, fixed before it runs (docs/exactly-once.md)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 
 from sluice.kafka.reading import Offsets
 
-#: hexadecimal digits of a digest
+#: number of hexadecimal digits of a digest
 DIGITS = 32
 
 
 class Planned(NamedTuple):
-    """When a batch was planned, nanoseconds since 1970, how far it reads, and the pulse up to it."""
+    """The planned input of a batch.
+
+    time      when the batch was planned, nanoseconds since 1970
+    offsets   where the batch ends in each topic partition (exclusive)
+    pulse     time of the idle clock at the end of the batch, nanoseconds since 1970
+    """
 
     time: int
     offsets: Offsets
@@ -23,12 +28,12 @@ class Planned(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Equal for equal plans. Two batches that were planned apart have different times, and so different digests."""
+        """The digest of the plan. Equal plans have equal digests; plans with different times have different ones."""
         text = json.dumps(self.to_fields(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON can have it: the offsets by topic, and then by the text of a topic partition's number."""
+        """The fields as JSON values: offsets by topic, then by the topic partition's number as text (see `flat`)."""
         offsets: dict[str, dict[str, int]] = defaultdict(dict)
         for (topic, number), offset in sorted(self.offsets.items()):
             offsets[topic][str(number)] = offset
@@ -40,5 +45,5 @@ class Planned(NamedTuple):
 
 
 def flat(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """By topic and topic partition what JSON has by topic and then by the text of a topic partition's number."""
+    """Offsets by (topic, topic partition), from JSON's nested form: topic -> topic partition as text -> offset."""
     return {(topic, int(number)): offset for topic, by in offsets.items() for number, offset in by.items()}

@@ -1,4 +1,4 @@
-"""Records of topics from one offset to another, as a reader of committed records sees them."""
+"""Reads committed records of topic partitions between given offsets, and the ends of topic partitions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sluice.kafka.requests import REQUEST, Requests, asked
 
-#: by topic and topic partition
+#: (topic, topic partition) -> offset
 Offsets = Mapping[tuple[str, int], int]
 
+#: the most records that one call of the client library returns
 AT_ONCE = 10_000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
-#: so many offsets before the last records are tried first: transactions have offsets too
+#: number of further offsets that `tail` reads at first: the markers of transactions have offsets too
 ROOM = 1000
-#: a consumer that joins no group and commits nothing
+#: properties of a consumer that joins no group and commits no offsets
 OWN = {
     "group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed",
     "enable.partition.eof": True, "auto.offset.reset": "error",
@@ -26,7 +27,7 @@ OWN = {
 
 
 def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
-    """Where the topic partitions end for a reader of committed records."""
+    """The end offset of each topic partition (exclusive) for a reader of committed records."""
     wanted = {TopicPartition(*place): OffsetSpec.latest() for place in places}
 
     def ask(client: AdminClient) -> Offsets:
@@ -38,14 +39,14 @@ def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Of
 
 
 def _offset(found: int) -> int:
-    """Raises where a broker did not answer in time: librdkafka then gives OFFSET_INVALID, and no error."""
+    """The offset. Raises KafkaException if it is negative: librdkafka returns that if a broker answers too late."""
     if found < 0:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
     return found
 
 
 def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int) -> list[Message]:
-    """The last `count` records of a topic partition before `end`, or as many as it still has."""
+    """The last `count` records of a topic partition before offset `end`; fewer if the topic partition has fewer."""
 
     def first(consumer: Consumer) -> int:
         return int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST)[0])
@@ -61,10 +62,10 @@ def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int)
 
 
 def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callable[[Message], object]) -> None:
-    """Calls `heard` with each record from its topic partition's start to before its end, those of one in their order.
+    """Calls `heard` with each record from its topic partition's start (inclusive) to its end (exclusive).
 
-    A topic partition without a start is read from its beginning. Raises UnavailableError where the broker does not
-    answer, or does not have the first records any more.
+    The records of a topic partition come in order of their offsets. A topic partition without a start is read from
+    offset 0. Raises UnavailableError if no broker answers, or if Kafka has deleted the record at a start.
     """
     unread = {place: (starts.get(place, 0), end) for place, end in ends.items() if starts.get(place, 0) < end}
     while unread:
@@ -74,7 +75,7 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callab
 def _read_some(
     consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]
 ) -> None:
-    """Reads for as long as one request may take, and takes what was read out of `unread`."""
+    """Reads records for at most REQUEST seconds, and removes their offsets from `unread`."""
     deadline = time.monotonic() + REQUEST
     consumer.assign([TopicPartition(*place, start) for place, (start, _) in unread.items()])
     while unread and time.monotonic() < deadline:
@@ -88,7 +89,7 @@ def _read_some(
 
 
 def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]) -> None:
-    """Handles a record, or the end of a topic partition. A record that was handled before is passed over."""
+    """Handles a record, or the end of a topic partition. Ignores a record that was handled before."""
     place = message.topic(), message.partition()
     if place not in unread:
         return

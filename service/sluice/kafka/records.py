@@ -1,4 +1,4 @@
-"""Records on their way to Kafka, as columns: what the tasks hand to the one process that writes."""
+"""Records to be written to Kafka, as Arrow columns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ SCHEMA = pa.schema(
     ]
 )
 
-#: more than Kafka's framing of a batch and of its only record takes, and of each header of it
+#: upper bounds in bytes of Kafka's framing: of a batch with one record, and of each header of the record
 FRAMING, HEADER_FRAMING = 128, 10
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records for one topic in the order of writing; `columns` has SCHEMA, timestamps are in milliseconds."""
+    """Records for one topic, in the order in which they are written.
+
+    `columns` has SCHEMA; timestamps are in milliseconds since 1970.
+    """
 
     topic: str
     columns: pa.RecordBatch
@@ -36,7 +39,7 @@ class Records:
         return int(self.columns.num_rows)
 
     def rows(self, start: int, stop: int) -> Iterator[tuple[object, ...]]:
-        """What `Producer.produce` takes after the topic: value, key, partition, no callbacks, timestamp, headers."""
+        """Arguments of `Producer.produce` after the topic: value, key, partition, None, None, timestamp, headers."""
         part = self.columns.slice(start, stop - start)
         key, value, partition, timestamp, headers = (part.column(i) for i in range(5))
         nothing = [None] * len(part)
@@ -52,7 +55,7 @@ class Records:
         )
 
     def sizes(self) -> np.ndarray:
-        """At least as many bytes as each record takes, alone in its batch."""
+        """An upper bound, for each record, of its size in bytes in a batch of its own."""
         sizes = FRAMING + _lengths(self.columns.column(0)) + _lengths(self.columns.column(1))
         headers = self.columns.column(4)
         if headers.null_count < len(self):
@@ -63,14 +66,14 @@ class Records:
         return sizes  # type: ignore[no-any-return]
 
     def within(self, limit: int) -> tuple[Records, list[int]]:
-        """Those of at most `limit` bytes, and the rows of the others."""
+        """The records of at most `limit` bytes (by `sizes`), and the row numbers of the larger ones."""
         large = self.sizes() > limit
         if not large.any():
             return self, []
         return Records(self.topic, self.columns.filter(pa.array(~large))), np.flatnonzero(large).tolist()
 
     def pack(self) -> bytes:
-        """As bytes, for `unpack`."""
+        """The records as an Arrow IPC stream, which `unpack` reads."""
         sink = pa.BufferOutputStream()
         schema = SCHEMA.with_metadata({"topic": self.topic})
         with pa.ipc.new_stream(sink, schema) as stream:
@@ -86,7 +89,7 @@ def records(  # noqa: PLR0917 - one per column
     timestamps: np.ndarray,
     headers: Sequence[Sequence[Header] | None] | pa.Array | None = None,
 ) -> Records:
-    """Records from their columns; a null value, a null key and absent headers are allowed."""
+    """Makes records from their columns. Values and keys may be null, and headers may be absent."""
     count = len(values)
     columns = [
         keys,
@@ -99,7 +102,7 @@ def records(  # noqa: PLR0917 - one per column
 
 
 def unpack(data: bytes) -> Records:
-    """What `pack` made of records."""
+    """The records that `pack` wrote as `data`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
         return Records(stream.schema.metadata[b"topic"].decode(), stream.read_next_batch())
 

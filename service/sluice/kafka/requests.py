@@ -1,13 +1,13 @@
-"""How the service asks Kafka: which errors are asked again, with which client, for how long, and what bounds a call.
+"""The retry policy of all requests to Kafka: which errors are retried, with which client, for how long.
 
 An error is *transient* if Kafka may answer the same request later: a broker restarts, a leader or a coordinator moves,
-a connection is lost. A transient error is asked again for `PATIENCE` seconds, each time with a new client, because a
-client of librdkafka can keep a wrong view of the cluster after a broker's restart: its cached leader epoch makes every
-further answer FENCED_LEADER_EPOCH, and a coordinator that a re-bootstrap removed is never looked up again (librdkafka
-issue 5511). Every other error is final at once.
+a connection is lost. After a transient error the request is repeated for `PATIENCE` seconds, each time with a new
+client. A client of librdkafka can keep a wrong view of the cluster after a broker's restart: its cached leader epoch
+makes every further answer FENCED_LEADER_EPOCH, and it never looks up a coordinator again that a re-bootstrap removed
+(librdkafka issue 5511). Every other error is final at once.
 
-A call of the client library can also not return at all. `bounded` ends the wait for such a call; the call itself cannot
-be ended, only its process.
+A call of the client library may also never return. `bounded` ends the wait for such a call. The call itself ends only
+with its process.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from sluice.kafka.kafka_errors import HungError, UnavailableError
 T = TypeVar("T")
 Client = TypeVar("Client")
 
-#: seconds during which a transient error is asked again, counted from the first attempt
+#: seconds during which a request is repeated after transient errors, counted from the start of the first attempt
 PATIENCE = 60.0
-#: seconds before the second attempt; each further pause is twice as long as the one before, up to the second number
+#: seconds before the second attempt, and the longest pause: each further pause is twice as long, up to this bound
 PAUSES = 0.2, 2.0
-#: seconds that a request may take, as the client library counts them
+#: time-out of a request in the client library, in seconds
 REQUEST = 10.0
 #: seconds beyond the client library's own time-out after which a call counts as hung
 SLACK = 15.0
@@ -43,7 +43,7 @@ GONE = frozenset({
     KafkaError._MSG_TIMED_OUT, KafkaError._RESOLVE, KafkaError.NETWORK_EXCEPTION, KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 })  # fmt: skip
-#: errors of a client whose view of the cluster, or of its own producer, is out of date; a new client has a new one
+#: errors of a client whose view of the cluster or of its own producer is out of date; a new client gets a new view
 STALE = frozenset({
     KafkaError._NOENT, KafkaError._UNKNOWN_BROKER, KafkaError._WAIT_COORD, KafkaError._WAIT_CACHE,
     KafkaError._DESTROY_BROKER, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError._RETRY,
@@ -53,7 +53,7 @@ STALE = frozenset({
     KafkaError.INCONSISTENT_TOPIC_ID, KafkaError.REBOOTSTRAP_REQUIRED, KafkaError.FETCH_SESSION_ID_NOT_FOUND,
     KafkaError.UNKNOWN_PRODUCER_ID, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.TRANSACTION_ABORTABLE,
 })  # fmt: skip
-#: errors of a broker that will be able to answer in a moment
+#: errors of a broker that is temporarily unable to answer
 BUSY = frozenset({
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.CONCURRENT_TRANSACTIONS,
     KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
@@ -61,7 +61,7 @@ BUSY = frozenset({
     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._PREV_IN_PROGRESS,
 })  # fmt: skip
 TRANSIENT = GONE | STALE | BUSY
-#: what a client reports beside a request that then only times out: no later attempt can succeed
+#: errors that a client reports to `error_cb` while its request times out, and after which no later attempt can succeed
 HOPELESS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 
@@ -71,10 +71,10 @@ def transient(error: KafkaError) -> bool:
 
 
 def bounded(action: str, seconds: float, call: Callable[[], T]) -> T:
-    """The result of `call`. Raises HungError when it has not returned after `seconds`.
+    """The result of `call`. Raises HungError if the call has not returned after `seconds`.
 
-    The call runs in a thread of its own, which goes on after HungError. The caller has to give up every object that the
-    call uses.
+    The call runs in a thread of its own, which continues after HungError. The caller must not use any object again that
+    the call uses.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -99,14 +99,14 @@ def bounded(action: str, seconds: float, call: Callable[[], T]) -> T:
 
 
 class Time(NamedTuple):
-    """The clock of the policy and its pauses, in seconds."""
+    """The clock and the sleep function of the retry policy, in seconds. Tests replace them."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
 class Requests(Generic[Client]):
-    """Asks Kafka with one client as long as it answers, and with a new client after each transient error."""
+    """Sends requests to Kafka with one client, and with a new client after each transient error."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Requests(Generic[Client]):
         patience: float | None = None,
         time: Time | None = None,
     ) -> None:
-        """`make` makes a client; its argument is the client's `error_cb`. `patience` is in seconds."""
+        """`make` makes a client with the given `error_cb`. `patience` replaces PATIENCE, in seconds."""
         self._make = make
         self._patience = PATIENCE if patience is None else patience
         self._time = time or Time()
@@ -122,12 +122,12 @@ class Requests(Generic[Client]):
         self._reported: list[KafkaError] = []
 
     def ask(self, action: str, question: Callable[[Client], T], *, seconds: float = REQUEST) -> T:
-        """The answer to `question`, which may be asked several times.
+        """The result of `question`, a function that sends a request. It is called again after each transient error.
 
-        action    what cannot be done where this fails, for messages
-        seconds   how long the question takes at most, as the client library counts
+        action    name of the action in messages: "cannot <action>"
+        seconds   time-out of the request in the client library
 
-        Raises UnavailableError when Kafka's error is final, or when there was no answer for the whole patience.
+        Raises UnavailableError for a final error, and for a transient error after the whole patience.
         """
         began, pause = self._time.now(), PAUSES[0]
         while True:
@@ -145,7 +145,7 @@ class Requests(Generic[Client]):
                 pause = min(2 * pause, PAUSES[1])
 
     def close(self) -> None:
-        """Gives up the client; the next question gets a new one."""
+        """Closes the client. The next request makes a new one."""
         client, self._client = self._client, None
         if client is not None:
             discard([client])
@@ -166,7 +166,7 @@ class Requests(Generic[Client]):
         if isinstance(error, HungError):
             return _Reason("the Kafka client did not return", final=False)
         kafka: KafkaError = error.args[0]
-        # The client reports a failed login to `error_cb` alone, which `poll` calls; the request itself times out.
+        # The client reports a failed login only to `error_cb`, which `poll` calls. The request itself times out.
         if kafka.code() in GONE and isinstance(self._client, AdminClient | Producer):
             self._client.poll(0)
         hopeless = [one for one in self._reported if one.code() in HOPELESS]
@@ -176,7 +176,7 @@ class Requests(Generic[Client]):
 
 
 class _Reason(NamedTuple):
-    """Why a question has no answer; `final`: no later attempt can have one."""
+    """Why a request failed. `final`: no later attempt can succeed."""
 
     text: str
     final: bool
@@ -191,7 +191,10 @@ def asked(
     *,
     seconds: float = REQUEST,
 ) -> T:
-    """The answer to one question; `own` are the client's properties beside those of the `kafka:` block."""
+    """The result of one request (`Requests.ask`) with a client of its own.
+
+    `own` are the client's properties beside those of the `kafka:` block.
+    """
     with clients(kafka, role, own) as requests:
         return requests.ask(action, question, seconds=seconds)
 
@@ -199,16 +202,17 @@ def asked(
 def clients(
     kafka: Mapping[str, str], role: Role, own: Mapping[str, object] | None = None, patience: float | None = None
 ) -> Requests[Any]:
-    """Requests with clients of a role: `admin`, `consumer` or `producer`."""
+    """Requests with clients of a role. `own` are their properties beside those of the `kafka:` block."""
     kind = {"admin": AdminClient, "consumer": Consumer, "producer": Producer}[role]
     properties = client_properties(kafka, role) | dict(own or {})
     return Requests(lambda report: kind(properties | {"error_cb": report}), patience)
 
 
 def discard(clients: list[Any], seconds: float = 1.0) -> None:
-    """Closes clients and drops the last references to them, for which it empties the list.
+    """Closes clients, empties the list, and drops the last references to the clients.
 
-    Both can block as long as a broker does not answer. So a thread does it, for which this waits `seconds` at most.
+    Closing and dropping can block while a broker does not answer. So a thread does both; this function waits for it for
+    at most `seconds`.
     """
     ours = clients[:]
     clients.clear()

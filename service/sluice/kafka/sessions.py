@@ -1,7 +1,7 @@
-"""A producer with the ledger's group, as long as they last: how a batch begins, ends and is given up.
+"""Sessions: a producer and the ledger's group, with which batches begin, are committed and are aborted.
 
-Every call that can wait for a broker has a time-out of the client library and, a little later, a bound of our own
-(requests.py): the library's `send_offsets_to_transaction` is known to pass its time-out.
+Every call that can wait for a broker has a time-out of the client library and a bound of the service that is SLACK
+seconds longer (requests.py): the library's `send_offsets_to_transaction` is known to exceed its time-out.
 """
 
 from __future__ import annotations
@@ -20,30 +20,35 @@ from sluice.kafka.requests import SLACK, bounded, discard
 
 T = TypeVar("T")
 
+#: time-outs in seconds: of each step of a batch, and of its abort
 SECONDS, ABORT_SECONDS = 60.0, 5.0
-#: seconds for a commit above which the client may have sent its EndTxn request twice
+#: a commit that takes more seconds than this may have sent its EndTxn request twice
 SLOW_COMMIT = 3.0
-#: of a topic's `max.message.bytes` where nobody tells: Kafka's default
+#: Kafka's default of `max.message.bytes`, for topics whose limit is not known
 DEFAULT_LIMIT = 1_048_588
 
 DEFAULTS = {
     "linger.ms": 1,
     "compression.type": "lz4",
     "batch.num.messages": 100_000,
-    "delivery.report.only.error": True,  # a report for each record would cost as much as a tenth of sending it
+    "delivery.report.only.error": True,  # a report for each record would cost a tenth of the time of sending it
     "transaction.timeout.ms": int(SECONDS * 1000),
-    # The client holds so much while it sends; whoever produces waits for room then.
+    # The largest queue of unsent records in the client. `produce` waits while the queue is full (transactions.py).
     "queue.buffering.max.messages": 10_000_000,
     "queue.buffering.max.kbytes": 262_144,
 }
-#: of one of the client's own batches, which must fit into the smallest limit of a topic
+#: the largest size in bytes of the client's own batches; the smallest limit of a topic may lower it
 BATCH_BYTES = 1_000_000
 
 
 class Session:
-    """A batch is visible when `finish` returns; with `close` before that, none of it ever is."""
+    """A producer that writes batches, one after the other.
 
-    #: why the next batch needs a new session, "" where this one may write it
+    The caller calls `begin`, produces records with `producer`, and calls `finish`; the batch is visible when `finish`
+    returns. `close` gives up an unfinished batch; each subclass says what is visible then.
+    """
+
+    #: the reason why the next batch needs a new session; "" if this session may write it
     spent = ""
 
     def __init__(self, kafka: Mapping[str, str], limits: Collection[int], own: dict[str, object]) -> None:
@@ -57,7 +62,7 @@ class Session:
         raise NotImplementedError
 
     def finish(self, place: TopicPartition) -> None:
-        """Commits with this place in the ledger."""
+        """Commits the batch, together with `place`, the new offset of the ledger's group."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -65,11 +70,13 @@ class Session:
 
 
 class ExactlyOnce(Session):
-    """Each batch is a transaction. A new one shuts out each earlier producer of the query and ends what it left.
+    """Writes each batch in a transaction. After `close`, no record of an unfinished batch ever becomes visible.
 
-    A session is spent after a commit during which its EndTxn request may have been sent twice: a copy that is still on
-    its way could end a later transaction of the same producer epoch. The next session's `init_transactions` raises the
-    epoch, and the broker refuses the copy (docs/exactly-once.md).
+    A new session fences all earlier producers of the query, and aborts the transaction that they left open.
+
+    A session is spent after a commit during which the client may have sent its EndTxn request twice: the second copy
+    could arrive late, and end a later transaction of the same producer epoch. The next session's `init_transactions`
+    raises the epoch, so the broker refuses the copy (docs/exactly-once.md).
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
@@ -100,14 +107,17 @@ class ExactlyOnce(Session):
         self.spent = doubt(attempts, time.monotonic() - began, self._troubles)
 
     def close(self) -> None:
-        # There may be no transaction, or it may be beyond aborting; the next producer ends it then.
+        # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.
         with suppress(KafkaException, HungError):
             _call("abort the batch", ABORT_SECONDS, lambda: self.producer.abort_transaction(ABORT_SECONDS))
         del self.producer
         discard(self._clients)
 
     def _committed(self, deadline: float) -> bool:
-        """Whether it is; False where asking again is safe and may help."""
+        """True if the commit has succeeded; False if another attempt is safe and may succeed.
+
+        Raises KafkaException for an error that no attempt can change, and for any error after the deadline.
+        """
         seconds = max(0.1, deadline - time.monotonic())
         try:
             _call("commit the batch", seconds, lambda: self.producer.commit_transaction(seconds))
@@ -119,11 +129,11 @@ class ExactlyOnce(Session):
 
 
 def doubt(attempts: int, took: float, troubles: Collection[KafkaError]) -> str:
-    """Why a copy of a commit's EndTxn request may still be on its way to the broker; "" where none can be.
+    """The reason why a copy of a commit's EndTxn request may still reach the broker; "" if no copy can.
 
-    attempts  calls of `commit_transaction`
-    took      seconds of all of them
-    troubles  what the client reported since the transaction began: lost connections, requests that timed out
+    attempts  number of calls of `commit_transaction`
+    took      seconds that all of these calls took
+    troubles  errors that the client reported since the transaction began: lost connections, requests that timed out
     """
     if attempts > 1:
         return f"the commit needed {attempts} attempts"
@@ -135,7 +145,11 @@ def doubt(attempts: int, took: float, troubles: Collection[KafkaError]) -> str:
 
 
 class AtLeastOnce(Session):
-    """No transactions: a batch that fails half-way is written again whole."""
+    """Writes batches without transactions.
+
+    Records are visible as soon as a broker has them. A batch that fails is written again as a whole, so readers may see
+    some of its records twice.
+    """
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int]) -> None:
         self._failures: list[KafkaError] = []

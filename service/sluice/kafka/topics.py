@@ -1,4 +1,4 @@
-"""The topics of a pipeline, checked before the service starts."""
+"""Checks the topics of a pipeline before the service starts, and creates missing output topics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sluice.kafka.requests import PATIENCE, REQUEST, Requests, clients, transien
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.model.spec import Pipeline, Stream
 
-#: the requests of this module: answers of an AdminClient
+#: the requests of this module, which an AdminClient sends
 Asking = Requests[AdminClient]
 
 LEDGER_CONFIG = {
     "cleanup.policy": "compact",
-    # Else the newest part of the log, which is never compacted, grows to a gigabyte.
+    # Kafka never compacts the newest segment of a log, which would otherwise grow to one gigabyte.
     "segment.bytes": str(16 << 20),
     "min.cleanable.dirty.ratio": "0.1",
 }
@@ -36,10 +36,11 @@ class Topic:
 
 
 def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
-    """All topics of the pipeline and the ledger's, by name; outputs and the ledger are created if need be.
+    """All topics of the pipeline and of the ledger, by name. Creates missing topics of outputs and of the ledger.
 
-    Raises UnavailableError when no broker answers within `patience` seconds, and TopicError when a topic is missing or
-    may not be used.
+    Raises UnavailableError if no broker answers within `patience` seconds. Raises TopicError if an input topic is
+    missing, if the pipeline file does not give the `partitions` of a missing output, or if the user may not read or
+    write a topic.
     """
     with reach(pipeline.settings.kafka, patience) as asking:
         return _checked(asking, pipeline, patience)
@@ -60,7 +61,7 @@ def _checked(client: Asking, pipeline: Pipeline, patience: float) -> dict[str, T
 
 
 def known(pipeline: Pipeline) -> dict[str, Topic]:
-    """The topics of the pipeline, by name; nothing is created. Raises TopicError when one is missing."""
+    """The topics of the pipeline, by name. Creates nothing; raises TopicError if a topic is missing."""
     names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
     with reach(pipeline.settings.kafka) as client:
         found = _describe(client, names)
@@ -72,7 +73,7 @@ def known(pipeline: Pipeline) -> dict[str, Topic]:
 
 
 def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> Asking:
-    """Requests whose client a broker has answered. Raises UnavailableError when none does within `patience` seconds."""
+    """Requests with a client that a broker has answered. Raises UnavailableError after `patience` seconds."""
     asking: Asking = clients(kafka, "admin", patience=patience)
     timeout = max(0.1, min(REQUEST, patience))
     try:
@@ -94,7 +95,7 @@ def _names(streams: Iterable[Stream]) -> list[str]:
 
 
 def _describe(asking: Asking, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """What the broker says of those of the topics that exist."""
+    """The broker's descriptions of those of the named topics that exist."""
     wanted = TopicCollection(list(dict.fromkeys(names)))
 
     def describe(client: AdminClient) -> dict[str, TopicDescription | None]:
@@ -106,7 +107,10 @@ def _describe(asking: Asking, names: Iterable[str]) -> dict[str, TopicDescriptio
 
 
 def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
-    """The result, None for an unknown topic and for the errors `passing`. A transient error is left to the requests."""
+    """The result of `future`; None for an unknown topic and for the error codes in `passing`.
+
+    Raises a transient error unchanged, so that the request is repeated, and TopicError for every other error.
+    """
     try:
         return future.result()
     except KafkaException as error:
@@ -135,7 +139,7 @@ def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> li
 
 
 def _create(client: Asking, new: list[NewTopic], patience: float) -> None:
-    """Creates the topics and waits until every broker knows them; another process may be creating them as well."""
+    """Creates the topics and waits until they can be described. Another process may create them at the same time."""
     if not new:
         return
     names = [topic.topic for topic in new]
@@ -178,5 +182,5 @@ def _topics(client: Asking, found: Mapping[str, TopicDescription]) -> dict[str, 
 
 
 def _limit(config: Mapping[str, Any] | None) -> int:
-    """A topic's `max.message.bytes`, Kafka's default where we may not see it."""
+    """A topic's `max.message.bytes`; Kafka's default if the user may not read the topic's configuration (None)."""
     return int(config["max.message.bytes"].value) if config else DEFAULT_LIMIT

@@ -1,8 +1,8 @@
-"""Writes batches, each in one Kafka transaction with its entry in the ledger, so that each is written exactly once.
+"""Writes each batch, with its entry in the ledger, in one Kafka transaction, so that it is written exactly once.
 
-Spark may run a batch again, after a crash or in another process. Its outputs are then equal (nothing enters a batch
-that is not in the checkpoint), and the ledger tells whether the first time was complete. `docs/exactly-once.md` goes
-through the moments at which something can fail.
+Spark may run a batch again, after a crash or in another process. The outputs are then equal, because a batch depends
+only on data in the checkpoint, and the ledger shows whether an earlier run has written the batch. The page
+`docs/exactly-once.md` lists the moments at which something can fail.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ from sluice.kafka.requests import transient
 from sluice.kafka.sessions import DEFAULT_LIMIT, DEFAULTS, SECONDS, SESSIONS, Session
 from sluice.time_units import MILLISECOND
 
-#: what to do with a row that is larger than its topic's limit: records to write instead, or nothing
+#: called with records, the row number of a record that exceeds its topic's limit, and the limit in bytes. Returns the
+#: records to write in its place, or None
 TooLarge = Callable[[Records, int, int], Records | None]
 
+#: the most records, and about the most bytes, between two polls of the client
 CHUNK = 10_000
-#: bytes that are handed to the client at once
 CHUNK_BYTES = 16 << 20
-#: of the transaction of a large batch: the longest time that brokers allow by default
+#: properties of a producer for large batches: the longest transaction that brokers allow by default
 LONG = {"transaction.timeout.ms": "900000"}
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """Everything that a writer needs; hashable, so that a process can keep one writer for each.
+    """The settings of a writer. They are hashable: a process keeps one writer for each different value.
 
-    kafka     the properties of the file's `kafka:` block
-    query     name of the query: its transactional id and its ledger are named after it
-    query_id  of the checkpoint
-    limits    `max.message.bytes` of topics
-    start     of the service: a new one shuts out the writers of those before
-    large     whether the batch has so many bytes that its transaction may last long
+    kafka     properties of the pipeline file's `kafka:` block
+    query     name of the query, after which its transactional id and its ledger are named
+    query_id  id of the checkpoint
+    delivery  "exactly_once" or "at_least_once" (sessions.py)
+    limits    `max.message.bytes` by topic
+    start     id of this start of the service: a new start makes a new writer, which fences the earlier ones
+    large     whether the batch is large enough to need a long transaction time-out
     """
 
     kafka: tuple[tuple[str, str], ...] = field(repr=False)
@@ -62,25 +64,25 @@ _writers: dict[WriterSettings, TransactionalWriter] = {}
 
 
 def writer(settings: WriterSettings) -> TransactionalWriter:
-    """This process's writer with these settings. It may be gone tomorrow: all that counts is in the ledger."""
+    """This process's writer with these settings. It may be lost with the process: the ledger has all that must last."""
     if settings not in _writers:
         _writers[settings] = TransactionalWriter(settings)
     return _writers[settings]
 
 
 class TransactionalWriter:
-    """Writes the batches of one query. A failed batch closes its producer; the next call starts with a new one."""
+    """Writes the batches of one query. A failed batch closes the producer, and the next call makes a new one."""
 
     def __init__(self, settings: WriterSettings) -> None:
         self._settings = settings
         self._limits = dict(settings.limits)
         self._session: Session | None = None
-        #: the batch that the ledger expects, and the digest of what the one before it read, empty if that is not known
+        #: number of the batch that the ledger expects, and digest of the previous batch's input, empty if not known
         self._next_batch = 0
         self._digest = ""
         self._skipped = 0
         self._took = 0
-        #: when the open transaction began, None while there is none
+        #: start of the open transaction, None if none is open
         self._began: Moment | None = None
 
     def write(
@@ -91,12 +93,17 @@ class TransactionalWriter:
         too_large: TooLarge | None = None,
         planned: Planned | None = None,
     ) -> bool:
-        """Writes the batch, all of it or nothing; False if the ledger has it already.
+        """Writes the whole batch or, on an error, nothing. Returns False if the ledger has the batch already.
 
-        `too_large` may change the report before the ledger gets it. `planned` is what the batch read: LedgerError is
-        raised where the ledger has a batch of this number that read something else.
+        too_large   replaces a record that exceeds its topic's limit. It may change `report` while the records are
+                    written; the entry in the ledger is written after them. Without it, such a record is dropped
+        planned     the input of the batch
+
+        Raises LedgerError if the ledger expects another batch, or has a batch of this number with another input.
+        Raises FencedError, ExpiredError, UnavailableError or WriteError if Kafka does not take the batch, and HungError
+        if a call of the client library does not return.
         """
-        if batch > self._next_batch:  # another process of this service wrote meanwhile
+        if batch > self._next_batch:  # another process of this service may have written batches
             self.close()
         session = self._opened(batch)
         if batch < self._next_batch:
@@ -139,11 +146,11 @@ class TransactionalWriter:
 
     @property
     def _kafka(self) -> dict[str, str]:
-        """The properties of the producer. What the file says is preferred to what a large batch needs."""
+        """The properties of the producer. Those of the pipeline file override those for large batches."""
         return (LONG if self._settings.large else {}) | dict(self._settings.kafka)
 
     def _require_last(self, batch: int, planned: Planned | None) -> None:
-        """Only the last batch that was written may run again, and with the input that it had."""
+        """Raises LedgerError unless `batch` is the last written batch and, if both digests are known, has its input."""
         if batch < self._next_batch - 1:
             message = (
                 f"the ledger of {self._settings.query!r} has batch {self._next_batch - 1} already, Spark runs batch "
@@ -154,7 +161,7 @@ class TransactionalWriter:
             raise LedgerError(ledger.parted_message(self._settings.query, batch))
 
     def _read_ledger(self, batch: int) -> tuple[int, str]:
-        """The batch that the ledger expects, and the digest of the one before it."""
+        """The number of the batch that the ledger expects, and the digest of the previous batch's input."""
         settings = self._settings
         stand = ledger.read_position(dict(settings.kafka), settings.query)
         if stand is None:
@@ -190,11 +197,11 @@ class TransactionalWriter:
             raise
 
     def _expired(self, open_for: float, batch: int) -> bool:
-        """Whether the broker refuses the producer because its transaction took too long.
+        """Whether the broker refuses the producer because its transaction was open for too long.
 
-        The broker aborts a transaction that is open for longer than its limit, and raises the producer's epoch as a
-        new instance does. Before the limit, only a new instance can have raised it. After it, the ledger tells: a new
-        instance has written the batch.
+        The broker aborts a transaction that is open for longer than its limit, and raises the producer's epoch. A new
+        instance of the service raises the epoch, too. Before the limit, only a new instance can have raised it. After
+        the limit, the ledger shows the cause: only a new instance can have written the batch.
         """
         if open_for < self._limit:
             return False
@@ -205,7 +212,7 @@ class TransactionalWriter:
 
     @property
     def _limit(self) -> float:
-        """Seconds that a transaction may be open."""
+        """The longest time that a transaction may be open, in seconds."""
         milliseconds = self._kafka.get("transaction.timeout.ms", DEFAULTS["transaction.timeout.ms"])
         return int(str(milliseconds)) / 1000
 
@@ -218,7 +225,7 @@ class TransactionalWriter:
 
 
 class Moment(NamedTuple):
-    """A point in time on the clock that never jumps, and on the one that goes on while the machine is suspended."""
+    """A point in time on the monotonic clock and on the wall clock, which also runs while the machine is suspended."""
 
     monotonic: float
     wall: float
@@ -228,14 +235,17 @@ class Moment(NamedTuple):
         return cls(time.monotonic(), time.time())
 
     def seconds_ago(self) -> float:
-        """The longer of what the two clocks say."""
+        """The seconds since this moment: the larger value of the two clocks."""
         now = Moment.now()
         return max(now.monotonic - self.monotonic, now.wall - self.wall)
 
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """A batch makes millions of objects and no cycle; to look for one takes half a microsecond per header."""
+    """Disables the garbage collection of cycles inside the block.
+
+    A batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -246,7 +256,10 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLarge | None = None) -> Iterator[Records]:
-    """The batch as its topics take it; in place of each row that is larger there is what `too_large` gives, if any."""
+    """The records of a batch that their topics accept. `limits`: bytes by topic.
+
+    `too_large` replaces each larger record (see TooLarge); without it, larger records are dropped.
+    """
     for records in batch:
         limit = limits.get(records.topic, DEFAULT_LIMIT)
         small, large = records.within(limit)
@@ -256,7 +269,7 @@ def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLa
 
 
 def produce(producer: Producer, records: Records) -> None:
-    """Hands the records to the client, which sends while this runs. Waits where its queue is full."""
+    """Puts the records into the client's queue, from which the client sends. Waits while the queue is full."""
     chunk = max(1, min(CHUNK, len(records) * CHUNK_BYTES // max(records.columns.nbytes, 1)))
     for at in range(0, len(records), chunk):
         _produce_rows(producer, records.topic, records.rows(at, min(at + chunk, len(records))))
@@ -273,7 +286,7 @@ def _produce_rows(producer: Producer, topic: str, rows: Iterator[tuple[object, .
 
 
 def _produce_row(producer: Producer, topic: str, row: tuple[object, ...]) -> None:
-    """Waits for room in the client's queue."""
+    """Puts a record into the client's queue. Raises KafkaException if the queue is full for SECONDS."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         try:

@@ -1,7 +1,7 @@
-"""Avro schemas: what they say, which attributes they stand for, and whether a field can give an attribute its value.
+"""Avro schemas: parses them, derives attributes from them, and checks whether fields fit attributes.
 
-A schema is taken as its specification (1.11) has it. Names of records are not compared: whoever reads a topic has said
-that these are its records.
+Schemas are interpreted as the specification of Avro 1.11 defines them, with one exception: the names of records are not
+compared, because the pipeline file itself says which schema belongs to a topic.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, Schema, Type, list_of
 
-#: nanoseconds in one unit of a logical type, and whether it counts days (an int) instead
+#: logical type of a long -> nanoseconds in one of its units
 UNITS = {
     "timestamp-millis": 1_000_000, "timestamp-micros": 1000, "timestamp-nanos": 1,
     "local-timestamp-millis": 1_000_000, "local-timestamp-micros": 1000, "local-timestamp-nanos": 1,
 }  # fmt: skip
 DAY = 86_400_000_000_000
-#: digits of a decimal
+#: maximum precision (number of digits) of a decimal
 MOST_PRECISE = 1000
 
 PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
-#: Avro's promotions, and those that an attribute adds: type of the attribute -> what may be in the records
+#: kind of an attribute -> Avro types from which its value can be read: Avro's promotions, and some more
 READABLE = {
     Kind.BOOLEAN: {"boolean"},
     Kind.INT64: {"int", "long"},
@@ -35,7 +35,7 @@ READABLE = {
     Kind.STRING: {"string", "bytes", "enum"},
     Kind.TIMESTAMP: {"int", "long"},
 }
-#: of a reader's schema: what of the writer's is promoted to it
+#: type in the reader's schema -> types in the writer's schema that Avro promotes to it
 PROMOTED = {
     "long": {"int", "long"}, "float": {"int", "long", "float"}, "double": {"int", "long", "float", "double"},
     "string": {"string", "bytes"}, "bytes": {"string", "bytes"},
@@ -43,21 +43,21 @@ PROMOTED = {
 
 
 class AvroError(ValueError):
-    """What is wrong with a schema, or why it does not fit; its text says what was expected."""
+    """A schema is wrong or does not fit. The message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A schema. `type` is Avro's word, `union`, or `named`: the record, enum or fixed that is called `name`."""
+    """A node of a schema. `type` is the name of an Avro type, `union`, or `named`, a reference to the type `name`."""
 
     type: str
     name: str = ""
     logical: str | None = None
-    #: branches of a union, items of an array, values of a map
+    #: the branches of a union, the items of an array, or the values of a map
     inner: tuple[Node, ...] = ()
     fields: tuple[Field, ...] = ()
     symbols: tuple[str, ...] = ()
-    #: of an enum: the symbol for those that a reader does not know
+    #: the default of an enum: the symbol that a reader takes for an unknown symbol
     fallback: str | None = None
     size: int = 0
     precision: int = 0
@@ -65,7 +65,7 @@ class Node:
 
     @property
     def unit(self) -> int | None:
-        """Nanoseconds in one unit, if this counts time since 1970."""
+        """Nanoseconds in one unit if the node is a time since 1970, else None."""
         if self.type == "long":
             return UNITS.get(self.logical or "")
         return DAY if (self.type, self.logical) == ("int", "date") else None
@@ -80,14 +80,14 @@ class Field:
     name: str
     node: Node
     aliases: tuple[str, ...] = ()
-    #: as JSON has it; `has_default` tells null from none
+    #: the default in its JSON form; `has_default` distinguishes the default null from no default
     default: Any = None
     has_default: bool = False
 
 
 @dataclass(frozen=True)
 class Avro:
-    """A schema whose names are known."""
+    """A parsed schema, with the definitions of all named types that it refers to."""
 
     root: Node
     names: Mapping[str, Node] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Avro:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Those of the record; of anything else one without a name."""
+        """The fields of the record. A schema of another type has one field, whose name is empty."""
         root = self.meant(self.root)
         return root.fields if root.type == "record" else (Field("", root),)
 
@@ -110,7 +110,7 @@ class Avro:
 
 
 def parse(text: str, references: tuple[str, ...] = ()) -> Avro:
-    """The schema in this JSON text; `references` define names that it uses. Raises AvroError."""
+    """The schema in a JSON text. `references` are schemas that define named types for it. Raises AvroError."""
     named: dict[str, Any] = {}
     names: dict[str, Node] = {}
     try:
@@ -126,7 +126,7 @@ def parse(text: str, references: tuple[str, ...] = ()) -> Avro:
 
 
 def _node(schema: Any, names: dict[str, Node]) -> Node:  # noqa: ANN401, C901, PLR0911 - JSON, a case for each type
-    """Of a schema that fastavro has parsed: all names are full, and each is defined once."""
+    """The node of a schema that fastavro has parsed: all names are full names, and each is defined once."""
     if isinstance(schema, list):
         return Node("union", inner=tuple(_node(branch, names) for branch in schema))
     if isinstance(schema, str):
@@ -169,7 +169,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     fits = type(precision) is int and type(scale) is int and 0 <= scale <= precision <= MOST_PRECISE
     if not fits or schema.get("size", 0) > MOST_PRECISE:
-        return {}  # as the specification has it: an invalid logical type is none
+        return {}  # by the specification an invalid logical type is ignored
     return {"logical": "decimal", "precision": precision, "scale": scale}
 
 
@@ -179,7 +179,7 @@ LEAVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes"
 
 
 def attributes_of(avro: Avro) -> Schema:
-    """The attributes that a record stands for. Raises AvroError for a field that has no type of ours."""
+    """The attributes that the fields of a record give. Raises AvroError for a field that fits no type of attributes."""
     if avro.meant(avro.root).type != "record":
         raise AvroError("an Avro schema of a record")
     return tuple((one.name, _type_of(avro, one.node, one.name)) for one in avro.fields)
@@ -209,9 +209,10 @@ def shown(node: Node) -> str:
 
 
 def field_for(name: str, writer: Avro, reader: Avro | None) -> tuple[Field | None, Field | None]:
-    """The writer's field with this attribute and the reader's, if there is a reader. Raises AvroError.
+    """The field of the attribute `name` in the writer's schema and in the reader's schema; None where there is none.
 
-    What is no record has one field, whatever it is called.
+    A schema that is no record has only one field, which fits any name. Raises AvroError if the reader's schema lacks
+    the field.
     """
     if writer.meant(writer.root).type != "record":
         return writer.fields[0], reader.fields[0] if reader else None
@@ -229,9 +230,10 @@ def _named(fields: Iterable[Field], names: Iterable[str]) -> Field | None:
 
 
 def accepts(type_: Type, written: Node, meant: tuple[Node, ...] | None) -> Node | None:
-    """The reader's node by which a value that was written so gives an attribute of the type; None if none does.
+    """The node of the reader's schema that converts a value written by the node `written` into an attribute's type.
 
-    `meant` are the branches of the reader's schema; None: there is no other than the writer's.
+    Returns None if no node does. `meant` are the branches of the reader's schema; None means that the reader's schema
+    is the writer's.
     """
     if meant is None:
         return written if _gives(type_, written, written) else None
@@ -257,7 +259,7 @@ def _gives(type_: Type, written: Node, meant: Node) -> bool:
 
 
 def check_reading(writer: Avro, reader: Avro, name: str, type_: Type, *, has_default: bool) -> None:
-    """Raises AvroError where records that were written so cannot give the attribute."""
+    """Raises AvroError if records of the writer's schema do not give the attribute, and no default replaces it."""
     theirs, ours = field_for(name, writer, reader)
     assert ours is not None  # noqa: S101 - else field_for raised
     if theirs is not None:
@@ -282,7 +284,7 @@ def spelled(avro: Avro, node: Node) -> str:
 
 # ---- defaults --------------------------------------------------------------------------------------------------------
 
-#: what values of a type are in JSON
+#: Avro type -> Python types of its values in JSON
 IN_JSON: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),), "boolean": (bool,), "int": (int,), "long": (int,), "float": (int, float),
     "double": (int, float), "bytes": (str,), "string": (str,), "fixed": (str,), "enum": (str,), "array": (list,),
@@ -291,7 +293,7 @@ IN_JSON: Mapping[str, tuple[type, ...]] = {
 
 
 def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]:
-    """The first branch that a default may be of. Raises AvroError where there is none."""
+    """The number and the node of the first branch that the default fits. Raises AvroError if it fits none."""
     for number, branch in enumerate(avro.branches(node)):
         if type(value) in IN_JSON[branch.type] and (branch.type != "enum" or value in branch.symbols):
             return number, branch
@@ -302,7 +304,7 @@ def branch_of_default(avro: Avro, node: Node, value: object) -> tuple[int, Node]
 
 
 def branch_for(avro: Avro, node: Node, type_: Type) -> tuple[int, Node]:
-    """Which branch a value of the type is written as, and its node. Raises AvroError where there is none."""
+    """The number and the node of the branch that a value of the type is written as. Raises AvroError if none fits."""
     for number, branch in enumerate(avro.branches(node)):
         if _takes(branch, type_):
             if type_.element is not None:
@@ -325,14 +327,14 @@ WRITTEN = {Kind.BOOLEAN: "boolean", Kind.INT64: "long", Kind.FLOAT64: "double", 
 
 
 def check_writing(avro: Avro, name: str, type_: Type) -> None:
-    """Raises AvroError where a record of the schema cannot hold the attribute."""
+    """Raises AvroError if a record of the schema cannot hold the attribute without loss."""
     _, one = field_for(name, avro, avro)
     assert one is not None  # noqa: S101 - else field_for raised
     branch_for(avro, one.node, type_)
 
 
 def missing(avro: Avro, names: Iterable[str]) -> list[str]:
-    """The fields that a writer of these attributes leaves out although they have no default."""
+    """The names of the fields that have no default and are not among the attributes `names`."""
     if avro.meant(avro.root).type != "record":
         return []
     known = set(names)
@@ -340,7 +342,7 @@ def missing(avro: Avro, names: Iterable[str]) -> list[str]:
 
 
 def schema_of(name: str, schema: Schema) -> str:
-    """A schema for tuples with these attributes, as JSON text."""
+    """The JSON text of an Avro schema generated for tuples with these attributes."""
     fields = [{"name": attribute, "type": _avro_type(type_)} for attribute, type_ in schema]
     legal = re.sub(r"[^A-Za-z0-9_]|^(?=[0-9])", "_", name)
     return json.dumps({"type": "record", "name": legal, "fields": fields}, separators=(",", ":"))

@@ -1,7 +1,7 @@
-"""What can be wrong with a pipeline file.
+"""The errors of a pipeline file, and the texts of messages about them.
 
-SluiceError              anything that ends a command with a message instead of a traceback
-└── PipelineError        the pipeline file is wrong; holds every Problem that was found
+SluiceError              an error that ends a command with a message instead of a traceback
+└── PipelineError        the pipeline file is wrong; it holds every Problem that was found
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from itertools import islice
 #: keys and list positions from the top of the file: ("operators", 0, "window")
 Path = tuple[str | int, ...]
 
-#: problems, and as many warnings, that are listed of one file
+#: maximum number of problems, and also of hints, that are listed for one file
 MOST_FINDINGS = 100
-#: characters of a place, of a value and of what was expected that a message shows
+#: maximum number of characters of the path, the value and the expectation in a message
 MOST_PLACE, MOST_GOT, MOST_EXPECTED = 200, 200, 1000
-#: characters of a word, and known words, among which `nearest` looks: its time grows with both
+#: maximum length of a word, and maximum number of known words, in `nearest`, whose cost grows with both
 MOST_LETTERS, MOST_KNOWN = 100, 1000
 
 
 class SluiceError(Exception):
-    """Ends the command with its text on stderr and `exit_code`."""
+    """An error that ends the command with `exit_code`. Its text is written to standard error."""
 
     exit_code = 1
 
@@ -35,25 +35,25 @@ class PipelineError(SluiceError):
 
 
 class TooManyError(Exception):
-    """A file has more than MOST_FINDINGS problems; those that were found before are listed."""
+    """A file has more than MOST_FINDINGS problems. Only the first of them are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something wrong inside one text, a window clause or an expression."""
+    """An error inside one text: a window clause or an expression."""
 
     expected: str
-    #: the wrong part as it is written; None: nothing is there
+    #: the wrong part as it is written; None if something is missing
     got: str | None = None
-    #: the nearest known word
+    #: the most similar known word
     hint: str | None = None
-    #: where `got` starts in the text, from 1
+    #: the column at which `got` starts in the text, from 1 on
     column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in the file."""
+    """An error in a pipeline file, with its place."""
 
     file: str
     line: int | None
@@ -73,7 +73,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Legal, but perhaps not what was meant."""
+    """A hint: something in a pipeline file is permitted, but perhaps not intended."""
 
     file: str
     line: int | None
@@ -91,17 +91,17 @@ def place(file: str, line: int | None, path: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or its first `most` characters and how many there are."""
+    """The text if it has at most `most` characters, else its first `most` characters and its length."""
     return text if len(text) <= most else f"{text[:most]} ... ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
-    """Text that every terminal and log takes: control characters and lone surrogates stand there as escapes."""
+    """The text with control characters and lone surrogates as escapes, which is safe for terminals and logs."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def spell(path: Path) -> str:
-    """`operators[0].window`, `kafka["bootstrap.servers"]`."""
+    """The text of a path: `operators[0].window`, `kafka["bootstrap.servers"]`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -114,7 +114,7 @@ def spell(path: Path) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` was probably meant to be."""
+    """The known word most similar to `word`; None if none is similar."""
     if len(word) > MOST_LETTERS:
         return None
     words = list(islice(known, MOST_KNOWN))
@@ -123,6 +123,6 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`a, b or c`, in the given order."""
+    """The words as `a, b or c`, in the given order."""
     *most, last = words
     return f"{', '.join(most)} or {last}" if most else last

@@ -1,4 +1,7 @@
-"""Typed expressions as values. `parse` (grammar.py) makes them, `engine/stream/expression_eval.py` computes them."""
+"""Typed expressions as immutable trees.
+
+config/syntax/expression_grammar.py parses them, engine/stream/expression_eval.py computes their values.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """The value of an attribute of the input tuple; in a join, of the tuple of that port (`left`, `right`)."""
+    """The value of an attribute of the input tuple; in a join, of the tuple of side `port` (`left` or `right`)."""
 
     name: str
     type: Type
@@ -25,7 +28,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A scalar function of its arguments. An operator is a function with its sign as name: `+`, `<=`, `and`, `if`."""
+    """A call of a scalar function. An operator is a function whose name is its sign: `+`, `<=`, `and`, `if`."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -34,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregation function over the tuples of a group; its arguments are computed per input tuple."""
+    """A call of an aggregation function over the tuples of a group. Its arguments are computed for each input tuple."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -45,7 +48,7 @@ Expression = Literal | Attribute | Call | AggregateCall
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything inside it, outermost first."""
+    """The expression and all expressions inside it, outermost first."""
     yield expression
     if isinstance(expression, Call | AggregateCall):
         for argument in expression.arguments:

@@ -1,4 +1,7 @@
-"""A hash over everything in a pipeline that its state or its outputs depend on, to notice a checkpoint of another."""
+"""The fingerprint of a pipeline: a hash over everything that its state or its outputs depend on.
+
+A start compares it with the fingerprint in the checkpoint, to detect a checkpoint of another pipeline.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 from sluice.model.spec import Pipeline
 from sluice.model.types import Type
 
-#: what may change while a checkpoint lives: where and how the service runs
+#: by class: fields that may change while a checkpoint is in use, because outputs and state do not depend on them
 IGNORED = {
     "Settings": {
         "kafka",
@@ -31,18 +34,20 @@ IGNORED = {
 
 
 def fingerprint(pipeline: Pipeline) -> str:
-    """Hex digits; the same in every process and for every version of the service in which the file means the same."""
+    """The fingerprint as 32 hex digits. It is the same in all processes, and in all versions of the service in which
+    the pipeline file has the same meaning.
+    """
     text = json.dumps(plain(pipeline), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """As JSON. What has its default is left out, so that a later version may add fields."""
+    """The value as JSON data. Fields with default values are left out, so that a later version may add fields."""
     match value:
         case Type():
             return str(value)
         case float():
-            return repr(value)  # not equal to the int
+            return repr(value)  # 1.0 and 1 must differ
         case Mapping():
             return {key: plain(inner) for key, inner in value.items()}
         case tuple():
@@ -50,7 +55,7 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON
     return fields_of(value) if is_dataclass(value) else value
 
 
-def fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any of our values
+def fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of the model
     kind = type(value).__name__
     names = [f.name for f in fields(value) if f.name not in IGNORED.get(kind, ())]
     defaults = {f.name: f.default for f in fields(value) if f.default is not MISSING}

@@ -1,9 +1,11 @@
-"""The functions that expressions know: one row each, with the types that it takes and gives.
+"""The tables of the functions of expressions: one row for each function, with its signatures.
 
-A signature reads `int64, float64 -> float64 : kernel`. An int64 goes where a float64 is asked for. `any` and `scalar`
-(anything but a list) stand for one type; a word that occurs twice means the same type twice. `literal` behind a type
-asks for a constant, the words of CONSTANTS for one of certain values. The kernel, which expression_eval.py knows,
-computes that signature; that of an aggregation function is its own name (engine/aggregates/function_table.py).
+A signature has the form `int64, float64 -> float64 : kernel`. An int64 argument fits a float64 parameter. `any` stands
+for any type, `scalar` for any type except a list. If such a word occurs twice in a signature, both stand for the same
+type. `literal` after a type requires a constant; a word of CONSTANTS requires a constant with certain values.
+
+The kernel is the name of the implementation of this signature in engine/stream/expression_eval.py. An aggregation
+function has no kernel in its row: engine/aggregates/function_table.py finds it by the function's name.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Function:
     meaning: str
 
     def calls(self) -> tuple[str, ...]:
-        """How it may be called: `Sum(int64)`, `Sum(float64)`."""
+        """The possible calls of the function, for messages: `Sum(int64)`, `Sum(float64)`."""
         return tuple(f"{self.name}({', '.join(s.parameters)})" for s in self.signatures)
 
 
@@ -180,7 +182,7 @@ FUNCTIONS: Mapping[str, Function] = {f.name: f for f in (
         "list<any>, int64 -> list<any> : sublist", "list<any>, int64, int64 -> list<any> : sublist"),
 )}  # fmt: skip
 
-#: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
+#: aggregation functions: computed over the tuples of a group, which is never empty; counts are int64 (unlike A13)
 AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
     row("Count", "tuples", "-> int64"),
     row("CountAll", "tuples of the whole partition; of a sliding window or a pane of all partitions (A18)", "-> int64"),
@@ -226,7 +228,7 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A parameter that is a constant of a type, and which ones it may be."""
+    """A parameter that must be a constant: its type, its description for messages, and the test of a value."""
 
     type: Type
     meaning: str
@@ -236,13 +238,13 @@ class Constant:
 def is_zone(name: str) -> bool:
     try:
         return bool(zoneinfo.ZoneInfo(name))
-    except (KeyError, ValueError, OSError):  # of no zone, or of what would be a path
+    except (KeyError, ValueError, OSError):  # not the name of a zone, or an invalid path
         return False
 
 
 def is_regex(pattern: str, replacement: str = "") -> bool:
-    """Whether this is one, and each group that the replacement names is one of its groups."""
-    import pyarrow as pa  # noqa: PLC0415 - of all constants only these need it
+    """Whether `pattern` is a regular expression, and `replacement` refers only to groups that it has."""
+    import pyarrow as pa  # noqa: PLC0415 - only this check needs it
     import pyarrow.compute as pc  # noqa: PLC0415
 
     try:
@@ -268,13 +270,13 @@ CONSTANTS: Mapping[str, Constant] = {
     "zone": Constant(STRING, 'a time zone such as "Europe/Berlin" as constant', is_zone),
 }
 
-#: words that stand for a type, and whether a list may be one; all others have an order, booleans too (A15)
+#: words that stand for a type, and whether this type may be a list; all other types have an order, boolean too (A15)
 VARIABLES = {"any": True, "scalar": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A signature that fits some arguments, the types that it wants them in, and the type it gives."""
+    """A signature that fits the types of given arguments, the types to convert them to, and the type of the result."""
 
     signature: Signature
     arguments: tuple[Type, ...]
@@ -283,7 +285,7 @@ class Match:
 
 @lru_cache(maxsize=1024)
 def match(function: Function, types: tuple[Type, ...]) -> Match | None:
-    """The signature that takes arguments of just these types, else the first that takes them."""
+    """The signature whose parameters have exactly these types, else the first that fits them; None if none fits."""
     found = [m for m in (fit(signature, types) for signature in function.signatures) if m]
     return next((m for m in found if m.arguments == types), found[0] if found else None)
 
@@ -301,7 +303,10 @@ def fit(signature: Signature, types: Sequence[Type]) -> Match | None:
 
 
 def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
-    """The type that `word` asks for when it is given this one, remembered if `word` stands for a type."""
+    """The type of the parameter `word` for an argument of type `given`; None if it does not fit.
+
+    If `word` stands for a type, the type is stored in `bound`.
+    """
     if word.startswith("list<"):
         element = bind(word[5:-1], given.element, bound) if given.element else None
         return list_of(element) if element else None
@@ -316,7 +321,7 @@ def bind(word: str, given: Type, bound: dict[str, Type]) -> Type | None:
 
 
 def common(one: Type, other: Type) -> Type | None:
-    """The type that holds the values of both."""
+    """The type that holds the values of both types; None if there is none."""
     if one == other:
         return one
     return FLOAT64 if {one, other} == {INT64, FLOAT64} else None

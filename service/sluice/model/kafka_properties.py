@@ -1,7 +1,7 @@
-"""The properties of librdkafka that may stand under `kafka`, and which of them go together.
+"""The librdkafka properties that may be given under `kafka`, and the checks of their values and combinations.
 
-What each becomes for a client says kafka/client.py. All that reads or writes must be able to use a property:
-our own clients are librdkafka, Spark reads with Kafka's Java client.
+Every client must support a property: the service's own clients, which use librdkafka, and Spark's source, which uses
+Kafka's Java client. kafka/client.py converts the properties for each client.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sluice.files import read_file
 from sluice.model.errors import nearest, one_of
 
-#: what decides whether outputs are exact, which is the service's business
+#: properties that the service sets itself, because exactly-once outputs depend on them
 OURS = frozenset({
     "acks", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence", "group.id",
     "group.instance.id", "isolation.level", "max.in.flight", "max.in.flight.requests.per.connection",
@@ -46,7 +46,7 @@ TEXTS = frozenset({
 
 KNOWN = NUMBERS | TEXTS
 
-#: librdkafka has these, but Spark's Java client has nothing that would be the same: what to have instead
+#: properties of librdkafka without an equivalent in Spark's Java client -> what to use instead
 UNTRANSLATED = {
     "enable.sasl.oauthbearer.unsecure.jwt": "a login by PLAIN or SCRAM",
     "enable.ssl.certificate.verification": "ssl.ca.location with the authority of the brokers' certificates",
@@ -72,18 +72,18 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 LOGIN = ("sasl.mechanism", "sasl.username", "sasl.password")
 ALGORITHMS = ("https", "none")
 RECOVERIES = ("none", "rebootstrap")
-#: a property of each kind is given by its file (`.location`) or itself (`.pem`)
+#: kinds of PEM properties; each is given as the path of a file (`.location`) or as the text itself (`.pem`)
 AUTHORITY, CERTIFICATE, KEY = "ssl.ca", "ssl.certificate", "ssl.key"
 FORMS = ("location", "pem")
 LABELS = {AUTHORITY: ("CERTIFICATE",), CERTIFICATE: ("CERTIFICATE",), KEY: ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY")}
-#: what OpenSSL writes by itself, and Java does not read
+#: labels of keys that OpenSSL may write, but Java cannot read
 OLD_KEYS = ("RSA PRIVATE KEY", "EC PRIVATE KEY", "DSA PRIVATE KEY")
-#: of an encrypted key: the name of the way, 1.2.840.113549.1.5.13, in DER
+#: the DER encoding of 1.2.840.113549.1.5.13, the identifier of the encryption scheme PBES2 in an encrypted key
 PBES2 = bytes.fromhex("06092a864886f70d01050d")
 
 
 class Fault(NamedTuple):
-    """Something wrong with a property. `got` never shows a secret; None: nothing is there."""
+    """An error in a property. `got` never contains a secret; None means that the property is missing."""
 
     name: str
     expected: str
@@ -92,7 +92,7 @@ class Fault(NamedTuple):
 
 
 def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[Fault]:
-    """All that is wrong. `complete` False: values may be missing still, and only names are looked at."""
+    """All faults of the properties. If `complete` is False, values may be missing, and only names are checked."""
     for name in properties:
         yield from _name(name)
     if complete:
@@ -104,7 +104,7 @@ def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[
 
 
 def pem(properties: Mapping[str, str], kind: str) -> str | None:
-    """The PEM text of a property. Raises OSError or UnicodeDecodeError where its file cannot be read."""
+    """The PEM text of a kind; None if it is not given. Raises OSError or UnicodeDecodeError for an unreadable file."""
     file = properties.get(f"{kind}.location")
     return read_file(file).decode("ascii") if file is not None else properties.get(f"{kind}.pem")
 
@@ -189,7 +189,7 @@ def _pem_faults(given: Mapping[str, str], kind: str) -> Iterator[Fault]:
 
 
 def _encrypted_anew(text: str) -> bool:
-    """Whether by PBES2, as OpenSSL does by default, which Kafka's Java client cannot undo."""
+    """Whether the key is encrypted by PBES2, OpenSSL's default, which Kafka's Java client cannot decrypt."""
     body = text.partition("-----BEGIN ENCRYPTED PRIVATE KEY-----")[2].partition("-----END")[0]
     with suppress(ValueError):
         return PBES2 in b64decode(body)[:64]

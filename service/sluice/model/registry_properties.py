@@ -1,4 +1,4 @@
-"""The properties that may stand under `registry`: those of Confluent's client of a schema registry."""
+"""The properties that may be given under `registry`, which are those of Confluent's schema registry client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.model.kafka_properties import Fault
 
 ANY = (r"(?s).*", "a text")
 NUMBER = (r"\d+(\.\d+)?", "a number")
-#: of the registry's client: what their values look like
+#: property -> regular expression of its values, and their description for messages
 REGISTRY = {
     "url": (
         r"(https?://[^@\s,]+)(,\s*https?://[^@\s,]+)*",
@@ -33,7 +33,7 @@ REGISTRY = {
 
 
 def faults(properties: Mapping[str, str], *, complete: bool = True) -> Iterator[Fault]:
-    """All that is wrong. `complete` False: values may be missing still, and only names are looked at."""
+    """All faults of the properties. If `complete` is False, values may be missing, and only names are checked."""
     for name, value in properties.items():
         if name not in REGISTRY:
             yield Fault(name, "a property of Confluent's registry client", name, nearest(name, REGISTRY))

@@ -1,8 +1,8 @@
-"""Values from the environment or from files, which no message ever shows.
+"""Secrets: values of ${...} from the environment or from files, which no message may show.
 
-`substitute` puts the values in place of ${...} and registers each one. `masked` puts ${...} back in place of the
-registered values in any text. Messages, the log and the output of Spark's processes pass through it, so it does not
-matter which property a value was for.
+`substitute` replaces ${...} by the values and registers each value. `masked` replaces the registered values in any text
+by ${...} again. Messages, the log and the output of Spark's processes pass through `masked`. Therefore a value is
+hidden whichever property it was used for.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Iterator, Mapping
 
 from sluice.files import read_file
 
-#: ${NAME}, ${file:PATH}; $${ is a plain ${
+#: ${NAME} or ${file:PATH}; $${ stands for the two characters ${
 PLACE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
 SECRET = re.compile(r"password|secret|token|jaas|oauthbearer\.config|\.pem$|user\.info|credential", re.IGNORECASE)
-#: in place of a secret that stands in the file itself
+#: replaces a secret that is written in the pipeline file itself
 MASK = "****"
-#: parts of a value with fewer characters are masked with the whole value alone
+#: a part of a value with fewer characters is masked only as a part of the whole value
 SHORT_PART = 4
-#: values with fewer characters are masked where they stand as words: `1`, but not the 1 of `2013`
+#: a value with fewer characters is masked only where it is a whole word: `1`, but not the 1 in `2013`
 SHORT_VALUE = 4
 
 
 class MissingSecretError(LookupError):
-    """What stands in the file and what was looked for."""
+    """A value of ${...} is missing. The arguments are the text in the pipeline file, and what was expected."""
 
 
 class Masks:
-    """Texts that must not be shown, and what is shown instead."""
+    """The registered texts that must not be shown, and the text that replaces each."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str] = {}
@@ -39,12 +39,12 @@ class Masks:
         return bool(self._shown)
 
     def add(self, value: str, shown: str) -> None:
-        """Masks the value, its parts, and both as other programs write them; the first registration counts."""
+        """Registers the value, its parts, and their escaped forms. If a text is registered twice, the first counts."""
         known = len(self._shown)
         for text in filter(str.strip, spellings(value)):
             self._shown.setdefault(text, shown)
         if len(self._shown) > known:
-            longest_first = sorted(self._shown, key=len, reverse=True)  # one may hold another
+            longest_first = sorted(self._shown, key=len, reverse=True)  # a text may contain another
             self._pattern = re.compile("|".join(map(_pattern, longest_first)))
 
     def clear(self) -> None:
@@ -55,7 +55,7 @@ class Masks:
 
 
 MASKS = Masks()
-#: with each registered value as the place in the file that it came from
+#: the function that replaces each registered value in a text by ${...} or MASK
 masked = MASKS.masked
 
 
@@ -69,7 +69,7 @@ def spellings(value: str) -> Iterator[str]:
 
 
 def parts(value: str) -> Iterator[str]:
-    """Lines of a PEM text, brokers of a list, and the password of `user:password`."""
+    """The parts of a value: lines of a PEM text, brokers of a list, and the password of `user:password`."""
     for part in re.split(r"[\s,;]+", value):
         if not part.startswith("-----"):
             yield part
@@ -83,7 +83,7 @@ def _pattern(text: str) -> str:
 
 
 def substitute(text: str, environment: Mapping[str, str]) -> str:
-    """`text` with the values of the variables and files that it names. Raises MissingSecretError."""
+    """The text with ${...} replaced by the values of variables and files. Raises MissingSecretError."""
     return PLACE.sub(lambda found: looked_up(found, environment), text)
 
 

@@ -1,4 +1,4 @@
-"""A pipeline as stages: what runs in one query each, cut apart at the exchange topics that the file names."""
+"""Splits a pipeline at its exchange topics into stages. Each stage runs as a Spark query of its own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sluice.model.spec import Operator, Pipeline
 
 
 def stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
-    """The stages, upstream first, each a pipeline of its own; the pipeline itself where there is no exchange.
+    """The stages, upstream first; each is a Pipeline. Without an exchange the only stage is the pipeline itself.
 
-    Operators that hand each other tuples inside the service are in one stage. Those that read no exchange topic are
-    all in the first, which keeps the pipeline's name; the others are named after their first operator. Raises
-    CycleError where stages feed each other.
+    Operators that are connected by streams other than exchanges form a group. All groups that read no exchange topic
+    are one stage, which keeps the name of the pipeline. Every other group is a stage named `PIPELINE.OPERATOR`, after
+    its first operator. Raises CycleError if stages form a cycle.
     """
     if not any(stream.exchange for stream in pipeline.streams.values()):
         return (pipeline,)
@@ -36,7 +36,7 @@ def _upstream_first(pipeline: Pipeline, stages: Mapping[str, list[Operator]]) ->
 
 
 def _parts(pipeline: Pipeline) -> list[list[Operator]]:
-    """The operators that are linked inside the service, upstream first within each part and among them."""
+    """The groups of operators that are connected by streams other than exchanges; each group is upstream first."""
     parts: list[list[Operator]] = []
     for operator in pipeline.operators:
         linked = [part for part in parts if _linked(pipeline, part, operator)]

@@ -1,4 +1,4 @@
-"""Which operator comes before which."""
+"""The order of operators, in which each stream is written before it is read; and the cycles that prevent it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from heapq import heappop, heappush
 
 
 def upstream_first(reads: Sequence[Sequence[str]], writes: Mapping[str, int]) -> list[int]:
-    """The operators 0 ... n-1 so that each stream is written before it is read; otherwise in the given order.
+    """The operators 0 to n-1, sorted so that each stream is written before it is read, else by number.
 
-    `reads` has the inputs of each, `writes` says who writes a stream. Those in or behind a cycle are left out.
+    `reads` has the input streams of each operator, `writes` the operator that writes each stream. Operators in or after
+    a cycle are left out.
     """
     upstream = [writers(streams, writes) for streams in reads]
     downstream: dict[int, list[int]] = defaultdict(list)
@@ -19,7 +20,7 @@ def upstream_first(reads: Sequence[Sequence[str]], writes: Mapping[str, int]) ->
             downstream[other].append(operator)
     ready = [operator for operator, before in enumerate(upstream) if not before]
     order: list[int] = []
-    while ready:  # a heap: the first in the file comes first
+    while ready:  # `ready` is a heap, so the operator with the smallest number comes first
         order.append(heappop(ready))
         for operator in downstream[order[-1]]:
             upstream[operator].discard(order[-1])
@@ -29,7 +30,7 @@ def upstream_first(reads: Sequence[Sequence[str]], writes: Mapping[str, int]) ->
 
 
 def cycle(reads: Sequence[Sequence[str]], writes: Mapping[str, int], stuck: Collection[int]) -> list[int]:
-    """A cycle among those that `upstream_first` left out, upstream first."""
+    """A cycle among the operators that `upstream_first` left out (`stuck`), upstream first."""
     path: list[int] = []
     operator = min(stuck)
     while operator not in path:

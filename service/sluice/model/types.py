@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What an attribute's values are. `TIMESTAMP` counts nanoseconds since 1970-01-01 UTC."""
+    """The kind of a type. The values of `TIMESTAMP` are nanoseconds since 1970-01-01 UTC."""
 
     BOOLEAN = "boolean"
     INT64 = "int64"
@@ -19,7 +19,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type as the pipeline file writes it: `int64`, `list<string>`."""
+    """The type of an attribute. Its text is that of the pipeline file: `int64`, `list<string>`."""
 
     kind: Kind
     element: Type | None = None
@@ -38,7 +38,7 @@ FLOAT64 = Type(Kind.FLOAT64)
 STRING = Type(Kind.STRING)
 TIMESTAMP = Type(Kind.TIMESTAMP)
 
-#: name in the pipeline file -> type; the second words are SPL's and the common ones for the same thing
+#: name in the pipeline file -> type; the names after the first of each type are SPL's or other common ones
 SCALARS = {
     "boolean": BOOLEAN, "bool": BOOLEAN,
     "int64": INT64, "long": INT64,
@@ -53,7 +53,7 @@ def list_of(element: Type) -> Type:
 
 
 def parse_type(text: str) -> Type:
-    """The type that `text` names. Raises ValueError with the known words when there is none."""
+    """The type that `text` names. Raises ValueError, whose message has the known names, if there is none."""
     word = text.strip()
     if word.startswith("list<") and word.endswith(">"):
         return list_of(parse_type(word[5:-1]))

@@ -1,1 +1,1 @@
-"""Operation: logs, metrics, health and the HTTP port."""
+"""Operation of the service: log lines, metrics, health checks and the HTTP server."""

@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether it does its work: the answers of `/healthz` and `/readyz`."""
+"""Health of the service: whether it is alive (`/healthz`), and whether it processes records (`/readyz`)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import os
 import time
 from collections.abc import Callable
 
-#: seconds without a look at the queries after which Spark counts as hung
+#: seconds without a report on the queries after which Spark counts as hung
 PATIENCE = 60.0
-#: seconds after which a batch in hand counts as hung; a first batch may compile kernels for minutes
+#: seconds after which a running batch counts as hung; the first batch may compile kernels for minutes
 BATCH = 300.0
-#: environment variable that sets another number in place of BATCH
+#: name of an environment variable whose number of seconds replaces BATCH
 BATCH_VARIABLE = "SLUICE_BATCH_SECONDS"
 
 
 class Health:
-    """The loop that looks after the queries reports to it; the HTTP server reads it."""
+    """The health of the service.
+
+    The loop that watches the queries reports to it (`looked`); the HTTP server reads it (`healthy`, `ready`).
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic, bound: float | None = None) -> None:
-        """`bound` is the number of seconds after which a batch in hand counts as hung."""
+        """`bound` is the number of seconds after which a running batch counts as hung."""
         self._now = now
         self._bound = float(os.environ.get(BATCH_VARIABLE, BATCH)) if bound is None else bound
         self._looked: float | None = None
@@ -26,17 +29,17 @@ class Health:
         self._batch = 0.0
 
     def looked(self, *, began: bool, batch: float = 0.0) -> None:
-        """The queries run.
+        """Reports that all queries are running.
 
-        began   each has asked Kafka for records, and all that it needs was there
-        batch   seconds for which the oldest batch in hand has been running
+        began   whether each query has finished a batch, or has found that there are no records yet
+        batch   seconds for which the oldest running batch has been running; 0 if none runs
         """
         self._looked = self._now()
         self._began = self._began or began
         self._batch = batch
 
     def healthy(self) -> str | None:
-        """What is wrong, if anything. Before the first look the service starts, which may take any time."""
+        """What is wrong; None if nothing is. A start may take any time: before the first report nothing is wrong."""
         if self._looked is None:
             return None
         silent = self._now() - self._looked

@@ -1,4 +1,4 @@
-"""`/metrics`, `/healthz` and `/readyz` on one port; nothing else is served."""
+"""The HTTP server of the service, which serves only `/metrics`, `/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Self
 from sluice.model.errors import SluiceError
 from sluice.ops.metrics import CONTENT_TYPE
 
-#: what is wrong, or None
+#: returns what is wrong, or None if nothing is
 Check = Callable[[], str | None]
 
 TEXT = "text/plain; charset=utf-8"
-#: seconds after which a client that says nothing is let go
+#: seconds after which the connection of a silent client is closed
 PATIENCE = 10.0
 
 
@@ -24,7 +24,11 @@ class PortError(SluiceError):
 
 
 class OpsServer:
-    """Serves in threads of its own until `stop`. `port` 0 takes a free one; the one taken is in `port`."""
+    """Serves in threads of its own until `stop`.
+
+    The argument `port` 0 means any free port. The attribute `port` has the actual number. Raises PortError if the port
+    cannot be used.
+    """
 
     def __init__(
         self, port: int, exposition: Callable[[], bytes], healthy: Check, ready: Check, address: str = "0.0.0.0"  # noqa: S104
@@ -60,7 +64,7 @@ Answer = tuple[HTTPStatus, str, bytes]
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    #: to stop does not wait for clients that keep their connection
+    #: `server_close` does not wait for clients with open connections
     block_on_close = False
 
 
@@ -87,6 +91,6 @@ def _handler(pages: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHand
         do_HEAD = do_GET  # noqa: N815
 
         def log_message(self, *_: object) -> None:
-            """A scrape each few seconds is no news."""
+            """Logs nothing: Prometheus sends a request every few seconds."""
 
     return Handler

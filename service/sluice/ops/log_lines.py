@@ -1,4 +1,4 @@
-"""The log on stderr: one line per event, in key=value pairs, without secrets."""
+"""The log on stderr: one line of key=value pairs for each event, in which secrets are masked."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import IO
 
 from sluice.model.secrets import MASK, masked
 
-#: a text that needs no quotes as a value
+#: a value that needs no quotes
 PLAIN = re.compile(r"[^\s=\"\\]+")
-#: what every record has; the rest are the event's own fields (`extra=`)
+#: attributes of every log record; all others are the event's own fields (`extra=`)
 STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
 
 
 def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None) -> None:
-    """Sends the log of `sluice` and of all below it to stderr, in lines.
+    """Writes the messages of logger `sluice` and of all loggers below it to stderr, in the format of `Lines`.
 
-    `secrets` are masked wherever they are, and so are the values of ${...} (model/secrets.py).
+    Masks all `secrets`, and the values of ${...} in the pipeline file (model/secrets.py).
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(secrets))
@@ -31,11 +31,11 @@ def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] 
 
 
 class Lines(logging.Formatter):
-    """`at=2013-01-01T10:00:00.123Z level=info logger=sluice.kafka message="created topic a" batch=3`."""
+    """A line: `at=2013-01-01T10:00:00.123Z level=info logger=sluice.kafka message="created topic a" batch=3`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        # The longest first: one may hold another.
+        # The longest secret comes first, because one secret may contain another.
         known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
         self._secret = re.compile("|".join(map(re.escape, known))) if known else None
 

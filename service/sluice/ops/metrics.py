@@ -1,7 +1,8 @@
-"""The metrics of the service: one table of what there is, and the calls that feed it.
+"""The metrics of the service: the table of all metrics, and the methods that update them.
 
-What was read, written and held is counted from the ledger, so it counts what readers can see; a batch that was given up
-never shows. Labels are names in the pipeline file, words of ours, and topic partitions: there are few of them.
+Most values come from the ledger's entries. So they count only committed batches, whose outputs readers can see; a batch
+that was given up is not counted. The values of labels are names in the pipeline file, topic partitions, and a fixed set
+of words, so the number of series stays small.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from sluice.time_units import SECOND
 
-# When each series began would be as many series again.
+# Otherwise each counter and histogram has a second series with its creation time.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Counts = Mapping[str, Mapping[str, int]]
-#: by topic and topic partition
+#: (topic, topic partition) -> offset
 Places = Mapping[tuple[str, int], int]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
@@ -42,43 +43,64 @@ class Metric(NamedTuple):
 
 PLACE = ("topic", "topic_partition")
 TABLE = (
-    Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Records read, by stream and kind."),
-    Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Records written, by stream and kind."),
-    Metric("sluice_dead_letters_total", Counter, ("stream", "reason"), "Records set aside, by stream and reason."),
-    Metric("sluice_lag_records", Gauge, PLACE, "Records not read yet when the last batch began, by topic partition."),
-    Metric("sluice_next_offset", Gauge, PLACE, "Offset of the record that is read next, by topic partition."),
-    Metric("sluice_operator_tuples_read_total", Counter, ("operator",), "Tuples that came to an operator."),
-    Metric("sluice_operator_tuples_written_total", Counter, ("operator",), "Tuples that an operator made."),
-    Metric("sluice_windows_fired_total", Counter, ("operator",), "Windows that fired and held something."),
-    Metric("sluice_window_partitions", Gauge, ("operator",), "Window partitions known; empty ones go in turns."),
-    Metric("sluice_window_tuples", Gauge, ("operator",), "Tuples stored; where a summary will do, there are none."),
-    Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "The operator clock, in Unix time."),
-    Metric("sluice_watermark_timestamp_seconds", Gauge, ("stream",), "The watermark of a stream, in Unix time."),
-    Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state."),
-    Metric("sluice_state_read_bytes_total", Counter, (), "State read from the checkpoint."),
-    Metric("sluice_state_written_bytes_total", Counter, (), "State written to the checkpoint."),
-    Metric("sluice_batches_total", Counter, (), "Batches written: transactions committed."),
-    Metric("sluice_batches_skipped_total", Counter, (), "Batches run again that the ledger had already."),
-    Metric("sluice_transaction_duration_seconds", Histogram, (), "Time from the start of a transaction to its commit."),
-    Metric("sluice_batch_duration_seconds", Histogram, (), "Time from the start of a batch to its end."),
-    Metric("sluice_batch_phase_seconds_total", Counter, ("phase",), "Time spent in each phase, in Spark's words."),
-    Metric("sluice_last_batch", Gauge, ("stage",), "Number of the last batch written."),
-    Metric("sluice_last_batch_timestamp_seconds", Gauge, ("stage",), "When the last batch was written, in Unix time."),
-    Metric("sluice_build_info", Gauge, ("version", "pipeline"), "Always 1; which version runs which pipeline."),
+    Metric("sluice_records_read_total", Counter, ("stream", "kind"), "Number of tuples and marks read from Kafka."),
+    Metric("sluice_records_written_total", Counter, ("stream", "kind"), "Number of records written to Kafka."),
+    Metric(
+        "sluice_dead_letters_total",
+        Counter,
+        ("stream", "reason"),
+        "Number of records and tuples that could not be used.",
+    ),
+    Metric("sluice_lag_records", Gauge, PLACE, "Number of available records that the last batch did not read."),
+    Metric("sluice_next_offset", Gauge, PLACE, "Offset of the next record to read."),
+    Metric("sluice_operator_tuples_read_total", Counter, ("operator",), "Number of tuples that an operator received."),
+    Metric(
+        "sluice_operator_tuples_written_total", Counter, ("operator",), "Number of tuples that an operator emitted."
+    ),
+    Metric("sluice_windows_fired_total", Counter, ("operator",), "Number of firings of windows that were not empty."),
+    Metric(
+        "sluice_window_partitions",
+        Gauge,
+        ("operator",),
+        "Number of window partitions in memory, including empty ones that were not yet compacted.",
+    ),
+    Metric(
+        "sluice_window_tuples",
+        Gauge,
+        ("operator",),
+        "Number of tuples stored; 0 for operators that keep only summaries.",
+    ),
+    Metric("sluice_clock_timestamp_seconds", Gauge, ("stage",), "Time of the operator clock, in seconds since 1970."),
+    Metric("sluice_watermark_timestamp_seconds", Gauge, ("stream",), "Watermark of a stream, in seconds since 1970."),
+    Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state in bytes, of all buckets."),
+    Metric("sluice_state_read_bytes_total", Counter, (), "Number of bytes of state read from the checkpoint."),
+    Metric("sluice_state_written_bytes_total", Counter, (), "Number of bytes of state written to the checkpoint."),
+    Metric("sluice_batches_total", Counter, (), "Number of batches written and recorded in the ledger."),
+    Metric("sluice_batches_skipped_total", Counter, (), "Number of batches that ran again and were already written."),
+    Metric("sluice_transaction_duration_seconds", Histogram, (), "Seconds from a transaction's start to its commit."),
+    Metric("sluice_batch_duration_seconds", Histogram, (), "Seconds from a batch's start to its end."),
+    Metric(
+        "sluice_batch_phase_seconds_total", Counter, ("phase",), "Seconds spent in each of Spark's phases of batches."
+    ),
+    Metric("sluice_last_batch", Gauge, ("stage",), "Number of the last batch that was written."),
+    Metric(
+        "sluice_last_batch_timestamp_seconds", Gauge, ("stage",), "Write time of the last batch, in seconds since 1970."
+    ),
+    Metric("sluice_build_info", Gauge, ("version", "pipeline"), "Always 1; the labels name version and pipeline."),
 )
-#: what an operator did -> its counter; what it holds -> its gauge
+#: quantity in `Report.operators` -> its metric: counters, and then gauges
 DONE = {
     "in": "sluice_operator_tuples_read_total",
     "out": "sluice_operator_tuples_written_total",
     "windows": "sluice_windows_fired_total",
 }
 HELD = {"partitions": "sluice_window_partitions", "tuples": "sluice_window_tuples"}
-#: the phase that is all of the others
+#: Spark's name of the whole batch among the phases
 WHOLE = "triggerExecution"
 
 
 class Report(Protocol):
-    """What a batch did (service/sluice/kafka/batch_report.py)."""
+    """The report of a batch (service/sluice/kafka/batch_report.py)."""
 
     @property
     def read(self) -> Counts: ...
@@ -97,7 +119,7 @@ class Report(Protocol):
 
 
 class Entry(Protocol):
-    """What the ledger says of a batch; `at` and `took` in milliseconds."""
+    """The ledger's entry about a batch. `at` is in milliseconds since 1970, `took` in milliseconds."""
 
     @property
     def query(self) -> str: ...
@@ -114,7 +136,7 @@ class Entry(Protocol):
 
 
 class Metrics:
-    """All metrics of one service, in a registry of their own. Its methods may be called from any thread."""
+    """All metrics of one service, in a registry of their own. The methods may be called from any thread."""
 
     def __init__(self, pipeline: str, version: str) -> None:
         self._registry = CollectorRegistry()
@@ -123,7 +145,7 @@ class Metrics:
         self._metrics["sluice_build_info"].labels(version, pipeline).set(1)
 
     def count(self, report: Report) -> None:
-        """Adds what a batch did. One of zeros makes everything known that will be counted."""
+        """Adds a batch's report. A report of zeros creates the series, so that they exist before the first event."""
         self._count("sluice_records_read_total", report.read)
         self._count("sluice_records_written_total", report.written)
         self._count("sluice_dead_letters_total", report.dead_letters)
@@ -140,7 +162,7 @@ class Metrics:
             self._metrics["sluice_watermark_timestamp_seconds"].labels(stream).set(watermark / SECOND)
 
     def batch_written(self, entry: Entry) -> None:
-        """A batch has become visible."""
+        """Updates the metrics after a batch was committed, from its entry in the ledger."""
         stage, report = entry.query, entry.report
         self.count(report)
         if report.state:
@@ -155,21 +177,21 @@ class Metrics:
             self._metrics["sluice_transaction_duration_seconds"].observe(entry.took / 1000)
 
     def batch_ended(self, phases: Mapping[str, float]) -> None:
-        """A batch was run; each of its phases took so many seconds, WHOLE is all of them."""
+        """Updates the durations after a batch has ended. `phases`: seconds by phase; WHOLE is the whole batch."""
         self._metrics["sluice_batch_duration_seconds"].observe(phases.get(WHOLE, 0.0))
         for phase, seconds in phases.items():
             if phase != WHOLE:
                 self._metrics["sluice_batch_phase_seconds_total"].labels(phase).inc(seconds)
 
     def offsets(self, read: Places, ends: Places) -> None:
-        """How far a batch read each topic partition, and where it ended then."""
+        """Updates offsets and lag. `read`: end offsets of a batch; `ends`: ends of the logs when it was planned."""
         for (topic, partition), offset in read.items():
             self._metrics["sluice_next_offset"].labels(topic, str(partition)).set(offset)
             behind = max(0, ends.get((topic, partition), offset) - offset)
             self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(behind)
 
     def exposition(self) -> bytes:
-        """All of them as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def _count(self, name: str, counts: Counts) -> None:

@@ -1,1 +1,1 @@
-"""What follows from a pipeline before it runs: memory per window, and the explanation of a plan."""
+"""What can be computed from a pipeline before it runs: its memory per window, and an explanation of its plan."""

@@ -1,4 +1,4 @@
-"""How much state a window needs: bytes of a window partition, and bytes of each tuple that it stores."""
+"""The memory of a window's state: bytes for each window partition, and bytes for each stored tuple."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ class Measured(Protocol):
 
 
 class Footprint(NamedTuple):
-    """In bytes, without the texts of keys and attributes, each of which is kept once."""
+    """Bytes for each window partition, and bytes for each stored tuple.
+
+    The texts of keys and attributes are not counted; each distinct text is stored once.
+    """
 
     partition: int
     tuple: int
 
 
 def footprints(pipeline: Pipeline) -> dict[str, Footprint]:
-    """By operator that remembers anything."""
+    """The footprint of each operator that has a state, by the operator's name."""
     graph = Graph(pipeline, {})
     found = {operator.spec.name: _of(operator) for operator in graph.operators}
     return {name: footprint for name, footprint in found.items() if footprint is not None}

@@ -1,1 +1,1 @@
-"""`sluice replay`: events of a file through the engine, without Kafka and Spark."""
+"""`sluice replay`: runs recorded events from a file through the engine, without Kafka and Spark."""

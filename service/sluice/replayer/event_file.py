@@ -1,4 +1,8 @@
-"""Events of a replay, one JSON object each, as stretches of the input streams."""
+"""Reads the events of a replay and makes batches of items of them.
+
+An event is a JSON object with a time `at` and one of a tuple, a punctuation mark or a watermark for an input stream. An
+event with none of these only advances the clock.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,15 @@ from sluice.model.spec import Stream
 from sluice.model.types import Type
 
 Event = Mapping[str, Any]
-#: an event and where it stands, for people
+#: where an event is, for error messages, and the event
 Placed = tuple[str, Event]
 
 KEYS = ("at", "stream", "tuple", "punct", "watermark", "topic_partition")
 CONTENTS = ("tuple", "punct", "watermark")
 MARKS = {"window": WINDOW, "final": FINAL}
-#: below this many seconds a float64 tells nanoseconds apart
+#: below this number of seconds a float64 is exact enough to distinguish nanoseconds
 EXACT_BELOW = 4_000_000
-#: bytes of a line: an event that is larger than what a topic takes is none
+#: the most bytes of a line; larger records do not fit into a topic either
 MOST_LINE = 16 << 20
 
 
@@ -46,11 +50,11 @@ class EventError(SluiceError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Neighbouring events; `at` has an entry for each of them, `inputs` what they bring to each stream."""
+    """Consecutive events: their times `at` in nanoseconds, and the items of each input stream."""
 
     #: number of the first event
     first: int
-    #: where the clock stands afterwards; None before the first event of all
+    #: the clock after the batch, in nanoseconds; None if there was no event yet
     now: int | None
     at: np.ndarray
     inputs: Mapping[str, Items]
@@ -60,7 +64,10 @@ class Batch:
 
 
 def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterator[Placed]:
-    """The events of a JSON-lines file, or those with the key `naming`; empty lines count for nothing."""
+    """Yields the events of a JSON-lines file whose lines contain the bytes `naming`. Blank lines are skipped.
+
+    `name` is the name of the file in error messages. Raises EventError for a line that is no JSON object.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, MOST_LINE + 1), b""), 1):
             place = f"{name or path}:{number}"
@@ -71,7 +78,7 @@ def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterato
 
 
 def numbered(events: Iterable[Event]) -> Iterator[Placed]:
-    """Events that are values already."""
+    """Yields events that are Python values already, each with its number."""
     for number, event in enumerate(events):
         yield f"event {number}", event
 
@@ -89,7 +96,7 @@ def _parsed(line: bytes, place: str) -> Event:
 
 
 def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[str, int]:
-    """How many topic partitions each stream has: as many as its events name, at least one."""
+    """The number of topic partitions of each stream: the largest number that its events name plus 1, at least 1."""
     counts = dict.fromkeys(streams, 1)
     for _, event in events:
         stream, partition = event.get("stream", streams[0]), event.get("topic_partition", 0)
@@ -102,7 +109,7 @@ def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[s
 
 
 class Cutter:
-    """Turns events into batches, in order, and checks each on the way."""
+    """Checks events and cuts them into batches, in order. Raises EventError for an event that it cannot use."""
 
     def __init__(self, inputs: Sequence[Stream]) -> None:
         self._stretches = {stream.name: _Stretch(stream) for stream in inputs}
@@ -163,7 +170,7 @@ class Cutter:
 
 
 class _Stretch:
-    """The items of one stream that a batch has so far."""
+    """Collects the items of one stream for the current batch."""
 
     def __init__(self, stream: Stream) -> None:
         self._schema, self._defaults = stream.schema, dict(stream.defaults)
@@ -227,7 +234,7 @@ class _Stretch:
 
 
 def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:
-    """The values as a column, with the default for those that are missing or null."""
+    """The values as a column; None, a missing or null value, becomes the default."""
     there = [value for value in values if value is not None]
     known = pa.concat_arrays([pa.array([default], arrow_type(type_)), column(there, type_)])
     given = np.array([value is not None for value in values])
@@ -254,7 +261,7 @@ def _watermark(place: str, value: object) -> int:
         raise EventError(place, problem) from None
 
 
-# ---- words for people ------------------------------------------------------------------------------------------------
+# ---- texts for messages ----------------------------------------------------------------------------------------------
 
 
 def _quoted(value: object) -> str:

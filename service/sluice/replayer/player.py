@@ -1,4 +1,4 @@
-"""Runs a pipeline over recorded events, without Spark or Kafka, and tells what comes out."""
+"""Runs a pipeline over recorded events, without Spark or Kafka, and yields the outputs as records."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from sluice.model.types import Schema, Type
 from sluice.replayer.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
 
 Record = dict[str, Any]
-#: makes Python values of a column
+#: converts a column to Python values
 Values = Callable[[pa.Array, Type], list[Any]]
 
 BATCH = 10_000
-#: so many ticks before the first event are taken for a mistake
+#: the most timer ticks between the clock's origin and the first event; more are reported as a mistake
 MOST_TICKS = 1_000_000
 PUNCT = {WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final"}
 
@@ -45,11 +45,13 @@ def replay(
     batch: int = BATCH,
     trace: bool = False,
 ) -> Iterator[Record]:
-    """What comes out of the pipeline for these events, record by record, as `sluice replay` prints it.
+    """Yields the outputs of the pipeline for these events, as records that `sluice replay` prints.
 
-    `events` is a file of JSON lines (`name` is what its errors call it) or the events themselves. Periodic timers
-    count from `clock_origin`: a number of seconds, or "first" for the time of the first event; None: as the pipeline
-    says, or from 0. With `trace` the events of all windows are among the records, in front of what they bring about.
+    `events` is a file of JSON lines (`name` is its name in error messages) or the events themselves. Periodic timers
+    count from `clock_origin`: a number of seconds, or "first" for the time of the first event; None: the origin in the
+    pipeline file, or 0. `batch` is the number of events that are processed at a time. With `trace` the window events of
+    all operators are among the records, each before the outputs that it causes. Raises EventError for an event that
+    cannot be used.
     """
     pipeline = with_origin(pipeline, clock_origin)
     kept = events if isinstance(events, Path) else list(events)
@@ -66,7 +68,11 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Records in order, each with the event that caused it, its time, and whether no timer did."""
+    """Records in order.
+
+    Each has the number of the event that caused it, its time in nanoseconds, and False in `by_event` if a timer caused
+    it.
+    """
 
     after: np.ndarray
     at: np.ndarray
@@ -75,7 +81,7 @@ class Stretch:
 
 
 class Player:
-    """Feeds batches of events to a graph and orders what comes out."""
+    """Runs batches of events through a graph and puts the outputs of all streams in order."""
 
     def __init__(
         self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values, *, trace: bool = False
@@ -89,7 +95,10 @@ class Player:
         self._watermarks = {stream.name for stream in pipeline.outputs if stream.watermarks}
 
     def feed(self, state: GraphState, batch: Batch) -> Iterator[Record]:
-        """The records of a batch, in order of cause: event, then time, timers first, then operator."""
+        """The output records of a batch, ordered by the event that caused them, then time, then operator.
+
+        At the same time the outputs of timers come before those of the event.
+        """
         if batch.now is None:
             return iter(())
         origin = int(batch.at[0]) if len(batch.at) else batch.now
@@ -109,7 +118,7 @@ class Player:
         after, at, by_event = (
             np.concatenate([getattr(stretch, name) for stretch in stretches]) for name in ("after", "at", "by_event")
         )
-        order = np.lexsort((by_event, at, after))  # stable: then by operator, then as it came
+        order = np.lexsort((by_event, at, after))  # stable: then by operator, then in order of output
         rows = list(chain.from_iterable(stretch.rows for stretch in stretches))
         ordered = zip(order.tolist(), after[order].tolist(), strict=True)
         return ({"after": n} | rows[place] for place, n in ordered if rows[place])
@@ -127,7 +136,7 @@ class Player:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _traced(self, batch: Batch) -> Iterator[Stretch]:
-        """What happened to the windows, upstream first."""
+        """The window events of the batch as trace records, upstream operators first."""
         happened, self._happened = self._happened, []
         if happened:
             events, times, rows = zip(*happened, strict=True)
@@ -153,18 +162,24 @@ class Player:
 
 
 def _dead_letter(row: Record) -> Record:
-    """A tuple that an operator could not use, and why."""
+    """The record of a tuple that an operator rejected, with the reason."""
     return {"dead_letter": row | {"tuple": orjson.loads(row["tuple"])}}
 
 
 def _causes(event: np.ndarray, at: np.ndarray, batch: Batch) -> np.ndarray:
-    """The event that caused each item; of a timer, the one that moved the clock: the first not before it was due."""
+    """The number of the event that caused each item.
+
+    An output of a timer is caused by the event that advanced the clock: the first one at or after the timer's due time.
+    """
     moved = batch.first + np.searchsorted(batch.at, at)
     return np.where(event == TIMER, moved, event)
 
 
 def shown(pipeline: Pipeline) -> dict[str, Schema]:
-    """The streams that a user sees, in the operators' order: those with a topic, and those that nobody reads."""
+    """The output streams of a replay and their schemas, in the order of the operators.
+
+    These are the streams with a topic, and the streams that no operator reads.
+    """
     read_inside = {name for operator in pipeline.operators for name in operator.inputs}
     written = [output.stream for operator in pipeline.operators for output in operator.outputs]
     streams = [pipeline.streams[name] for name in dict.fromkeys(written)]
@@ -192,7 +207,7 @@ def _seconds(number: str | float) -> int:
 
 
 def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed]:
-    """The events; refuses them where a million ticks lie before the first."""
+    """Yields the events. Raises EventError if more than MOST_TICKS timer ticks lie before the first event."""
     first = list(islice(events, 1))
     origin = pipeline.settings.clock_origin
     periods = [p for p in map(period, pipeline.operators) if p]
@@ -212,7 +227,7 @@ def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
 
 
 def period(operator: Operator) -> int | None:
-    """Nanoseconds from tick to tick of an operator with a periodic timer."""
+    """The period of an operator's timer in nanoseconds; None if it has no periodic timer."""
     if not isinstance(operator, Windowed):
         return None
     timer = operator.window.timer

@@ -1,1 +1,1 @@
-"""Spark: the session, the query, its source and sink, and the service that watches them."""
+"""The part that imports pyspark: the session, the query with its source and sink, and the service that watches it."""

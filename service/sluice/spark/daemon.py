@@ -1,4 +1,4 @@
-"""Forks Spark's Python workers; what they all need is imported and compiled once, before."""
+"""The daemon that forks Spark's Python workers. It first imports and compiles all that they need, once for all."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sluice.processes import forked_processes_end_with_their_parents
 from sluice.state.server.pool import start_pool
 from sluice.state.server.state_server import serve
 
-# A pool of threads does not survive a fork.
+# The threads of a pool do not exist in a forked process.
 pa.set_cpu_count(1)
 warm()
-# Spark's workers collect garbage after each task; what was imported here is none.
+# Spark's workers collect garbage after each task. Frozen objects are skipped, and the imported ones are never garbage.
 gc.collect()
 gc.freeze()
 

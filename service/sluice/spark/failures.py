@@ -1,7 +1,7 @@
-"""What made the service end, as one sentence with an exit code (docs/operations.md, "What ends it").
+"""Turns a failure of Spark into an error with one sentence and an exit code (docs/operations.md, "What ends it").
 
-Spark gives the failure of a query as a text: Java's and Python's stack traces, with the cause somewhere inside. The
-whole text goes to the log.
+Spark describes the failure of a query by a text: the stack traces of Java and Python, which contain the cause. This
+module finds the cause by patterns, and writes the whole text to the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, Un
 from sluice.model.errors import SluiceError
 
 LOGGER = logging.getLogger("sluice.spark")
-#: seconds until the exit code of a Java process whose connections are closed is known
+#: maximum seconds from the closing of the connections to the end of the Java process
 ENDING = 5.0
 
 GO_ON = "to go on with what is there, start with on_data_loss: continue"
@@ -33,26 +33,29 @@ AGAIN = "nothing of the batch is visible, and the next start does it again"
 
 
 class QueryError(SluiceError):
-    """A batch failed. Nothing of it is visible, and a new start does it again."""
+    """A batch failed. None of its outputs is visible, and the next start repeats it."""
 
     exit_code = 6
 
 
 class JavaEndedError(SluiceError):
-    """The Java process in which Spark runs has ended, or did not start."""
+    """The Java process in which Spark runs has ended or did not start."""
 
     exit_code = 3
 
 
 class Cause(NamedTuple):
-    """A failure that a pattern recognizes in Spark's text; `{0}` in the sentence is what its first group found."""
+    """A kind of failure that a regular expression finds in Spark's text.
+
+    `{0}` in the sentence stands for the text of the pattern's first group.
+    """
 
     pattern: str
     kind: type[SluiceError]
     sentence: str
 
 
-#: The first that is found counts: a cause stands before what it brings about.
+#: The first pattern that matches is used, so a cause must be listed before its consequences.
 CAUSES = (
     Cause(
         r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|\Z)", DataLossError,
@@ -78,7 +81,7 @@ CAUSES = (
         "another instance of this pipeline writes to the same checkpoint; this one must stop",
     ),
     Cause(
-        # Spark's names for it; older ways to say it; and what went wrong while one of the logs was decoded
+        # Spark's error classes; older messages of Spark; the line before a stack trace from the decoding of a log file
         r"((?:INVALID_LOG_VERSION|MALFORMED_LOG_FILE|BATCH_METADATA_NOT_FOUND|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
         r"|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED)[^\n]*"
         r"|Error reading stream metadata from [^\n]*|Incomplete log file[^\n]*|batch \d+ doesn't exist[^\n]*"
@@ -103,18 +106,18 @@ CAUSES = (
     Cause(r"(No resolvable bootstrap urls[^\n]*)", UnavailableError, "the brokers do not answer ({0})"),
 )  # fmt: skip
 
-#: one of our own errors, which was raised in another process
+#: an error class of this package in a stack trace from another process, and its message
 OWN = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
 
 
 def explained(failure: str) -> SluiceError:
-    """The cause of a failed query as an error with one sentence; Spark's whole text goes to the log."""
+    """The error for a failed query, with one sentence about the cause. Spark's whole text is written to the log."""
     LOGGER.error("a query failed; Spark's own words follow", extra={"failure": failure})
     return _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
 
 
 def _own(failure: str) -> SluiceError | None:
-    """One of our own errors, found in Spark's account of it."""
+    """The SluiceError that Spark's text contains, as a new object of the same class and message; None if none."""
     for module, name, text in OWN.findall(failure):
         kind = getattr(import_module(f"sluice.{module}"), name, None)
         if isinstance(kind, type) and issubclass(kind, SluiceError):
@@ -140,7 +143,7 @@ def _unknown_topic(failure: str) -> SluiceError | None:
 
 
 def _unknown(failure: str) -> SluiceError:
-    """The innermost cause that the text names; else its first line."""
+    """A QueryError with the innermost cause in the text or, if it names none, with the first line of the text."""
     lines = [line.strip() for line in failure.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     raised = [line for line in lines if re.match(r"(?!(?:java|org|scala|py4j)\.)[\w.]+(?:Error|Exception): \S", line)]
@@ -150,12 +153,12 @@ def _unknown(failure: str) -> SluiceError:
 
 @contextmanager
 def explaining() -> Iterator[None]:
-    """What Spark, or the connection to its Java process, raises inside comes out as a SluiceError."""
+    """Converts errors of Spark, and of the connection to its Java process, into a SluiceError."""
     try:
         yield
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            find_java()  # raises the reason if it is the Java program
+            find_java()  # raises an error with the reason if Java is missing or too old
             raise JavaEndedError("Java did not start; what it wrote to standard error says why") from error
         raise explained(str(error)) from error
     except (Py4JError, ConnectionError, EOFError) as error:
@@ -163,13 +166,13 @@ def explaining() -> Iterator[None]:
 
 
 def stopped(stop: Callable[[], None]) -> None:
-    """Stops Spark, if there still is a Java process to stop."""
+    """Calls `stop`, which stops Spark. Errors are ignored, because the Java process may have ended already."""
     with suppress(Py4JError, ConnectionError, EOFError):
         stop()
 
 
 def _java_ended() -> JavaEndedError | None:
-    """None while the Java process runs."""
+    """The error with the exit code of the Java process; None if it still runs after ENDING seconds."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if process is None:
         return None
@@ -184,6 +187,6 @@ def _java_ended() -> JavaEndedError | None:
 
 def _text(error: Exception) -> str:
     try:
-        return str(error)  # Py4J asks Java for it
+        return str(error)  # Py4J requests the text from Java
     except (Py4JError, OSError):
         return type(error).__name__

@@ -1,7 +1,8 @@
-"""A home for Spark in which its Python processes find the installed PySpark instead of an archive of it.
+"""A folder for SPARK_HOME that makes Spark's Python processes import the installed PySpark instead of an archive.
 
-Every Python process that Spark starts has `python/lib/pyspark.zip` of its home in front of everything. What is imported
-from an archive is compiled each time, which takes a second of each of the ten processes of a start. Here there is none.
+Every Python process that Spark starts has `python/lib/pyspark.zip` of SPARK_HOME at the start of its import path.
+Python compiles modules from an archive again in every process, which takes 1 s in each of the 10 processes of a start.
+The folder has links to the folders `bin` and `jars` of PySpark, but no such archive.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ LINKS = ("bin", "jars")
 
 
 def spark_home() -> Path | None:
-    """The home, which is made when it is not there; None where it cannot be: then the package's own serves."""
+    """The folder, which is created if it does not exist. None if it cannot be created; Spark then uses its own."""
     installed = find_spec("pyspark")
-    assert installed is not None  # noqa: S101 - who calls has imported it
+    assert installed is not None  # noqa: S101 - callers have imported pyspark
     package = Path(str(installed.origin)).parent
     home = Path(sys.prefix, "share", "sluice", "spark")
     try:
@@ -29,7 +30,7 @@ def spark_home() -> Path | None:
 
 
 def _make(home: Path, package: Path) -> None:
-    """Each link is made beside and renamed, so that nobody ever sees none."""
+    """Creates each link in a temporary folder and renames it, so that no other process ever finds it missing."""
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home) as beside:
         for name in LINKS:

@@ -1,10 +1,12 @@
-"""The pulse: a small streaming source that lets time pass for windows while no records come.
+"""The idle clock: a small Spark streaming source that advances the operator clock while no records arrive.
 
-Its offset is a time T with a promise: every record that was appended before T is in this batch or an earlier one. For
-this it notes the time and then the ends of the logs, and releases that time once the records up to those ends have been
-read, which it sees in the offset log of the checkpoint. As T stands in that log itself, a rerun of a batch is equal.
+Its offset is a time T with a guarantee: every record that was appended before T is in this batch or in an earlier one.
+To give this guarantee, it notes the current time and then the end offsets of the topic partitions. It releases the
+noted time as soon as all records up to these offsets have been read, which the offset log of the checkpoint shows. T
+itself is in that log, so a repeated batch gets the same T.
 
-It stands still while nothing is due: each batch says in the ledger when time alone will bring something out next.
+The idle clock does not advance while no timer is due. Each batch writes to the ledger when the clock alone causes the
+next output.
 """
 
 from __future__ import annotations
@@ -31,19 +33,19 @@ from sluice.kafka.reading import Offsets, ends
 from sluice.kafka.requests import clients
 from sluice.time_units import SECOND
 
-#: more notes than these wait only while the service catches up; then any of them will do
+#: maximum number of waiting notes. Only a service that is far behind has more, and then losing the oldest is harmless.
 NOTES = 1000
 
 
 class Note(NamedTuple):
-    """A time, and where the logs ended then or a little later."""
+    """A time, and the end offsets of the topic partitions at this time or a little later."""
 
     time: int
     ends: Offsets
 
 
 class IdleClock:
-    """Which time may be released; knows neither Spark nor Kafka."""
+    """Decides which time may be released. It is independent of Spark and Kafka, which it reads through functions."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class IdleClock:
         self._noted = 0
 
     def released(self, last: int) -> int:
-        """The newest time that may be released; `last` was the one before."""
+        """The newest time that may be released, or `last`, the time released before, if there is no newer one."""
         now = self._now()
         if now - max(self._noted, last) >= self._step and self._due() <= now:
             self._noted = now
@@ -79,7 +81,7 @@ def _reached(ends: Offsets, read: Offsets) -> bool:
 
 
 class NextDueTime:
-    """When something is due, as the last batch said."""
+    """The time at which the clock alone causes the next output, as the last batch wrote to the ledger."""
 
     def __init__(self, plan: Plan) -> None:
         self._query, self._planned = plan.query, Path(plan.checkpoint) / "offsets"
@@ -90,7 +92,7 @@ class NextDueTime:
         self._last = entry
 
     def __call__(self) -> int:
-        """NO_PULSE while it is not known."""
+        """That time; MAX_TIME if there is none; NO_PULSE while the ledger entry of the last batch is not known."""
         last = self._last
         if last is None or (last.query_id, last.batch) != (self._query, last_batch(self._planned)):
             return NO_IDLE_CLOCK
@@ -98,7 +100,7 @@ class NextDueTime:
 
 
 class At(InputPartition):
-    """The one row per bucket of a batch that the pulse is in."""
+    """The Spark partition of a batch in which the idle clock advances. It has one row for each bucket."""
 
 
 class IdleClockReader(DataSourceStreamReader):
@@ -133,15 +135,15 @@ def _idle_clock(plan: Plan) -> IdleClock:
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
     checkpoint = Path(plan.checkpoint)
-    # Triggers are not so punctual that a whole interval always lies between them.
+    # Half an interval less than the full step, because Spark does not start batches exactly one interval apart.
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
-    # What waits for other topic partitions is no bucket's, and not in its report.
+    # With merging, rows that wait for other topic partitions are in no report, so the idle clock must always advance.
     due = (lambda: NO_IDLE_CLOCK) if plan.merging else NextDueTime(plan)
     return IdleClock(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(checkpoint), due)
 
 
 def idle_clock_source(plan: Plan) -> type[DataSource]:
-    """The data source to register for this plan."""
+    """The data source of the idle clock to register for this plan."""
 
     class PulseSource(DataSource):
         @classmethod

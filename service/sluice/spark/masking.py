@@ -1,6 +1,7 @@
-"""What Spark's processes write to standard error, without the values of ${...}.
+"""Masks the values of ${...} in the text that Spark's processes write to standard error.
 
-Java logs by itself, and its Python processes print stack traces: neither passes through our log.
+Java has its own log, and Spark's Python processes print stack traces. Neither goes through the log of this package,
+which masks its own lines.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from contextlib import contextmanager, suppress
 from sluice.model.secrets import MASKS, masked
 
 STDERR = 2
-#: of a line that is masked as a whole; a longer one is masked in pieces
+#: maximum bytes of a line that is masked as a whole; a longer line is masked in pieces of this size
 LONGEST = 1 << 20
 
 
 @contextmanager
 def masked_stderr() -> Iterator[None]:
-    """Processes that start inside get a pipe as standard error; a thread masks its lines and writes them to ours.
+    """Gives processes that start inside the context a pipe as standard error.
 
-    Where nothing is to be masked, they write to ours directly.
+    A thread masks the lines from the pipe and writes them to the standard error of this process. If there are no values
+    to mask, the processes inherit that standard error itself.
     """
     if not MASKS:
         yield
@@ -37,7 +39,7 @@ def masked_stderr() -> Iterator[None]:
 
 
 def _pass_on(reading: int, ours: int) -> None:
-    """Until the last process that has the pipe ends."""
+    """Copies masked lines from `reading` to `ours` until the last process that holds the pipe has ended."""
     with open(reading, "rb") as lines, suppress(OSError):
         while line := lines.readline(LONGEST):
             os.write(ours, masked(line.decode(errors="backslashreplace")).encode(errors="backslashreplace"))

@@ -1,11 +1,12 @@
-"""How many records a batch and a fetch may have, from how large the records are that come next.
+"""The maximum number of records of a batch and of a fetch, computed from the sizes of the next records.
 
-Spark's Kafka source bounds both in records, and bytes are what takes memory. The sizes are not known without reading:
-brokers know the sizes of compressed batches of records alone. So each start of a query reads some records at several
-places of each topic partition, and counts with the largest mean that it finds.
+Spark's Kafka source bounds both by numbers of records, but memory is used by bytes. The brokers only know the sizes of
+compressed batches of records, so the sizes of records are not known without reading. Therefore each start of a query
+reads some records at several offsets of each topic partition and uses the largest mean size that it finds.
 
-This keeps batches short. It is no promise: larger records may follow. A batch that was planned with too many bytes is
-handled in parts and needs no more memory than a small one (spool.py, batch.py); it takes longer.
+The result is an estimate that keeps batches short: larger records may follow. A batch that was planned with too many
+bytes is handled in parts and needs no more memory than a small batch, only more time (batch/spool.py,
+batch/bucket_batch.py).
 """
 
 from __future__ import annotations
@@ -27,32 +28,33 @@ from sluice.kafka.reading import OWN, Offsets
 
 LOGGER = logging.getLogger("sluice")
 
-#: bytes of records that one poll of Spark's Kafka consumer returns, in each task that reads
+#: target for the bytes of records that one poll of Spark's Kafka consumer returns, in each task that reads
 POLL = 16 << 20
-#: most records of a poll: small ones come in few and large fetches
+#: maximum number of records of a poll, which bounds a poll of small records
 POLL_RECORDS = 10_000
 
-#: places of a topic partition where records are read, evenly spaced over what the next batch may read
+#: number of sampled offsets of a topic partition, evenly spaced over the range that the next batch may read
 PLACES = 4
-#: the same where that batch is planned already: nothing but the sizes of its records is open
+#: the same number if the next batch is already planned, so that its range is known and cannot be changed any more
 PLACES_OF_PLANNED = 16
-#: records that are read at each place
+#: number of records that are read from each sampled offset on
 SOME = 100
-#: seconds that all reads together may take; bytes that a read asks for, the broker gives at least one of its batches
+#: SECONDS: maximum duration of all reads together. FETCH: bytes that a read requests; the broker returns at least one
+#: of its batches of records.
 SECONDS = 3.0
 FETCH = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The most records that a batch reads, and that one poll of Spark's Kafka consumer returns."""
+    """The maximum number of records of a batch, and of one poll of Spark's Kafka consumer."""
 
     batch: int
     poll: int
 
 
 def pace(most_records: int, most_bytes: int, size: float) -> Pace:
-    """For records of `size` bytes; 0: nothing is known."""
+    """The pace for records of `size` bytes each; 0 means that the size is unknown."""
     largest = max(size, 1.0)
     return Pace(
         batch=max(1, min(most_records, int(most_bytes / largest))), poll=max(1, min(POLL_RECORDS, int(POLL / largest)))
@@ -60,7 +62,7 @@ def pace(most_records: int, most_bytes: int, size: float) -> Pace:
 
 
 def measured(plan: Plan) -> Pace:
-    """For the records that come next."""
+    """The pace for the next records, whose sizes are sampled from Kafka. A Kafka error is only logged."""
     settings = plan.pipeline.settings
     size = 0.0
     try:
@@ -75,13 +77,13 @@ def measured(plan: Plan) -> Pace:
 
 
 def size_of(message: Message) -> int:
-    """Bytes of the key, the value and the headers of a record."""
+    """Bytes of the key, the value and the headers of a record together."""
     headers = sum(len(name) + len(value or b"") for name, value in message.headers() or ())
     return len(message.key() or b"") + len(message.value() or b"") + headers
 
 
 def _own() -> dict[str, object]:
-    """A consumer that holds little and starts anywhere in what there is."""
+    """Properties of a consumer that buffers few bytes and can start at any offset that exists."""
     return {
         "auto.offset.reset": "latest", "fetch.message.max.bytes": FETCH, "queued.max.messages.kbytes": 16 << 10,
         "fetch.wait.max.ms": 10,
@@ -89,7 +91,7 @@ def _own() -> dict[str, object]:
 
 
 def _means(consumer: Consumer, plan: Plan) -> Iterator[float]:
-    """The mean sizes of records at each place that has some."""
+    """The mean size of the records at each sampled offset, in bytes. Offsets without records are left out."""
     spans, rounds = _spans(consumer, plan)
     deadline = time.monotonic() + SECONDS
     for number in range(rounds):
@@ -99,7 +101,9 @@ def _means(consumer: Consumer, plan: Plan) -> Iterator[float]:
 
 
 def _spans(consumer: Consumer, plan: Plan) -> tuple[dict[tuple[str, int], tuple[int, int]], int]:
-    """From where to where the next batch may read each topic partition, and how many places are looked at."""
+    """The range of offsets (start inclusive, end exclusive) that the next batch may read of each topic partition, and
+    the number of sampled offsets. Topic partitions with an empty range are left out.
+    """
     starts, ends = _next(plan)
     most = plan.pipeline.settings.max_records_per_batch
     spans = {}
@@ -115,7 +119,7 @@ def _spans(consumer: Consumer, plan: Plan) -> tuple[dict[tuple[str, int], tuple[
 
 
 def _next(plan: Plan) -> tuple[Offsets, Offsets]:
-    """Where the next batch starts and, if it is planned already, where it ends."""
+    """The offsets at which the next batch starts and, if it is already planned, those at which it ends."""
     folder = Path(plan.checkpoint)
     committed, last = checkpoint_identity.batches(folder)
     if last is None:
@@ -127,7 +131,7 @@ def _next(plan: Plan) -> tuple[Offsets, Offsets]:
 
 
 def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: float) -> dict[tuple[str, int], list[int]]:
-    """The sizes of some records from these offsets on."""
+    """The sizes in bytes of up to about SOME records from each of these offsets on, read until `deadline`."""
     found: dict[tuple[str, int], list[int]] = {}
     left = set(at)
     consumer.assign([TopicPartition(*place, offset) for place, offset in at.items()])
@@ -139,5 +143,5 @@ def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: floa
                 found.setdefault(place, []).append(size_of(message))
             if message.error() or len(found[place]) >= SOME:
                 left.discard(place)
-        left -= found.keys()  # one fetch of each is enough
+        left -= found.keys()  # one fetch of each topic partition is enough
     return found

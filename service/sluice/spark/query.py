@@ -1,4 +1,4 @@
-"""A pipeline as a running query."""
+"""Starts the Spark query of a stage: checks its topics, checkpoint and ledger, and connects source, router and sink."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from sluice.wire.formats import Records
 
 
 def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
-    """Checks that topics, checkpoint and ledger are there and belong together, and makes what is missing."""
+    """Checks that topics, checkpoint and ledger exist and fit together, and creates the missing ones.
+
+    With `reset_ledger` it first overwrites the ledger with the position of this checkpoint.
+    """
     settings = pipeline.settings
     for stream in pipeline.outputs:
         Records.of(stream, settings.registry).check()
@@ -45,7 +48,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
 
 
 def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
-    """Starts the query of this plan."""
+    """Starts the query of this plan and returns without waiting for a batch."""
     spark.dataSource.register(sink(plan))
     writer = inputs(spark, plan).writeStream.format("sluice").outputMode("append")
     return (
@@ -57,7 +60,7 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
 
 
 def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
-    """The packed rows of a batch, those of a bucket in the partition that has its number."""
+    """The packed rows of a batch. The rows of a bucket are in the Spark partition that has the bucket's number."""
     routed = read(spark, plan, measured(plan)).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(idle_clock_source(plan))

@@ -1,4 +1,4 @@
-"""The long-running service: from a pipeline to queries that are looked after, one for each of its stages."""
+"""The long-running service: it starts one Spark query for each stage of a pipeline and watches them until they end."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def serve(
     reset_ledger: bool = False,
     until_final: bool = False,
 ) -> None:
-    """Runs the pipeline until SIGTERM or SIGINT, or until its inputs are final. Raises what makes it fail.
+    """Runs the pipeline until SIGTERM or SIGINT or, with `until_final`, until all inputs are final.
 
-    One process at a time may do so with a checkpoint (lock.py).
+    Raises the error that made a query fail. A lock on the checkpoint ensures that only one process at a time runs it
+    (checkpoint/folder_lock.py).
     """
     metrics, life = Metrics(pipeline.name, __version__), Health()
     parts = stages(pipeline)
@@ -91,12 +92,12 @@ def _watched(
     try:
         watch(list(map(WatchedQuery, queries, seen)), told, life, resort)
     except GrownError:
-        resort.disarm()  # the queries start again
+        resort.disarm()  # the caller starts the queries again
         raise
 
 
 def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence[StreamingQuery]], None]) -> None:
-    """Runs the queries of these plans. Where a topic has more topic partitions, they start again and know them all."""
+    """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number."""
     while True:
         try:
             return watching([start(spark, plan) for plan in plans])
@@ -106,7 +107,7 @@ def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence
 
 
 class FinalInputs:
-    """Sets `over` when the inputs of all these plans are final; of none: never."""
+    """Sets the event `over` as soon as the inputs of all these plans are final. Without plans it never sets it."""
 
     def __init__(self, plans: Sequence[Plan], over: threading.Event) -> None:
         self._going_on = {plan.pipeline.name for plan in plans}
@@ -117,7 +118,7 @@ class FinalInputs:
                 self.heard(entry)
 
     def heard(self, entry: Entry) -> None:
-        """A batch has become visible."""
+        """Handles the ledger entry of a batch that has become visible."""
         if entry.report.final and entry.query in self._going_on:
             self._going_on.remove(entry.query)
             if not self._going_on:
@@ -126,7 +127,10 @@ class FinalInputs:
 
 @contextmanager
 def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[ProgressListener]:
-    """Tells the metrics of each batch that becomes visible; what is yielded tells them and lag monitors of the rest."""
+    """Passes each ledger entry of the query to the metrics and to `ends`, from a thread, while the context is open.
+
+    Yields the listener for Spark's progress reports of the same query.
+    """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
 
     def heard(entry: Entry) -> None:
@@ -138,7 +142,7 @@ def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[Prog
 
 
 def zero_report(pipeline: Pipeline) -> Report:
-    """All that can be counted, at nothing: a rate needs to see a counter before it moves."""
+    """A report with every counter at 0. A rate can be computed only if the counter exists before its first change."""
     kinds, reasons = dict.fromkeys(["tuple", *WORDS], 0), dict.fromkeys(map(str, Reason), 0)
     return Report(
         read={stream.name: {**kinds} for stream in pipeline.inputs},
@@ -151,7 +155,7 @@ def zero_report(pipeline: Pipeline) -> Report:
 
 
 class ProgressListener:
-    """Tells the metrics and the lag monitors of each batch."""
+    """Passes each progress report of Spark to the metrics, and its offsets to the group that lag monitors read."""
 
     def __init__(self, metrics: Metrics, offsets: InputOffsets) -> None:
         self._metrics, self._offsets = metrics, offsets
@@ -164,6 +168,6 @@ class ProgressListener:
 
 
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:
-    """How far the batch read, and where the topic partitions ended then."""
+    """The offsets up to which the batch read (exclusive), and the ends of the topic partitions at that time."""
     source = progress["sources"][0]
     return flat(source["endOffset"] or {}), flat(source["latestOffset"] or {})

@@ -1,4 +1,4 @@
-"""The Spark session that a pipeline runs in."""
+"""The Spark session of a pipeline: its properties, and the start of its Java process."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from sluice.spark import shipping
 from sluice.spark.home import spark_home
 from sluice.spark.masking import masked_stderr
 
-#: measured: 500,000 records of 150 bytes fit; a batch is bounded by `max_records_per_batch`
+#: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
+#: bounds a batch.
 DRIVER_MEMORY = "2g"
 
-#: how often Spark tries a task before the batch fails, as it does on clusters: a worker process may be killed
+#: maximum number of attempts of a task before the batch fails, Spark's default on clusters: a worker may be killed
 ATTEMPTS = 4
 
-#: seconds that the JVM may take to end when the service was killed: it removes its temporary files
+#: seconds that the JVM has to remove its temporary files and end after the service was killed
 GRACE = 2.0
 
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
-#: folders for temporary files whose names are longer leave no room for that of a socket
+#: maximum length of the path of the temporary folder: a longer one leaves no room for the name of a Unix socket
 LONGEST = 60
 
 LOG = Path(__file__).with_name("log4j2.properties")
@@ -42,37 +43,39 @@ SETTINGS = {
     "spark.driver.maxResultSize": "0",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Warm Python workers: ours imports what they need before it forks them.
+    # The daemon of this package imports and compiles all that the Python workers need before it forks them.
     "spark.python.daemon.module": "sluice.spark.daemon",
     "spark.python.worker.reuse": "true",
-    # One daemon for all stages: some would have it in their environment, and each environment has its own daemon.
+    # This property is passed in the environment of only some stages' workers, and Spark starts one daemon for each
+    # different environment. Without the property one daemon serves all stages.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.locality.wait": "0",
-    # What Spark shows of properties and options hides these.
+    # Spark hides the values of properties and options whose names match.
     "spark.redaction.regex": HIDDEN,
     "spark.sql.redaction.options.regex": HIDDEN,
-    # A bucket's task is known by its number: none may be put together with others.
+    # The number of a task is the number of its bucket, so Spark must not merge partitions.
     "spark.sql.adaptive.enabled": "false",
-    # Values, not errors of a cast, decide what a record is.
+    # A failed cast must give null instead of an error.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # Bytes of the records that a task hands to Python at once, and with that of the packed rows that it gets back.
+    # Bytes of records that a task passes to Python at once, which also bounds the packed rows that Python returns.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BOUNDS.piece),
-    # Rows of megabytes gain nothing from these, and wait for them.
+    # For rows of several megabytes these have no use and cost time.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
-    # Batches run for records and for the pulse, both of which are in the offset log, and for nothing else.
+    # A batch runs only if there are records or a new time of the idle clock. Both are in the offset log.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # How often Kafka is asked for news while there are none; every 10 ms costs a third of a core.
+    # Interval of the requests for new offsets while no records arrive; an interval of 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
-    # With each new one all of them are read.
+    # For each new progress report all stored ones are read.
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    # A rerun needs the last batch; who repeats batches a few more.
+    # A restart repeats the last batch; `sluice replay --checkpoint` repeats more of them.
     "spark.sql.streaming.minBatchesToRetain": "10",
-    # Hadoop's own local file system forks a process for each file permission: 40 ms per log entry instead of 3.
+    # Hadoop's own local file system forks a process for each file permission, which takes 40 ms per log entry instead
+    # of 3 ms.
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -80,12 +83,12 @@ SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 
-#: `SLUICE_SPARK_<name with _ for .>` sets any property of Spark's, for instance SLUICE_SPARK_driver_memory=4g
+#: prefix of environment variables that set Spark properties: SLUICE_SPARK_driver_memory=4g sets spark.driver.memory
 OVERRIDE = "SLUICE_SPARK_"
 
 
 def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A session; `extra` and the environment override the settings."""
+    """A new Spark session. The environment overrides SETTINGS, and `extra` overrides the environment."""
     own = overrides(os.environ) | dict(extra or {})
     archives = own.get("spark.archives", "")
     os.environ["PYSPARK_PYTHON"] = shipping.python(archives)
@@ -96,16 +99,16 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
         "spark.app.name": name,
         "spark.master": repeating(master),
         "spark.driver.extraClassPath": os.pathsep.join(files),
-        # TCP holds small answers back until the other side has said that it has what came before: 40 ms a task.
+        # TCP delays a small answer until the previous one is acknowledged, which costs 40 ms per task.
         "spark.python.unix.domain.socket.enabled": str(len(temporary) <= LONGEST).lower(),
-        # Java's own folder for temporary files is /tmp, whatever TMPDIR says, and a kill leaves them behind.
+        # Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
         "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData "
         f"-Djava.io.tmpdir={temporary} -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
     for key, value in (settings | shipping.classes(archives, files) | own).items():
         builder = builder.config(key, value)
-    before = SparkContext._gateway  # noqa: SLF001 - there is no other way to the process of the JVM
+    before = SparkContext._gateway  # noqa: SLF001 - no public attribute holds the process of the JVM
     with _deaf_to_termination(), masked_stderr():
         spark = builder.getOrCreate()
     gateway: Any = SparkContext._gateway  # noqa: SLF001
@@ -115,14 +118,17 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
 
 
 def repeating(master: str) -> str:
-    """The master with which Spark repeats failed tasks also where it runs in one process: `local[*]` fails at once."""
+    """The master URL with which Spark repeats failed tasks. Plain `local[*]` fails at the first failure of a task."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
 
 
 @contextmanager
 def _deaf_to_termination() -> Iterator[None]:
-    """The JVM starts with SIGTERM ignored, and -Xrs leaves it so: one to the whole group ends us, not the batch."""
+    """Ignores SIGTERM inside the context, so that the JVM that starts there ignores it as well (-Xrs keeps that).
+
+    A SIGTERM to the whole process group then ends this process in order, and does not stop the running batch.
+    """
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         yield
@@ -131,7 +137,7 @@ def _deaf_to_termination() -> Iterator[None]:
 
 
 def overrides(environment: Mapping[str, str]) -> dict[str, str]:
-    """The properties of Spark's that the environment sets."""
+    """The Spark properties that environment variables with the prefix OVERRIDE set."""
     return {
         "spark." + name.removeprefix(OVERRIDE).replace("_", "."): value
         for name, value in environment.items()

@@ -1,7 +1,8 @@
-"""How the workers of a cluster come by Python, the package and the jars.
+"""The Spark properties that give the workers of a cluster Python, the package and the jars.
 
-Installed at the same path as here, all of them; or in an archive that Spark sends along (`spark.archives`) and unpacks
-in the folder in which a worker starts, while the jars go as Spark's own do.
+There are two cases. Either all of them are installed on the workers at the same paths as on this machine. Or Python and
+the package are in an archive (`spark.archives`), which Spark sends to the workers and unpacks in the folder where a
+worker starts; Spark then sends the jars, too (`spark.jars`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from sluice.model.errors import SluiceError
 
 
 def python(archives: str) -> str:
-    """The interpreter of the workers, and of those that Spark starts here. `archives` is Spark's property.
+    """The path of the Python interpreter for all workers, on this machine and elsewhere.
 
-    Raises SluiceError where the archive's is not found from this folder, as the workers will find it from theirs.
+    `archives` is the value of `spark.archives`. The path into an archive is relative to the current folder, here as on
+    the workers. Raises SluiceError if the interpreter does not exist below the current folder.
     """
     name = _unpacked(archives)
     if not name:
@@ -30,12 +32,12 @@ def python(archives: str) -> str:
 
 
 def classes(archives: str, jars: Sequence[str]) -> dict[str, str]:
-    """The properties that give the workers the jars: of the installed package, or sent along."""
+    """The properties that give the workers the jars: with an archive Spark sends them, else the paths are the same."""
     if _unpacked(archives):
         return {"spark.jars": ",".join(jars)}
     return {"spark.executor.extraClassPath": os.pathsep.join(jars)}
 
 
 def _unpacked(archives: str) -> str:
-    """The folder of the first archive; without one, or without a name for it, nothing."""
+    """The name of the folder (after `#`) into which the first archive is unpacked; empty if there is none."""
     return archives.split(",", maxsplit=1)[0].partition("#")[2]

@@ -1,7 +1,7 @@
-"""The sink: a data source of Spark's that runs the buckets, and writes what comes of a batch in one transaction.
+"""The sink: a Spark data source that runs the buckets and writes the outputs of a batch in one Kafka transaction.
 
-`write` runs in tasks, one for each bucket; what comes out goes straight to the driver. `commit` runs once per batch
-after that, in a process beside the driver that stays.
+`write` runs in tasks, one for each bucket; Spark sends its result to the driver. `commit` runs once per batch after all
+tasks, in a Python process on the driver's machine that lives as long as the query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sluice.spark.run_bucket import run_bucket
 
 @dataclass
 class TaskOutput(WriterCommitMessage):
-    """What one task has to write."""
+    """The packed outputs of one task, which `commit` writes."""
 
     rows: list[Packed]
 
@@ -48,18 +48,21 @@ class Writer(DataSourceStreamArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing was written."""
+        """Does nothing, because tasks write nothing to Kafka."""
 
 
 @cache
 def _freeze() -> None:
-    """Spark collects garbage after each batch in the two processes that ask for a writer; what they import is none."""
+    """Excludes the imported modules from garbage collection, which Spark runs after each batch.
+
+    It does so in the two processes that create a writer.
+    """
     gc.collect()
     gc.freeze()
 
 
 def sink(plan: Plan) -> type[DataSource]:
-    """The data source to register for this plan. It carries the plan, whose secrets stay out of Spark's options."""
+    """The data source to register for this plan. The class holds the plan, so no secret appears in Spark's options."""
 
     class Sink(DataSource):
         @classmethod

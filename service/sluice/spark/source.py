@@ -1,4 +1,4 @@
-"""The input topics as one stream of Spark's."""
+"""The source: the input topics of a stage as one streaming DataFrame of Spark."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from sluice.kafka.client import java_properties
 from sluice.model.spec import Stream
 from sluice.spark.pace import Pace
 
-#: Where the file does not say otherwise: fewer and larger fetches than by default, and none that waits for records. A
-#: consumer asks for more as soon as it has some; where few come, a batch would wait half a second for that answer,
-#: before it could ask for its own.
+#: Consumer properties unless the pipeline file sets them: fetches are fewer and larger than by default, and the broker
+#: answers after 10 ms at most. A consumer sends its next fetch as soon as it has records. With few records, a batch
+#: would otherwise wait 500 ms for the answer to that fetch before it could send its own.
 FETCHES = {"max.partition.fetch.bytes": str(4 << 20), "fetch.max.wait.ms": "10"}
 
 
 def read(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
-    """The records of all topics, those of a topic partition in one piece and in order.
+    """The records of all topics. Each topic partition is read by one task, in the order of its offsets.
 
-    For each: `key`, `value`, `headers`, `place` of its topic partition, `offset` and `timestamp`. Nothing in it may
-    depend on the batch, as the time of day does: it would be a constant in the code that Spark generates and compiles,
-    which would be other code in each batch.
+    Columns: `key`, `value`, `headers`, `place` (of the first record of the topic partition), `offset` and `timestamp`.
+    No expression may depend on the batch, as the current time does. Spark would put its value into the code that it
+    generates, and would compile this code again in each batch.
     """
     settings = plan.pipeline.settings
     client = FETCHES | {"max.poll.records": str(most.poll)} | java_properties(settings.kafka)
-    # Never `minPartitions`: it would split what a task sees of a topic partition, whose running maximum needs it whole.
+    # `minPartitions` must not be set: it would split a topic partition between tasks, but its running maximum of
+    # timestamps needs all its records in one task.
     options = {
         "subscribe": ",".join(str(stream.topic) for stream in plan.inputs),
         "includeHeaders": "true",
@@ -40,7 +41,7 @@ def read(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
     return records.select(
         "key",
         "value",
-        sf.to_json(sf.col("headers")).alias("headers"),  # as text: see header_text.py
+        sf.to_json(sf.col("headers")).alias("headers"),  # as JSON text, which wire/header_text.py reads
         _place(plan.inputs).alias("place"),
         "offset",
         "timestamp",
@@ -48,7 +49,7 @@ def read(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
 
 
 def _place(inputs: tuple[Stream, ...]) -> Column:
-    """The place of the first record of the topic partition (places.py)."""
+    """The place of the first record of the topic partition, as batch/record_order.py defines it."""
     port = sf.lit(0)
     for number, stream in enumerate(inputs[1:], 1):
         port = sf.when(sf.col("topic") == str(stream.topic), sf.lit(number)).otherwise(port)

@@ -1,4 +1,4 @@
-"""Which of Spark's tasks this process is at work for."""
+"""The Spark task that this process runs: its number and its batch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 
-#: the property of a task that says which batch it belongs to
+#: name of the local property of a task that holds the number of the batch
 BATCH = "streaming.sql.batchId"
 
 
 class Task(NamedTuple):
-    """The number of the task among those of its stage, and that of the batch."""
+    """The number of a task within its Spark stage, and the number of its batch."""
 
     number: int
     batch: int

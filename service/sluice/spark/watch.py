@@ -1,4 +1,4 @@
-"""Looks after running queries until one ends, or until all are told to end."""
+"""Watches running queries until one of them ends or a stop is requested, and then stops all of them in bounded time."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from sluice.ops.health import Health
 from sluice.processes import LastResort
 from sluice.spark.failures import explained
 
-#: seconds within which the service has ended after it was told to, or after a query failed, whatever hangs
+#: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
 GRACE = 10.0
-#: of these, what the batches in hand may take, and then what the queries may take to stop
+#: the seconds of these that the running batches may take to finish, and then the seconds for the queries to stop
 FINISH, STOP = 6.0, 2.0
 INTERVAL = 0.25
 
-#: Spark's words for a query that has found nothing to do
+#: Spark's status messages of a query that has found no work
 IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
-#: one of Spark's progress reports
+#: a progress report of Spark: one per batch, and others while no batch runs
 Progress = Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class WatchedQuery:
-    """A query, and who gets each of its progress reports."""
+    """A query, and the listener `seen` that is called with the progress report of each batch."""
 
     query: StreamingQuery
     seen: Callable[[Progress], None]
-    #: the newest batch of which there was a report
+    #: number of the newest batch whose report was passed on
     last: int = -1
-    #: time of the newest report, of any kind
+    #: timestamp of the newest report of any kind
     reported: str = ""
-    #: since when the same batch has been in hand, None for none
+    #: monotonic time at which the running batch was first observed; None while no batch runs
     since: float | None = None
 
     @property
@@ -48,7 +48,10 @@ class WatchedQuery:
         return self.last >= 0 or self.query.status["message"] in IDLE
 
     def report(self) -> None:
-        """Hands on the reports that are new. To read all that Spark still has takes it a while."""
+        """Passes the new reports to the listener.
+
+        It first reads only the newest report, because reading all reports that Spark has stored is slow.
+        """
         newest = self.query.lastProgress
         if newest is None:
             return
@@ -62,7 +65,7 @@ class WatchedQuery:
                 self.seen(json.loads(progress.json))
 
     def age(self, now: float) -> float:
-        """Seconds for which the batch in hand has been running, as far as it was looked at; 0 for none."""
+        """Seconds since the running batch was first observed; 0 if no batch runs."""
         status = self.query.status
         if not status["isTriggerActive"] or status["message"] in IDLE:
             self.since = None
@@ -73,9 +76,9 @@ class WatchedQuery:
 
 
 def watch(queries: Sequence[WatchedQuery], told: threading.Event, life: Health, resort: LastResort) -> None:
-    """Returns when the queries have ended as told; raises what made one of them fail, after ending the others.
+    """Returns after `told` was set and the queries have ended. If a query fails, stops the others and raises its error.
 
-    `resort` bounds all that follows the loop, so a query that hangs does not keep the process of one that failed.
+    `resort` ends the process if the steps after the loop take too long, so a hanging query cannot keep it alive.
     """
     while all(one.query.isActive for one in queries) and not told.wait(INTERVAL):
         for one in queries:
@@ -95,13 +98,13 @@ def watch(queries: Sequence[WatchedQuery], told: threading.Event, life: Health, 
 
 
 def _failure(queries: Sequence[WatchedQuery]) -> SluiceError | None:
-    """What made a query end, of those that have ended by themselves."""
+    """The error of the first query that has ended with one; None if no query has."""
     ended = (one.query.exception() for one in queries if not one.query.isActive)
     return next((explained(str(error)) for error in ended if error), None)
 
 
 def _stop(queries: Sequence[WatchedQuery]) -> None:
-    """Stops all at once, and waits STOP seconds: Spark waits for a batch that hangs without any bound."""
+    """Stops all queries in parallel and waits at most STOP seconds: Spark waits for a hanging batch without limit."""
     threads = [threading.Thread(target=one.query.stop, name="sluice-stop", daemon=True) for one in queries]
     for thread in threads:
         thread.start()
@@ -113,7 +116,7 @@ def _stop(queries: Sequence[WatchedQuery]) -> None:
 
 
 def _finish_batch(query: StreamingQuery, deadline: float) -> None:
-    """Waits for the end of the batch in hand, for as long as that is sensible. To abandon it would be safe, too."""
+    """Waits until the running batch has ended, or until `deadline`. Stopping in the middle of a batch is safe, too."""
     before = query.lastProgress
     batch = before["batchId"] if before else -1
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:

@@ -1,1 +1,1 @@
-"""The state of a bucket: in memory, as snapshots and as a log."""
+"""The state of a bucket: in the memory of its state server, and in the checkpoint as snapshots and a log."""

@@ -1,4 +1,7 @@
-"""Work on a copy of this process, which stays as it is now while the process goes on."""
+"""Runs work in the background, in a forked copy of this process. The copy sees the memory as it was at the fork.
+
+A bucket writes large snapshots this way, while this process handles the next batches.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ import signal
 import traceback
 from collections.abc import Callable
 
-#: how far the copy stands back behind whoever wants to compute
+#: niceness of the copy: other processes get the CPU first
 NICE = 10
 
 
 class Background:
-    """At most one such copy. `fork` copies no memory but what either side changes meanwhile."""
+    """At most one forked copy at a time. `fork` copies only the memory pages that either process changes meanwhile."""
 
     def __init__(self) -> None:
         self._pid = 0
 
     def start(self, work: Callable[[], None]) -> None:
-        """`work` runs in the copy and must need no open file of this process, and no thread."""
+        """Runs `work` in a new copy. `work` must use neither open files nor threads of this process."""
         self._pid = os.fork()
         if not self._pid:
             _run(work)
@@ -28,12 +31,12 @@ class Background:
         return bool(self._pid)
 
     def wait(self) -> None:
-        """Until the work is over."""
+        """Blocks until the work has ended. Does nothing if no work was started."""
         if self._pid:
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
 
     def ended(self) -> bool | None:
-        """Whether the work succeeded; None while it goes on, or where nothing was started. Said once."""
+        """Whether the work succeeded; None while it runs or if none was started. Each result is returned only once."""
         if not self._pid:
             return None
         pid, status = os.waitpid(self._pid, os.WNOHANG)
@@ -50,14 +53,14 @@ class Background:
 
 
 def _run(work: Callable[[], None]) -> None:
-    """Never returns, so nothing of what the process was about to do is done twice."""
+    """Runs `work` and exits. It never returns, so the copy does not continue what the original process was doing."""
     code = 1
     try:
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # else nobody who waits for this process to close them would hear
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # a copy that stays open would hide a close by the original
         os.nice(NICE)
         work()
         code = 0
-    except BaseException:  # noqa: BLE001 - told, and in the exit code
+    except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
         traceback.print_exc()
     finally:
         os._exit(code)

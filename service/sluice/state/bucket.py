@@ -1,14 +1,17 @@
-"""The state of one bucket: at hand in this process, and in the checkpoint as a snapshot and the log behind it.
+"""The state of one bucket: in the memory of this process, and in the checkpoint as a snapshot and the log after it.
 
-A batch costs what it brings: its rows go to the log, and the state is changed in place. Where the log has grown about
-as long as the state, or would take long to feed again, a new snapshot is written beside the work. A state of which two
-copies are no larger than the rows of the batch is written in place of them, twice.
+The cost of a batch is proportional to its rows: they are appended to the log, and the state is changed in place. When
+the log is about as large as the state, or when replaying it would take long, a new snapshot is written in the
+background. If two copies of the state are not larger than the rows of the batch, two snapshots are written in place of
+the log entry.
 
-A version is the number of batches that led to it, with and without rows for this bucket. The state at hand counts only
-if its version is the one that is asked for, and it has none while a batch changes it. Else it is made again: from the
-snapshot, or from what is at hand if that is older, by feeding the log.
+A version is the number of batches so far, including those without rows for this bucket. The state in memory is used
+only if its version is the requested one; while a batch changes it, it has no version. Otherwise the state is computed
+again: the entries of the log are applied to the newest snapshot, or to the state in memory if its version lies between
+that of the snapshot and the requested one.
 
-A damaged snapshot is passed over: the one before it and the log behind that are kept, and lead to the same state.
+A damaged snapshot is skipped: the snapshot before it and the log entries after that one are still kept, and lead to the
+same state.
 """
 
 from __future__ import annotations
@@ -37,25 +40,29 @@ from sluice.state.integrity import LOGGER, DamagedError, Owner
 from sluice.state.snapshots import Snapshots
 from sluice.time_units import UNSET
 
-#: versions that stay within reach: a start goes back by the batch in hand, and readers of the checkpoint lag behind
+#: minimum number of versions before the newest that can still be computed, because a start repeats the last batch and
+#: readers of the checkpoint may use an older version
 KEPT = 3
-#: snapshots that are kept, the newest one included; version 0, the beginning, counts as one
+#: number of snapshots that are kept, including the newest; the initial state (version 0) counts as one
 RETAINED = 2
-#: seconds that the log may take to feed again
+#: maximum duration of a replay of the log, in seconds, before a new snapshot is written
 PATIENCE = 20.0
-#: snapshots up to so many bytes are written at once: a copy of the process would cost more
+#: snapshots of up to this many bytes are written at once, because a fork of the process would cost more
 SMALL = 4 << 20
-#: before the state in a snapshot: the length of what waits in front of it; both are padded to a multiple of it
+#: bytes of the first field of a snapshot: the length of the reorder buffer, which follows it, padded to a multiple of
+#: LENGTH; then the state follows
 LENGTH = 8
 
-#: what is called with a part of a batch and what came of it
+#: a function that gets a part of a batch and the outputs of this part
 Take = Callable[[Batch, dict[str, Items]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BucketResult:
-    """What came of a batch, or of its last part, and the bytes of state that were read and written since the last
-    batch, and are held.
+    """The outputs of a batch or, if it was handled in parts, of its last part.
+
+    `read` and `written` are bytes of state read from and written to the checkpoint since the previous report. `held` is
+    the size of the state in bytes.
     """
 
     batch: Batch
@@ -66,7 +73,7 @@ class BucketResult:
 
 
 class Bucket:
-    """Number `number` of the plan's buckets; `folder` is its own in the checkpoint."""
+    """The bucket with this number. `folder` holds its files; None means the bucket's folder in the checkpoint."""
 
     def __init__(self, plan: Plan, number: int, folder: Path | None = None) -> None:
         self.plan = plan
@@ -75,29 +82,32 @@ class Bucket:
         self._folder = folder or folder_of(plan, number)
         owner = Owner(plan.pipeline.name, plan.query, number)
         self._log, self._snapshots = Log(self._folder, owner), Snapshots(self._folder, owner)
-        #: of the greatest lengths of the log which this bucket takes, so that not all write their states in one batch
+        #: the fraction of the maximum log length at which this bucket writes a snapshot: more than 0.5, at most 1. It
+        #: differs from bucket to bucket, so that not all of them write their snapshots in the same batch.
         self.share = (1 + (number + 1) / plan.buckets) / 2
         self.background = Background()
-        #: the state at hand, what waits in front of it (holding.py), its version (UNSET while it is none), and how many
-        #: bytes it would be in a file
+        #: the state in memory, the saved reorder buffer with rows that wait for handling (batch/reorder_buffer.py), the
+        #: version of both (UNSET: no version), and their size in a snapshot in bytes
         self._state = self.graph.initial()
         self._waiting = b""
         self._version = 0
         self.held = 0
-        #: bytes of the log behind the newest snapshot, and seconds that its batches took
+        #: bytes of the log after the newest snapshot, and the seconds that the batches in it took
         self._behind, self._took = 0, 0.0
-        #: the version of the snapshot that is being written, and its bytes
+        #: version and bytes of the snapshot that is written in the background
         self._writing, self._size = 0, 0
-        #: bytes that the next report tells of
+        #: bytes read and written since the last report
         self._read, self._written = 0, 0
-        #: versions of the snapshots that are there and not known to be damaged, ascending
+        #: versions of the existing snapshots that are not known to be damaged, in ascending order
         self._covered = [0]
 
     def feed(self, version: int, rows: list[Packed], part_made: Take | None = None) -> BucketResult | None:
-        """Takes the bucket from `version` to the next; None where nothing came that tells where the clock stands.
+        """Applies a batch to the state of `version`, which becomes that of `version` + 1.
 
-        A batch with many bytes is handled in parts. `part_made` is called with each part but the last one, and with
-        what came of it.
+        Returns None if the batch has no part: no record arrived, and no time to which the clock could move.
+
+        A batch with many bytes is handled in parts. `part_made` is called with each part except the last one, and with
+        the outputs of that part.
         """
         self._go_to(version)
         batch: Batch | None = None
@@ -116,35 +126,37 @@ class Bucket:
         return BucketResult(batch, made, read, written, self.held)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """By operator, as of the state at hand."""
+        """The sizes of each operator in the state in memory."""
         return self.graph.sizes(self._state)
 
     def newest(self) -> int:
-        """The newest version that is in the checkpoint."""
+        """The newest version in the checkpoint."""
         return max(self._log.last(), self._snapshots.newest(sys.maxsize))
 
     def watermarks(self) -> dict[str, int]:
-        """By stream, as of the state at hand."""
+        """The watermark of each stream in the state in memory."""
         return self.graph.watermarks(self._state)
 
     def due(self) -> int | None:
-        """When time alone will bring something out next, as of the state at hand; None: it never will."""
+        """The next time at which the clock alone causes an output of the state in memory; None if there is none."""
         due = self.graph.due(self._state)
         return None if due == MAX_TIME else due
 
     def ended(self) -> bool:
-        """Whether all inputs are final, as of the state at hand."""
+        """Whether all inputs have ended in the state in memory."""
         return self.graph.ended(self._state)
 
     def at(self, version: int) -> GraphState:
-        """The state of this version."""
+        """The state of this version. The caller may change it."""
         self._go_to(version)
-        self._version = UNSET  # who has it may change it
+        self._version = UNSET  # because the caller may change it
         return self._state
 
     def tried(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
-        """What the parts of a batch make of the state at hand, which then is of no version; nothing goes to the
-        checkpoint. The batch is done when this has been read to the end.
+        """Applies the rows to the state in memory, and yields each part of the batch with its outputs.
+
+        Nothing is written to the checkpoint, and the state has no version afterwards. The batch is complete only when
+        the iterator is exhausted.
         """
         self._version = UNSET
         if not rows:
@@ -161,14 +173,18 @@ class Bucket:
             yield part, made
 
     def plant(self, version: int, state: GraphState) -> None:
-        """Makes this the state of a version, and puts it into the checkpoint."""
+        """Makes `state` the state of `version`, in memory and, as a snapshot, in the checkpoint."""
         self._state, self._version = state, version
         self._snapshots.write(version, self._write)
 
     def settle(self) -> None:
-        """What can wait until a batch has been answered: a snapshot where one is due, and forgetting what it covers."""
+        """Writes a snapshot if one is due, and removes the snapshots and log files that are not needed any more.
+
+        It is called after the answer to a batch, so that the batch does not wait for this work.
+        """
         writing = self.writing
-        if self._version > 0 and self._due(3 if writing else 1):  # one that takes so long hangs
+        # While a snapshot is being written, the limit is three times as high: a write that takes so long hangs.
+        if self._version > 0 and self._due(3 if writing else 1):
             self.write_snapshot()
         needless = 0
         while len(self._covered) > RETAINED and self._version >= self._covered[RETAINED] + KEPT:
@@ -179,7 +195,11 @@ class Bucket:
             self._log.forget(needless)
 
     def write_snapshot(self) -> None:
-        """Of the state at hand: at once where it is small, or one that is being written hangs, else beside the work."""
+        """Writes a snapshot of the state in memory.
+
+        It is written at once if the state is small, or if another snapshot is still being written, whose writing is
+        stopped. Otherwise it is written in the background.
+        """
         write = partial(self._snapshots.write, self._version, self._write)
         if self.held <= SMALL or self.background.busy:
             self.background.stop()
@@ -194,16 +214,19 @@ class Bucket:
 
     @property
     def writing(self) -> bool:
-        """Whether a snapshot is being written beside the work."""
+        """Whether a snapshot is being written in the background."""
         ended = self.background.ended()
         if ended is not None:
             self._finish(succeeded=ended)
         return self.background.busy
 
-    # ---- at hand ----------------------------------------------------------------------------------------------------
+    # ---- in memory --------------------------------------------------------------------------------------------------
 
     def _go_to(self, version: int) -> None:
-        """Makes the state that of `version`."""
+        """Makes the state in memory that of `version`.
+
+        Raises StateError or DamagedError if the checkpoint does not lead to this version.
+        """
         if self._version == version:
             return
         start, damages = self._version, list[DamagedError]()
@@ -227,7 +250,10 @@ class Bucket:
             self._read += entry.size
 
     def _newest_whole(self, upto: int) -> tuple[int, memoryview, list[DamagedError]]:
-        """The newest snapshot up to this version that is not damaged, or version 0; its bytes; what newer ones have."""
+        """The newest undamaged snapshot up to version `upto` (inclusive): its version, its bytes, and newer damages.
+
+        Version 0 with no bytes stands for the initial state.
+        """
         versions, damages = self._snapshots.versions(upto), list[DamagedError]()
         for version in versions:
             try:
@@ -241,10 +267,10 @@ class Bucket:
         return 0, memoryview(b""), damages
 
     def _load(self, version: int, body: memoryview) -> None:
-        """Makes the state that of a snapshot, or the initial one."""
+        """Loads the state in memory from a snapshot. Version 0 is the initial state."""
         self._version = UNSET
         self._behind, self._took = 0, 0.0
-        self._state, self._waiting = self.graph.initial(), b""  # room for the one that comes
+        self._state, self._waiting = self.graph.initial(), b""  # frees the old state first
         if not version:
             return
         length = int.from_bytes(body[:LENGTH], "little")
@@ -257,18 +283,21 @@ class Bucket:
         self._read += len(body)
 
     def _know(self, topics: Mapping[str, int]) -> None:
-        """The log tells how many topic partitions there were: to know more of them would have changed what came out."""
+        """Changes the numbers of topic partitions to those of the batch when it first ran.
+
+        The log stores these numbers, because with more topic partitions the same rows would give other outputs.
+        """
         body = self.graph.save(self._state)
         self.plan = replace(self.plan, topic_partitions=topics)
         self.graph = Graph(self.plan.pipeline, topics)
         self._state = self.graph.load(body)
 
     def _size_of(self) -> int:
-        """How many bytes `_write` would write."""
+        """The number of bytes that `_write` would write."""
         return LENGTH + _padded(len(self._waiting)) + self.graph.size(self._state)
 
     def _write(self, sink: pa.NativeFile) -> None:
-        """What a snapshot is."""
+        """Writes the content of a snapshot: the length of the reorder buffer, the reorder buffer, and the state."""
         length = len(self._waiting)
         sink.write(length.to_bytes(LENGTH, "little") + self._waiting.ljust(_padded(length), b"\0"))
         self.graph.write(self._state, sink)
@@ -276,8 +305,8 @@ class Bucket:
     # ---- in the checkpoint ------------------------------------------------------------------------------------------
 
     def _keep(self, entry: Entry) -> None:
-        """Puts what is new into the checkpoint."""
-        if 2 * self.held <= entry.size:  # there is no log from which it could be made again: one copy may be damaged
+        """Writes a batch to the checkpoint: as an entry of the log, or the state itself if that takes fewer bytes."""
+        if 2 * self.held <= entry.size:  # two copies, because no log entry can replace a damaged one
             self._snapshots.write(entry.version, self._write, twice=True)
             self._written += 2 * self.held
             self._begin_anew(entry.version)
@@ -287,7 +316,7 @@ class Bucket:
         self._written += entry.size
 
     def _due(self, times: int) -> bool:
-        """Whether the log is so many times as long as it should become."""
+        """Whether the log is longer than `times` its maximum length, in bytes or in seconds of a replay."""
         most = times * self.share
         return self._behind > most * self.held or self._took > most * PATIENCE
 
@@ -297,27 +326,27 @@ class Bucket:
             self._cover(self._writing)
         else:
             print(f"{self._folder}: no snapshot of version {self._writing} was written", file=sys.stderr)  # noqa: T201
-            self._took = 2 * PATIENCE  # so that the next batch is followed by another try
+            self._took = 2 * PATIENCE  # so that the next batch starts another attempt
 
     def _begin_anew(self, version: int) -> None:
-        """There is a snapshot of this version, and no log behind it."""
+        """Records that a snapshot of this version exists, and that the log after it is empty."""
         self._log.turn()
         self._behind, self._took = 0, 0.0
         self._cover(version)
 
     def _cover(self, version: int) -> None:
-        """There is a snapshot of this version. A batch that ran again may have written it anew."""
+        """Records that a snapshot of this version exists. A repeated batch may have recorded it before."""
         if version not in self._covered:
             insort(self._covered, version)
 
 
 def folder_of(plan: Plan, number: int) -> Path:
-    """Where a bucket's state is in the checkpoint."""
+    """The folder of a bucket in the checkpoint."""
     return Path(plan.checkpoint, "buckets", str(number))
 
 
 def _unreachable(version: int, damages: list[DamagedError], error: StateError) -> DamagedError:
-    """Neither the damaged snapshots nor what is older lead to this version."""
+    """The error for a version that neither the damaged snapshots nor older ones lead to."""
     others = "".join(f"; {damage}" for damage in damages[1:])
     return damages[0].but(f"{others}; and no older snapshot leads to version {version}: {error}")
 

@@ -1,12 +1,12 @@
-"""The log of a bucket: the rows of each batch as they came in, from which `feed` makes the state again.
+"""The log of a bucket: the input rows of each batch, from which the state can be computed again.
 
-Whoever appends has a file of his own, so a task that runs twice, or goes on after it was given up, cannot spoil what
-another writes. Of two entries with one version the one in the newer file counts; they are equal in any case, as a batch
-that runs again gets equal rows.
+Each process that appends writes to a file of its own. Therefore a task that runs twice, or still runs after Spark gave
+it up, cannot damage the entries of another process. If two entries have the same version, the one in the newer file is
+used. The two are equal in any case, because a repeated batch gets equal rows.
 
-An entry begins with 40 bytes that have a checksum of their own, so that no length is believed before it was verified.
-A process that is killed leaves a file that ends inside an entry: this entry does not exist, its batch was not answered.
-Any other difference is damage. What stands behind a damaged place in a file cannot be found any more.
+An entry begins with a head of 40 bytes that has its own checksum, so a length is verified before it is used. If a
+process is killed while it writes, its file ends inside an entry. Such an entry is ignored: its batch was never
+answered. Every other difference is damage, and the entries after a damaged place of the same file cannot be found.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from sluice.columns.tables import StateError
 from sluice.state.integrity import LOGGER, DamagedError, Owner
 from sluice.state.message import Message
 
-#: of an entry: raised with every change of the format
+#: the first number of every entry; increased with every change of the format
 MARK = 0x51CE0003
-#: mark, version of the state that the entry leads to, bytes that follow, their checksum; behind it its own checksum
+#: the head of an entry: MARK, version of the state after the batch, bytes of the body, checksum of the body (START);
+#: then the checksum of these 32 bytes (SUM)
 START, SUM = struct.Struct("<4Q"), struct.Struct("<Q")
 HEAD = START.size + SUM.size
-#: entries that have more bytes are mapped into memory, so that the bytes are read when they are used
+#: entries with more bytes than this are mapped into memory, so the disk is read only when the bytes are used
 MAX_READ = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch of a bucket. `version`: of the state that it leads to, which has had so many batches."""
+    """The rows of one batch. `version` is the version of the state after the batch: the number of batches so far."""
 
     version: int
     rows: list[Packed]
@@ -49,7 +50,7 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """Bytes in the log."""
+        """The number of bytes of the entry in the log, with its head."""
         return HEAD + self.message.size
 
     @classmethod
@@ -58,7 +59,7 @@ class Entry:
 
 
 class Place(NamedTuple):
-    """Where an entry stands."""
+    """The position of an entry: file, offset of its head, bytes of its body (`size`) and the checksum of the body."""
 
     path: Path
     start: int
@@ -73,18 +74,18 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The complete entries of a file, and the first damaged place, behind which others may stand."""
+    """The complete entries of a file, and its first damaged place. Entries after that place are unknown."""
 
     places: list[Place] = field(default_factory=list)
     damage: DamagedError | None = None
 
 
 class Log:
-    """The log in `folder`; nothing is written, and no folder made, before the first `append`."""
+    """The log in `folder`. The folder and the first file are created by the first `append`."""
 
-    def __init__(self, folder: Path, owner: Owner = Owner()) -> None:  # noqa: B008 - it cannot be changed
+    def __init__(self, folder: Path, owner: Owner = Owner()) -> None:  # noqa: B008 - an Owner is immutable
         self._folder, self._seed = folder, owner.seed
-        #: the one that this writer appends to
+        #: the file that this process appends to; None: the next `append` creates a new file
         self._own: Path | None = None
 
     def append(self, entry: Entry) -> None:
@@ -94,17 +95,17 @@ class Log:
         with path.open("ab") as file:
             file.write(start + SUM.pack(self._sum(start)))
             message.write(file.write)
-        self._own = path  # not if that failed: behind half an entry there must be no other
+        self._own = path  # skipped if the write failed: no entry may follow an incomplete one in a file
 
     def turn(self) -> None:
-        """What is appended from now on goes to a new file."""
+        """Makes the next `append` create a new file."""
         self._own = None
 
     def entries(self, after: int, upto: int) -> Iterator[Entry]:
-        """Those that lead from the state of one version to that of another.
+        """The entries of the versions after `after` (exclusive) up to `upto` (inclusive), in order.
 
-        Raises StateError where one is missing, and DamagedError where that is due to a damaged file. Damage that
-        hides no entry that is needed is logged.
+        Raises StateError if one is missing, and DamagedError if a damaged file may be the reason. Damage is only logged
+        if all these entries are found elsewhere.
         """
         if after >= upto:
             return
@@ -122,14 +123,20 @@ class Log:
             yield self._whole(places[version])
 
     def last(self) -> int:
-        """The newest version; 0 while there is none. Of damage, behind which a newer one may stand, the log tells."""
+        """The newest version in the log; 0 if the log is empty.
+
+        A warning is logged for each damaged file, because a newer entry may follow the damaged place.
+        """
         scans = self._scans()
         for damage in (scan.damage for scan in scans if scan.damage is not None):
             LOGGER.warning("%s; entries behind it are not seen", damage)
         return max((place.version for scan in scans for place in scan.places), default=0)
 
     def forget(self, upto: int) -> None:
-        """Removes the files that hold no entry after this version. What a damaged file holds is not known."""
+        """Removes the files all of whose entries have versions up to `upto` (inclusive).
+
+        Damaged files stay, because their entries are not all known. The file that this process appends to stays, too.
+        """
         for path in self._files():
             scan = self._scan(path) if path != self._own else None
             if scan is not None and scan.damage is None and all(place.version <= upto for place in scan.places):
@@ -142,7 +149,10 @@ class Log:
         return StateError(f"{self._folder}: {message}")
 
     def _whole(self, places: list[Place]) -> Entry:
-        """The first of these entries of one version that is not damaged."""
+        """The first undamaged entry at these places, which all have the same version.
+
+        Raises DamagedError if all of them are damaged.
+        """
         *others, last = places
         for place in others:
             try:
@@ -154,7 +164,7 @@ class Log:
     def _entry(self, place: Place) -> Entry:
         try:
             data = _bytes_of(place)
-        except FileNotFoundError:  # it was removed meanwhile, as no longer needed
+        except FileNotFoundError:  # the file was removed meanwhile because no start needs it any more
             raise
         except OSError as error:  # the disk cannot read a sector
             raise DamagedError(place.path, f"the entry at byte {place.start} cannot be read ({error})") from error
@@ -163,7 +173,7 @@ class Log:
         return Entry.of(place.version, Message.within(data))
 
     def _scans(self) -> list[Scan]:
-        """Of older files first."""
+        """The scans of all files, those of older files first."""
         return [self._scan(path) for path in self._files()]
 
     def _scan(self, path: Path) -> Scan:
@@ -176,7 +186,7 @@ class Log:
                     found.damage = DamagedError(path, f"the entry at byte {start} is damaged, or another bucket's")
                     return found
                 place = Place(path, start, version, length, checksum)
-                if place.end > size:  # whoever wrote it was killed
+                if place.end > size:  # the process that wrote the entry was killed
                     return found
                 found.places.append(place)
                 start = place.end
@@ -192,7 +202,7 @@ class Log:
         return digest.intdigest()
 
     def _files(self) -> list[Path]:
-        """Older ones first."""
+        """The files of the log, the oldest first."""
         return sorted(self._folder.glob("*.log"), key=_number)
 
     def _fresh(self) -> Path:
@@ -212,7 +222,7 @@ def _number(path: Path) -> int:
 
 
 def _bytes_of(place: Place) -> memoryview:
-    """The bytes of an entry behind its head."""
+    """The body of an entry: its bytes after the head."""
     with place.path.open("rb") as file:
         if place.size > MAX_READ:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

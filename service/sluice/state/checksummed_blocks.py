@@ -1,4 +1,4 @@
-"""A file whose every byte is covered by a checksum, block by block.
+"""A file format in which a checksum covers every byte, one checksum for each block of content.
 
     what              bytes             covered by
     magic, lengths    16                the checksum of the head
@@ -9,8 +9,8 @@
     checksums         8 for each block  the last checksum
     length, checksum  16                the last checksum: of all checksums, and of the length of the content
 
-All numbers are little-endian and unsigned. The content begins at a multiple of ALIGNMENT. The checksums stand behind
-the content, so that it can be written as a stream and mapped into memory as one piece.
+All numbers are little-endian and unsigned. The content begins at a multiple of ALIGNMENT bytes. The checksums follow
+the content, so the content can be written as a stream and mapped into memory as one piece.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sluice.state.integrity import DamagedError
 
-#: the last byte is raised with every change of the layout
+#: the first bytes of a file; the last of them is increased with every change of the layout
 MAGIC = b"SLUICE\0\1"
-#: magic, length of the description, bytes of a block
+#: magic, length of the description in bytes, size of a block in bytes
 START = struct.Struct("<8sII")
 SUM = struct.Struct("<Q")
-#: length of the content, the last checksum
+#: length of the content in bytes, and the last checksum
 END = struct.Struct("<QQ")
 BLOCK = 1 << 20
 ALIGNMENT = 64
-#: bytes of a head, at most; a longer one is damaged
+#: maximum length of a head in bytes; a longer one counts as damaged
 MAX_HEAD = 1 << 16
 
-#: what a file is about; a reader states what it expects
+#: names and values that identify the content of a file; a reader passes the values that it expects
 Description = Mapping[str, str | int]
 
 
 class BlockWriter:
-    """A binary file to write to, as pyarrow expects one. `finish` makes the file complete."""
+    """A binary file object, as pyarrow expects one, that writes the content. `finish` appends the checksums."""
 
     closed = False
 
@@ -53,7 +53,7 @@ class BlockWriter:
         head = _head(description, block)
         self._head = SUM.pack(xxh3_64_intdigest(head))
         file.write(head + self._head)
-        #: of the complete blocks, and of the one that is being written
+        #: checksums of the complete blocks; then the checksum of the block being written, and its bytes that are free
         self._sums: list[int] = []
         self._sum, self._room = xxh3_64(), block
         self._length = 0
@@ -71,10 +71,10 @@ class BlockWriter:
         return len(view)
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Does nothing: this object has no buffer."""
 
     def close(self) -> None:
-        """The file stays open until `finish`."""
+        """Does nothing: `finish` still has to write the checksums."""
 
     def finish(self) -> None:
         if self._room < self._size:
@@ -83,7 +83,7 @@ class BlockWriter:
         self._file.write(table + END.pack(self._length, _last_sum(self._head, table, self._length)))
 
     def _pieces(self, length: int) -> Iterator[tuple[int, int]]:
-        """Cuts what is to be written at the ends of blocks."""
+        """Start and end of each piece of `length` bytes, cut at the ends of blocks."""
         start = 0
         while start < length:
             end = min(length, start + self._room)
@@ -96,7 +96,7 @@ class BlockWriter:
 
 
 class Head(NamedTuple):
-    """What the head of a file says; `end` is where the content begins."""
+    """The decoded head of a file. `end` is the offset at which the content begins."""
 
     description: dict[str, str | int]
     block: int
@@ -105,10 +105,10 @@ class Head(NamedTuple):
 
 
 def read(path: Path, expected: Description) -> memoryview:
-    """The content, mapped into memory; all checksums were compared before.
+    """The content of a file, mapped into memory, after all checksums have been verified.
 
-    Raises DamagedError where one differs, where bytes are missing or too many, or where the file describes itself
-    otherwise than `expected`.
+    Raises DamagedError if a checksum differs, if the file is too short or too long, if it cannot be read, or if its
+    description differs from `expected` in one of the names in `expected`.
     """
     with path.open("rb", buffering=0) as file:
         try:
@@ -167,7 +167,11 @@ def _read_sums(path: Path, file: BinaryIO, head: Head) -> tuple[int, tuple[int, 
 
 
 def _verify(path: Path, file: BinaryIO, head: Head, length: int, sums: tuple[int, ...]) -> None:
-    """Reads the blocks one by one: a sector that the disk cannot read is then an error, and not the process's end."""
+    """Compares the checksum of each block.
+
+    It reads the blocks with `read` instead of through the memory map: an unreadable sector of the disk then raises
+    OSError, while the memory map would end the process with a signal.
+    """
     room = memoryview(bytearray(min(head.block, length)))
     file.seek(head.end)
     for number, expected in enumerate(sums):
@@ -178,14 +182,14 @@ def _verify(path: Path, file: BinaryIO, head: Head, length: int, sums: tuple[int
 
 
 def _at(file: BinaryIO, start: int, length: int) -> bytes:
-    """So many bytes from this place, or fewer where the file ends."""
+    """`length` bytes from offset `start`, or fewer if the file ends before."""
     data = bytearray(length)
     file.seek(start)
     return bytes(data[: _fill(file, memoryview(data))])
 
 
 def _fill(file: BinaryIO, room: memoryview) -> int:
-    """Reads until the room is full or the file ends; how many bytes were read."""
+    """Reads until `room` is full or the file ends. Returns the number of bytes read."""
     done = 0
     while done < len(room) and (count := file.readinto(room[done:])):  # type: ignore[attr-defined]
         done += count

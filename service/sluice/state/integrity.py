@@ -1,4 +1,4 @@
-"""What makes damage to the files of a state visible: checksums, and the bucket that a file belongs to.
+"""Detection of damaged files of a state: the error, and the bucket that a file belongs to, which seeds the checksums.
 
 The checksum is XXH3 with 64 bits. It is not a signature: it detects accidents, not attacks.
 """
@@ -18,20 +18,20 @@ LOGGER = logging.getLogger("sluice.state")
 
 
 class DamagedError(StateError):
-    """A file of the state is not as it was written. The message has its path and the place of the damage."""
+    """A file of the state differs from what was written. The message has the path and the place of the damage."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path}: {what}")
         self._path, self._what = path, what
 
     def but(self, more: str) -> DamagedError:
-        """The same with more about it."""
+        """The same error with `more` appended to its message."""
         return DamagedError(self._path, self._what + more)
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The bucket whose state a file holds. `query`: the id of the checkpoint."""
+    """The bucket whose state a file holds. `query` is the id of the checkpoint."""
 
     pipeline: str = ""
     query: str = ""
@@ -39,5 +39,5 @@ class Owner:
 
     @cached_property
     def seed(self) -> int:
-        """Makes the checksums of one bucket's files differ from those of every other bucket."""
+        """The seed of the checksums, so that a file of one bucket does not pass as a file of another bucket."""
         return xxh3_64_intdigest(f"{self.query}/{self.bucket}".encode())

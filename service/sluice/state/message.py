@@ -1,4 +1,4 @@
-"""Numbers and byte strings that travel together: through a socket, or into a file."""
+"""A message: a list of integers and a list of byte strings, which are sent through a socket or written to a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from typing import BinaryIO
 from sluice.batch.envelope import Body
 
 NUMBER = 8
-#: numbers and bodies of a message, at most: a head that has more is none, and is not made room for
+#: maximum count of numbers and bodies of a message; a head with a larger count is damaged, and no memory is allocated
 MAX_COUNT = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Its bytes: how many numbers and bodies, the numbers, the lengths of the bodies, the bodies; all numbers int64."""
+    """Numbers and byte strings (`bodies`).
+
+    Layout: count of numbers, count of bodies, the numbers, the lengths of the bodies (all int64, little-endian), and
+    then the bodies.
+    """
 
     numbers: tuple[int, ...]
     bodies: Sequence[Body]
@@ -30,7 +34,7 @@ class Message:
 
     @property
     def size(self) -> int:
-        """Bytes that `write` writes."""
+        """The number of bytes that `write` writes."""
         return NUMBER * (2 + len(self.numbers) + len(self.bodies)) + sum(map(len, self.bodies))
 
     def write(self, write: Callable[[Body], object]) -> None:
@@ -40,13 +44,16 @@ class Message:
 
     @classmethod
     def read(cls, file: BinaryIO) -> Message:
-        """Raises EOFError where the file ends before the message does."""
+        """Reads the next message. Raises EOFError if the file ends inside the message, or if the head is invalid."""
         numbers, lengths = _read_head(file)
         return cls(numbers, [_exactly(file, length) for length in lengths])
 
     @classmethod
     def within(cls, data: memoryview) -> Message:
-        """The message that these bytes hold; its bodies are parts of them. Raises EOFError where they end too early."""
+        """The message at the start of `data`. Its bodies are views of `data`.
+
+        Raises EOFError if `data` ends before the message does, or if the head is invalid.
+        """
         if len(data) < 2 * NUMBER:
             raise EOFError
         head = NUMBER * (2 + sum(struct.unpack_from("<2Q", data)))
@@ -59,7 +66,7 @@ class Message:
 
 
 def _read_head(file: BinaryIO) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The numbers, and the lengths of the bodies that follow."""
+    """The numbers, and the lengths of the bodies. The next byte of the file is the first of the first body."""
     counts = struct.unpack("<2q", _exactly(file, 2 * NUMBER))
     if min(counts) < 0 or sum(counts) > MAX_COUNT:
         raise EOFError

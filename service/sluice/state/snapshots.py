@@ -1,6 +1,8 @@
-"""Whole states of a bucket as files: each is complete before it has its name, and equal whoever wrote it.
+"""Snapshots: the whole state of a bucket in one file for each version.
 
-Every byte is covered by a checksum (blocks.py). A file says whose state it is, and of which version.
+A file gets its final name only when it is complete. Two processes that write the same version write equal files, so
+either may replace the other's. A checksum covers every byte (checksummed_blocks.py), and the head of the file names the
+pipeline, the query, the bucket and the version.
 """
 
 from __future__ import annotations
@@ -15,34 +17,34 @@ from sluice.state import checksummed_blocks
 from sluice.state.integrity import LOGGER, DamagedError, Owner
 
 ENDING = ".state"
-#: of the second copy, where there is one
+#: ending of the second copy of a snapshot, where one was written
 COPY = ".copy"
 Write = Callable[[pa.NativeFile], None]
 
 
 class Snapshots:
-    """Those in `folder`, named by the version of the state."""
+    """The snapshots in `folder`. A file name is the version of the state, with an ending."""
 
-    def __init__(self, folder: Path, owner: Owner = Owner()) -> None:  # noqa: B008 - it cannot be changed
+    def __init__(self, folder: Path, owner: Owner = Owner()) -> None:  # noqa: B008 - an Owner is immutable
         self._folder, self._owner = folder, owner
 
     def write(self, version: int, write: Write, *, twice: bool = False) -> None:
-        """`twice`: as two files, either of which may be damaged later."""
+        """Writes a snapshot. With `twice` it writes two equal files, so that one of them may be damaged later."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._paths(version)[: 1 + twice]:
             self._write(version, path, write)
 
     def newest(self, upto: int) -> int:
-        """The newest version that is not after `upto`; 0 where there is none."""
+        """The newest version up to `upto` (inclusive); 0 if there is none."""
         return next(iter(self.versions(upto)), 0)
 
     def versions(self, upto: int) -> list[int]:
-        """Those that are not after `upto`, the newest first."""
+        """The versions up to `upto` (inclusive), the newest first."""
         names = (path.stem for ending in (ENDING, COPY) for path in self._folder.glob(f"*{ending}"))
         return sorted({version for name in names if (version := int(name)) <= upto}, reverse=True)
 
     def read(self, version: int) -> memoryview:
-        """What was written, read from the file as it is looked at. Raises DamagedError where no copy is whole."""
+        """The state as a memory map of the file. Raises DamagedError if no copy is undamaged."""
         path, copy = self._paths(version)
         if not copy.exists():
             return self._read(version, path)
@@ -54,7 +56,7 @@ class Snapshots:
             return found
 
     def forget(self, before: int) -> None:
-        """Removes those of versions before this one, and files that were never completed."""
+        """Removes the snapshots of versions before `before` (exclusive), and their incomplete files."""
         for version in self.versions(before - 1):
             for path in self._paths(version):
                 path.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Bytes of Kafka records <-> tuples: formats, marks in headers, dead letters."""
+"""Converts between the bytes of Kafka records and tuples: formats, marks in headers, dead letters."""

@@ -1,4 +1,4 @@
-"""Confluent's wire format: a zero, the id of the writer's schema in four bytes, then Avro."""
+"""Confluent's wire format for Avro: a zero byte, the writer's schema id in four bytes (big-endian), then Avro."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ PREFIX_TYPE = np.dtype([("magic", np.uint8), ("id", ">i4")])
 
 @dataclass(frozen=True)
 class Confluent:
-    """Reads and writes one stream's values or keys; readers and writers are made when they are needed."""
+    """Reads and writes the values or the keys of one stream.
+
+    The readers of the writers' schemas, and the writer, are made at their first use.
+    """
 
     schema: Schema
     registry: Registry
     subject: str
-    #: the schema that is written, and read by where the file names one
+    #: the text of the schema that is written
     text: str
+    #: the reader's schema, if the pipeline file names one
     reads_by: Avro | None
     defaults: Mapping[str, Any]
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
-        """Each record by its writer's schema. Raises RegistryError while the registry does not answer."""
+        """Decodes each record with its writer's schema. Raises RegistryError if the registry does not answer."""
         prefixes, framed = _prefixes(values)
         bad = reason(Reason.NOT_AVRO, "it does not begin with a zero and a schema's id")
         parts = [self._none([(int(row), bad) for row in np.flatnonzero(~framed)])]
@@ -74,7 +78,7 @@ class Confluent:
         return reader
 
     def encode(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
-        """With the id that the registry has for the schema. Raises RegistryError."""
+        """Encodes the tuples with the schema's id in the registry. Raises RegistryError."""
         number = self.registry.id_of(self.subject, self.text)
         prefix = pa.scalar(bytes([MAGIC]) + number.to_bytes(4, "big"), pa.binary())
         return pc.binary_join_element_wise(prefix, self._writer.write(tuples), pa.scalar(b"", pa.binary()))
@@ -85,7 +89,7 @@ class Confluent:
 
 
 def _prefixes(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
-    """The first bytes of each value, and whether they are such a prefix."""
+    """The first PREFIX bytes of each value as magic byte and id, and whether they are a valid prefix."""
     data, starts = bytes_of(values)
     long = np.diff(starts) >= PREFIX
     places = np.where(long, starts[:-1], 0)[:, None] + np.arange(PREFIX)

@@ -1,4 +1,8 @@
-"""Values in CSV (RFC 4180): one row per record, fields in the order of the schema."""
+"""The CSV format (RFC 4180): one row per record, with the fields in the order of the schema.
+
+Rows without quotes and line ends are split a batch at a time with Arrow; the others go one by one through Python's csv
+module.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +23,16 @@ from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import read, utf8, written
 
 csv.field_size_limit(2**31 - 1)
-#: what makes a row a matter for the exact way
+#: the pattern of characters for which a row needs Python's csv module
 SPECIAL = '["\r\n]'
 EMPTY = pa.scalar("")
 
 
 def decode(values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any]) -> Decoded:
-    """The tuples in these values. An empty field is an empty string, or null where the attribute is none."""
+    """The tuples in these values.
+
+    An empty field is an empty string, or null if the attribute is no string; null becomes the attribute's default.
+    """
     reasons: dict[int, str] = {}
     texts, good = utf8(values)
     _note(reasons, np.flatnonzero(~good), reason(Reason.NOT_TEXT, "its bytes are not UTF-8"))
@@ -65,7 +72,10 @@ def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array,
 def _fields(
     texts: pa.StringArray, rows: np.ndarray, count: int, delimiter: str, reasons: dict[int, str]
 ) -> tuple[list[pa.StringArray], np.ndarray]:
-    """The fields, attribute by attribute, of the rows that have as many as there are attributes; and those rows."""
+    """Splits the rows into fields. Gives a column for each attribute, and the numbers of the rows in the columns.
+
+    Rows with another number of fields than `count` get a reason and are left out.
+    """
     texts = texts.take(pa.array(rows))
     special = pc.match_substring_regex(texts, SPECIAL).to_numpy(zero_copy_only=False) | (
         pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
@@ -120,7 +130,7 @@ def encode(tuples: pa.RecordBatch, delimiter: str) -> pa.BinaryArray:
 
 
 def _quoted(texts: pa.StringArray, delimiter: str, *, alone: bool) -> pa.StringArray:
-    """In quotes where the text holds something special; a row must not be empty."""
+    """Quotes the texts that contain special characters; in a row of one field also empty texts."""
     needed = pc.or_(pc.match_substring_regex(texts, SPECIAL), pc.match_substring(texts, delimiter))
     if alone:
         needed = pc.or_(needed, pc.equal(texts, EMPTY))

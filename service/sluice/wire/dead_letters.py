@@ -1,4 +1,4 @@
-"""Dead letters: records that could not be used, kept as they were, with what was wrong in their headers."""
+"""Dead letters: records and tuples that could not be used, with the original bytes, and the reason in a header."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import StrEnum
 Headers = list[tuple[str, bytes | None]]
 
 PREFIX = "sluice-"
-#: what Kafka's own framing of a record can take beside key, value and headers, with room to spare
+#: an upper bound of the bytes that Kafka adds to a record beside its key, value and headers
 FRAMING = 128
-#: and of each header, beside its key and value
+#: an upper bound of the bytes that Kafka adds to each header beside its key and value
 HEADER_FRAMING = 10
 
 
 class Reason(StrEnum):
-    """The words with which reasons begin; also the labels of the counter, so there are few of them."""
+    """The first words of a reason. They are also labels of a metric, so there must be few of them."""
 
     NOT_JSON = "not JSON"
     NOT_AN_OBJECT = "not an object"
@@ -39,12 +39,15 @@ def reason(word: Reason, detail: str) -> str:
 
 
 def word_of(reason: str) -> str:
-    """The word that a reason begins with."""
+    """The part of a reason before the first colon."""
     return reason.partition(":")[0]
 
 
 def of_operator(operator: str, what: str) -> str:
-    """The reason of a tuple that an operator could not use: for `what`, which has no value or begins with a word."""
+    """The reason for a tuple that an operator could not use.
+
+    If `what` begins with a word of Reason, this is the word of the result. Otherwise the word is NO_VALUE.
+    """
     word, _, detail = what.partition(": ")
     return (
         f"{word}: operator {operator}: {detail}"
@@ -55,9 +58,11 @@ def of_operator(operator: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record with the place that it came from (`offset` -1: made by the service itself) and why it is here.
+    """A dead letter: the record, its topic, partition and offset, and the reason.
 
-    original   whether it is the record as it was; else its value is the tuple, in JSON
+    offset     -1 if the service itself made the record
+    timestamp  of the record, in milliseconds since 1970
+    original   true if key, value and headers are those of the original record; false if `value` is the tuple in JSON
     """
 
     stream: str
@@ -74,7 +79,7 @@ class DeadLetter:
     def record(self, limit: int) -> tuple[bytes | None, bytes | None, Headers]:
         """Key, value and headers of the record to write, of at most `limit` bytes.
 
-        What is too large loses the end of its value, then its own headers, then the end of its key.
+        A record that is too large is cut: first the end of its value, then its own headers, then the end of its key.
         """
         headers = self._all_headers()
         if _size(self.key, self.value, headers) <= limit:

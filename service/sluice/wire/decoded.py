@@ -1,4 +1,4 @@
-"""What decoding a batch of values gives, whatever their format."""
+"""The result of decoding a batch of values, for all formats."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`tuples` has one row for each of the rows `good`, in their order; every other row is in `bad` with its reason."""
+    """The decoded tuples of a batch, and the rows that could not be decoded.
+
+    `good` has the row numbers of the `tuples`, ascending. Every other row is in `bad` with its reason.
+    """
 
     tuples: pa.RecordBatch
     good: np.ndarray
     bad: list[tuple[int, str]]
 
     def at(self, rows: np.ndarray) -> Decoded:
-        """The same of a batch of which the values were these rows."""
+        """The same result with the row numbers of a larger batch: row i of this batch was row `rows[i]` there."""
         return Decoded(self.tuples, rows[self.good], [(int(rows[row]), why) for row, why in self.bad])
 
 
 def in_order(*parts: Decoded) -> Decoded:
-    """What was decoded apart, of the same batch, as one."""
+    """Merges the results for different rows of the same batch, in order of rows."""
     good = np.concatenate([part.good for part in parts])
     order = pa.array(np.argsort(good, kind="stable"))
     columns = zip(*(part.tuples.columns for part in parts), strict=True)
@@ -32,18 +35,21 @@ def in_order(*parts: Decoded) -> Decoded:
 
 
 def record_batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch that knows its number of rows even where it has no columns."""
+    """A record batch of `rows` rows, also if there are no columns."""
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def bytes_of(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
-    """All bytes of a binary array, and where each value starts; nulls are empty."""
+    """The bytes of a binary array, and the offsets of its values: value i is `bytes[offsets[i]:offsets[i + 1]]`.
+
+    A null is an empty value.
+    """
     if not len(values):
         return np.frombuffer(b"", np.uint8), np.zeros(1, np.int64)
     _, starts, data = values.buffers()
     offsets = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
     content = np.frombuffer(data or b"", np.uint8)
-    content.flags.writeable = False  # as some of Arrow's buffers are anyway: kernels are compiled for either kind
+    content.flags.writeable = False  # like some of Arrow's buffers: numba compiles a kernel apart for writeable arrays
     return content, offsets.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The formats that a pipeline file can name, and how a stream's records are put together from them."""
+"""The formats that a pipeline file can name, and the decoding and encoding of a stream's records with them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from sluice.wire.schema_registry import registry
 
 
 class Format(NamedTuple):
-    """How some attributes are read from bytes, a column at a time, and written."""
+    """A decoder from byte values to tuples, and an encoder back. Both process a batch at a time."""
 
     decode: Callable[[pa.BinaryArray], Decoded]
     encode: Callable[[pa.RecordBatch], pa.BinaryArray]
 
 
 class Part(NamedTuple):
-    """Of a record: what of it is coded how. `subject` is what the registry knows it by."""
+    """A part of a record (value, key or one header): its coding, and the attributes that it has.
+
+    `subject` is its name in the schema registry; `registry` has the registry's properties.
+    """
 
     coding: Coding
     schema: Schema
@@ -78,7 +81,7 @@ def _confluent(part: Part) -> Format:
     return Format(both.decode, both.encode)
 
 
-#: word in the pipeline file -> how it is read and written
+#: the name of a format in the pipeline file -> the function that makes it
 FORMATS: Mapping[str, Callable[[Part], Format]] = {
     "json": _json, "avro": _avro, "avro-confluent": _confluent, "csv": _csv, "text": _text, "raw": _raw,
 }  # fmt: skip
@@ -86,7 +89,7 @@ FORMATS: Mapping[str, Callable[[Part], Format]] = {
 
 @dataclass(frozen=True)
 class Records:
-    """How the records of a stream are read and written."""
+    """Decodes and encodes the records of a stream: values, keys and headers."""
 
     stream: Stream
     value: Format
@@ -95,11 +98,14 @@ class Records:
 
     @classmethod
     def of(cls, stream: Stream, properties: Mapping[str, str]) -> Records:
-        """`properties` are the registry's."""
+        """`properties` configure the schema registry."""
         return _records(stream, tuple(sorted(properties.items())))
 
     def decode(self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray) -> Decoded:
-        """The tuples in these records, none of whose values is null. Of one that is bad in several ways the first."""
+        """The tuples in these records. `values` must not have nulls.
+
+        A record that is bad in several parts gets the reason of the first one: value, key, then headers.
+        """
         stream = self.stream
         parts = [(self.value, stream.value_schema, values)]
         if self.key:
@@ -111,7 +117,7 @@ class Records:
         return decoded[0] if len(decoded) == 1 else _together(decoded, stream.schema, len(values))
 
     def check(self) -> None:
-        """Raises RegistryError where what is written cannot be registered: before there is any."""
+        """Gets the ids of the schemas for writing, before there are tuples. Raises RegistryError if that fails."""
         nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.stream.schema))
         self.encode_values(nothing)
         self.encode_keys(nothing)
@@ -120,11 +126,11 @@ class Records:
         return self.value.encode(_of(tuples, self.stream.value_schema))
 
     def encode_keys(self, tuples: pa.RecordBatch) -> pa.BinaryArray | None:
-        """None where the stream says nothing about its keys."""
+        """The keys of the records; None if the pipeline file has no key for the stream."""
         return self.key.encode(_of(tuples, self.stream.key_schema)) if self.key else None
 
     def encode_headers(self, tuples: pa.RecordBatch) -> dict[str, pa.BinaryArray]:
-        """The values by header."""
+        """The values of the headers, by the name of the header."""
         return {
             header: self.headers[attribute].encode(tuples.select([attribute]))
             for attribute, header in self.stream.headers
@@ -150,7 +156,7 @@ def _of(tuples: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
-    """The value of this header in each record, null where there is none. Of several the last one counts."""
+    """The value of the header `name` in each record, null if a record has none. The last one of several counts."""
     found = np.full(len(headers), -1)
     pairs = pc.list_flatten(headers)
     values = pairs.field("value") if len(pairs) else pa.array([], pa.binary())
@@ -161,7 +167,10 @@ def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
 
 
 def _or_defaults(column: pa.BinaryArray, form: Format, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
-    """A key or header that is null is as attributes without values."""
+    """Decodes keys or headers, of which some may be null.
+
+    The attributes of a null get their defaults. If one has no default, the row is bad.
+    """
     if not column.null_count:
         return form.decode(column)
     there = column.is_valid().to_numpy(zero_copy_only=False)
@@ -181,7 +190,7 @@ def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> D
 
 
 def _together(parts: list[Decoded], schema: Schema, rows: int) -> Decoded:
-    """The tuples of the rows that are good in every part."""
+    """Joins the attributes of all parts. A row must be good in every part."""
     bad: dict[int, str] = {}
     for part in reversed(parts):
         bad.update(part.bad)

@@ -1,4 +1,4 @@
-"""Marks as headers of Kafka records: `sluice-mark: window`."""
+"""Marks as headers of Kafka records, as in `sluice-mark: window`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sluice.engine.stream.watermark_text import from_text
 
 HEADER = "sluice-mark"
 
-#: a kind of a record beside those of an item: a mark that moves the clock and goes no further
+#: the kind of a record that only advances the operator clock; it becomes no item
 CLOCK = 5
-#: the kind of a record whose mark header has no known word
+#: the kind of a record whose mark header has an unknown word
 UNKNOWN = -1
 
 WORDS = {"window": WINDOW, "final": FINAL, "watermark": WATERMARK, "clock": CLOCK}
@@ -26,9 +26,9 @@ def header(kind: int) -> tuple[str, bytes]:
 
 
 def kinds(headers: pa.Array) -> np.ndarray:
-    """The kind of each record, from its list of headers (`key`, `value`): TUPLE where none of them is a mark's.
+    """The kind of each record, from its list of headers (`key`, `value`); TUPLE if it has no mark header.
 
-    As everywhere in Kafka, of several headers with one key the last one counts.
+    Of several mark headers the last one counts, as usual in Kafka.
     """
     found = np.full(len(headers), TUPLE, np.int8)
     pairs = pc.list_flatten(headers)
@@ -41,9 +41,10 @@ def kinds(headers: pa.Array) -> np.ndarray:
 
 
 def watermarks(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The event times that the values of these watermark marks say, nanoseconds since 1970; and whether each says one.
+    """The event times in the values of watermark marks, in nanoseconds since 1970, and whether each value is valid.
 
-    A value is seconds since 1970 or a time in ISO 8601, as text without quotes.
+    A value is a number of seconds since 1970 or an ISO 8601 time, as text without quotes. The time of an invalid value
+    is 0.
     """
     found = [_watermark(value) for value in values.to_pylist()]
     return np.array([time or 0 for time in found], np.int64), np.array([time is not None for time in found], np.bool_)

@@ -1,4 +1,4 @@
-"""Records that are one attribute: a text, or bytes that are carried in base64."""
+"""The formats text and raw: a value is one attribute. For raw the attribute is the value's bytes in base64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Attributes as plain text, for CSV, keys and headers: as in JSON, but strings and times without quotes."""
+"""Converts between attributes and plain text, for CSV, keys and headers.
+
+The text is that of JSON, but strings and times are without quotes.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from sluice.wire.json.json_write import encode as encode_json
 
 NAME = "v"
 OPEN, CLOSE, QUOTE = (pa.scalar(text) for text in (f'{{"{NAME}":', "}", '"'))
-#: texts that can be put into JSON as they are, by kind
+#: patterns of the texts that can be JSON values without quotes, by kind
 BARE = {Kind.BOOLEAN: "^(true|false)$", Kind.INT64: "^[-0-9]+$", Kind.FLOAT64: "^[-+.0-9eE]+$"}
-#: and those that are in quotes there
+#: patterns of the texts that can be JSON values with quotes around them, by kind
 QUOTED = {Kind.FLOAT64: f"^({'|'.join(NOT_FINITE)})$", Kind.TIMESTAMP: "^[0-9]{4}-[-+0-9:.TZ ]*$"}
 BARE[Kind.TIMESTAMP] = BARE[Kind.FLOAT64]
 
 
 def utf8(values: pa.BinaryArray) -> tuple[pa.StringArray, np.ndarray]:
-    """The values as texts, null where one is no UTF-8; and whether each is."""
+    """The values as texts, null if a value is not UTF-8, and whether each value is UTF-8."""
     try:
         return values.cast(pa.string()), np.ones(len(values), np.bool_)
     except pa.ArrowInvalid:
@@ -39,7 +42,7 @@ def _text(value: bytes) -> str | None:
 
 
 def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
-    """The values that the texts stand for, and for each text whether it stands for one; only those are in the array."""
+    """Parses the texts. Gives the values of the valid texts, and for each text whether it is valid."""
     if type_.kind is Kind.STRING:
         return texts, np.ones(len(texts), np.bool_)
     if type_.element is not None:
@@ -74,7 +77,7 @@ def _exactly(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
 
 
 def written(column: pa.Array) -> pa.StringArray:
-    """The text of each value; `read` gives it back."""
+    """The text of each value, from which `read` gives the same value."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):

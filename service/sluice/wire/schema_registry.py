@@ -1,4 +1,4 @@
-"""The schema registry: schemas by id, and ids for what is written. Confluent's API, with its own client."""
+"""A client of the schema registry (Confluent's API): gets schemas by id, and the ids of schemas for writing."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from sluice.model.errors import SluiceError
 T = TypeVar("T")
 
 NOT_FOUND = 404
-#: seconds that one request may take; the client tries thrice again where nobody answers
+#: seconds that one request may take; the client tries a failed request three times more
 TIMEOUT = 10.0
-#: schemas that are kept at hand
+#: the most schemas, and the most ids, that are cached
 KEPT = 1000
-#: property of the file -> what makes its text what the client wants
+#: the name of a property in the pipeline file -> the function that converts its text for the client
 READ: dict[str, Callable[[str], Any]] = {"timeout": float, "max.retries": int, "retries.wait.ms": int}
-#: not the client's, but of its serializers: whether a new schema is registered
+#: a property of Confluent's serializers, not of the client: whether a new schema is registered
 REGISTERS = "auto.register.schemas"
 
 
 class RegistryError(SluiceError):
-    """The registry does not do what it is needed for; the records are not to blame."""
+    """The registry is not available or refuses a request. The cause is not in the records."""
 
     exit_code = 3
 
 
 class UnknownSchemaError(LookupError):
-    """The registry has no such schema, or it is none of Avro's."""
+    """The registry has no schema with this id, or it is not an Avro schema that can be used."""
 
 
 class Registry:
-    """A registry, and what it has said."""
+    """A schema registry, with a cache of its answers."""
 
     def __init__(self, properties: tuple[tuple[str, str], ...]) -> None:
         settings: dict[str, Any] = {name: READ.get(name, str)(value) for name, value in properties}
@@ -47,7 +47,7 @@ class Registry:
         self.id_of = lru_cache(KEPT)(self._id_of)
 
     def _schema(self, number: int) -> Avro:
-        """The schema with this id. Raises UnknownSchemaError, which is remembered by nobody, and RegistryError."""
+        """The schema with this id. Raises UnknownSchemaError and RegistryError; errors are not cached."""
         schema = self._asked(lambda: self._client.get_schema(number))
         if schema is None:
             raise UnknownSchemaError(f"the registry has no schema {number}")
@@ -59,7 +59,7 @@ class Registry:
             raise UnknownSchemaError(f"the schema {number} is not {error}") from None
 
     def _references(self, schema: Schema) -> tuple[str, ...]:
-        """The texts of the schemas that this one names, those first that others need."""
+        """The texts of the schemas that this one refers to; each schema follows the schemas that it needs."""
         texts: list[str] = []
         for reference in schema.references or ():
             found = self._asked(partial(self._client.get_version, reference.subject, reference.version))
@@ -69,7 +69,10 @@ class Registry:
         return tuple(dict.fromkeys(texts))
 
     def _id_of(self, subject: str, text: str) -> int:
-        """The id of the schema under this subject, which registers it unless the file says no. Raises RegistryError."""
+        """The id of the schema under this subject. Raises RegistryError.
+
+        The schema is registered if it is not there, unless REGISTERS is not "true".
+        """
         schema = Schema(text, "AVRO")
         if self._registers:
             number = self._asked(lambda: self._client.register_schema(subject, schema))
@@ -81,19 +84,19 @@ class Registry:
         return int(number)
 
     def _asked(self, ask: Callable[[], T]) -> T | None:
-        """The answer; None if there is no such thing."""
+        """The answer to a request; None if it is "not found"."""
         try:
             return ask()
         except SchemaRegistryError as error:
             if error.http_status_code == NOT_FOUND:
                 return None
             raise RegistryError(f"the registry at {self._url} says: {error.error_message}") from error
-        except Exception as error:  # which HTTP library speaks here depends on the client's version
+        except Exception as error:  # the HTTP library and its errors depend on the client's version
             what = f"the registry at {self._url} does not answer ({type(error).__name__}: {error})"
             raise RegistryError(what) from error
 
 
 @cache
 def registry(properties: tuple[tuple[str, str], ...]) -> Registry:
-    """One for each process."""
+    """The registry with these properties; there is one for each process."""
     return Registry(properties)

@@ -1,4 +1,4 @@
-"""The file's parts put together: names resolved, expressions typed, all that is wrong reported."""
+"""Builds the Pipeline from the parsed file: it resolves names, types expressions, and reports all problems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sluice.model.windows.kinds import KINDS, kinds_reading
 
 
 def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Report) -> Pipeline:
-    """The pipeline; it means something only if the report holds no problems."""
+    """The pipeline of a parsed file. It is valid only if the report has no problems."""
     file = shaped.file
     codings = StreamFormats(report, "url" in file.registry)
     streams = Streams(shaped, report, codings)
@@ -49,7 +49,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
 
 
 def timed(stream: Stream, event_time: EventTime | None) -> Stream:
-    """With its event time. Watermarks go through an exchange as they go on inside a stage."""
+    """The stream with its event time. An exchange always carries watermarks, as a stream inside a stage does."""
     watermarks = stream.watermarks or (stream.exchange and event_time is not None)
     return replace(stream, event_time=event_time, watermarks=watermarks)
 

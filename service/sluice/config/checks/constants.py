@@ -1,4 +1,4 @@
-"""Constants of the pipeline file: YAML values as those of an attribute's type."""
+"""Converts YAML values of the pipeline file into values of an attribute's type."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sluice.model.spec import Value
 from sluice.model.types import Kind, Type
 
 INT64 = range(-(2**63), 2**63)
-#: what an attribute holds that nothing is said about: SPL's default of the type
+#: the value of an attribute that has no given value: SPL's default of the type
 EMPTY: dict[Kind, Value] = {
     Kind.BOOLEAN: False, Kind.INT64: 0, Kind.FLOAT64: 0.0, Kind.STRING: "", Kind.TIMESTAMP: 0, Kind.LIST: (),
 }  # fmt: skip
 
 
 def read_value(value: object, type_: Type) -> Value:
-    """The value as the engine has it, of a time its nanoseconds since 1970. Raises ValueError if it is none."""
+    """The value as the engine stores it (a timestamp in nanoseconds since 1970). Raises ValueError for other values."""
     match type_.kind, value:
         case Kind.LIST, list(items) if type_.element:
             return tuple(read_value(item, type_.element) for item in items)

@@ -1,4 +1,4 @@
-"""What the file says about a windowed operator of a user's own, checked."""
+"""Checks a custom operator: windows whose events a Python class of the user handles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_window(typed: ExpressionChecks, index: int, clause: Clause) -> None:
 
 
 def handler(typed: ExpressionChecks, index: int, shape: CustomShape) -> type[WindowHandler] | None:
-    """The class, if it can read the stream."""
+    """The handler class; None if it cannot be loaded. Checks that the input has the attributes that the class reads."""
     path = typed.path(index, "handler")
     try:
         made = load(shape.handler)

@@ -1,4 +1,4 @@
-"""What all operators of a file have: keys, conditions and outputs, each expression typed in its scope."""
+"""Checks that all operators share: keys, conditions and outputs, whose expressions are typed in their scopes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sluice.model.types import BOOLEAN, FLOAT64, Kind
 
 @dataclass(slots=True)
 class ExpressionChecks:
-    """Types the expressions of operators, each of which says what the streams behind it hold."""
+    """Types the expressions of operators. The types of an operator's outputs become the schemas of its streams."""
 
     streams: Streams
     shaped: ParsedModel
@@ -33,7 +33,7 @@ class ExpressionChecks:
     # ---- expressions ----
 
     def scope(self, stream: str, no_aggregates: str | None = None, name: str | None = None) -> Scope | None:
-        """None where the stream's attributes cannot be told. `name` is what expressions call it, if not its name."""
+        """The scope of a stream; None if its attributes are unknown. `name` is its name in expressions, if another."""
         schema = self.streams.schemas.get(stream)
         return None if schema is None else Scope(name or stream, dict(schema), no_aggregates)
 
@@ -66,7 +66,9 @@ class ExpressionChecks:
         return key
 
     def check_partitioned(self, index: int, window: str, partition_by: str, *, partitioned: bool) -> None:
-        """The clause and the keys, under these two keys of the file, say the same."""
+        """Checks that the window clause is partitioned exactly if keys are given. `window` and `partition_by` are keys
+        of the file.
+        """
         given = bool(getattr(self.streams.operators[index], partition_by))
         if partitioned and not given:
             what = f"{partition_by}, as the window clause says partitioned (rule W19)"
@@ -96,7 +98,7 @@ class ExpressionChecks:
         return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
 
     def wrong(self, stream: str) -> bool:
-        """Whether the stream's event time is stated and wrong, which was told there."""
+        """Whether the file has an event time for the stream, or an error in it, which another check has reported."""
         stated = stream in self.shaped.file.streams and self.shaped.file.streams[stream].event_time is not None
         return stated or self.shaped.partly(("streams", stream))
 
@@ -105,14 +107,14 @@ class ExpressionChecks:
     def outputs(
         self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
     ) -> tuple[Output, ...]:
-        """What stands under `output`; `unchanged` is what a list of streams stands for."""
+        """The outputs of an operator. `unchanged` has the attributes that are written if `output` is a list."""
         given = self.given(index, shape, scope, unchanged)
         return tuple(self.output(index, stream, attributes, sound=sound) for stream, attributes, sound in given)
 
     def given(
         self, index: int, shape: OperatorShape, scope: Scope | None, unchanged: Mapping[str, Expression]
     ) -> Iterator[tuple[str, Mapping[str, Expression], bool]]:
-        """The streams under `output`, what is written to each, and whether nothing is wrong with that."""
+        """The streams under `output`, the attributes of each, and whether these attributes have no problem."""
         if not shape.output:
             self.report.problem(self.path(index, "output"), "at least one stream")
         for stream in shape.output:
@@ -122,7 +124,7 @@ class ExpressionChecks:
             yield stream, attributes, len(self.report.problems) == before
 
     def output(self, index: int, stream: str, given: Mapping[str, Expression], *, sound: bool = True) -> Output:
-        """An output. Its attributes are those of the stream from now on, as far as they can be told."""
+        """An output. Its attributes become those of the stream, unless they are uncertain because of a problem."""
         shape = self.streams.operators[index]
         sources = [name for _, name in inputs_of(shape)]
         known = all(name in self.streams.schemas for name in sources)
@@ -132,7 +134,7 @@ class ExpressionChecks:
         return Output(stream, tuple(given.items()))
 
     def unchanged(self, stream: str, side: str | None = None) -> dict[str, Expression]:
-        """The attributes of an input; `side`: where it is one side of a join."""
+        """The attributes of an input as expressions. `side` is given if the input is one side of a join."""
         return {name: Attribute(name, kind, side) for name, kind in self.streams.schemas.get(stream, ())}
 
     def computed(self, index: int, stream: str, given: Mapping[str, str], scope: Scope | None) -> dict[str, Expression]:

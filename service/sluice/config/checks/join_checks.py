@@ -1,4 +1,4 @@
-"""What the file says about a join, checked (reference sections 2.4 and 8.1)."""
+"""Checks a join and builds it (reference sections 2.4 and 8.1)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sluice.model.errors import nearest
 from sluice.model.spec import Count, Join, Output, Side, Sliding, Value
 from sluice.model.types import Schema
 
-#: side -> the algorithms that keep its tuples which leave without a partner
+#: side -> the algorithms that output a tuple of this side when it leaves its window without ever having had a partner
 OUTER = {"left": ("leftOuter", "outer"), "right": ("rightOuter", "outer")}
 OTHER = {"left": "right", "right": "left"}
-#: stands in for a window that cannot be told
+#: replaces a window that is wrong in the file
 UNKNOWN = Sliding(Count(0))
 
 
@@ -29,7 +29,7 @@ def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
         typed.report.problem(typed.path(index, missing), "both of unmatched_left and unmatched_right, or none", None)
     scope = both(typed, shape)
     match = typed.condition(typed.path(index, "match"), shape.match, scope)
-    # J4: a name that both sides have is the left one's
+    # J4: if both sides have an attribute of the same name, the output has that of the left side
     unchanged = typed.unchanged(shape.join.right, "right") | typed.unchanged(shape.join.left, "left")
     order = [*typed.unchanged(shape.join.left), *typed.unchanged(shape.join.right)]
     matched = typed.outputs(index, shape, scope, {name: unchanged[name] for name in order})
@@ -37,7 +37,7 @@ def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
 
 
 def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
-    """The scope of expressions over pairs."""
+    """The scope of expressions over pairs; None if the attributes of a side are unknown."""
     schemas = [typed.streams.schemas.get(stream) for stream in (shape.join.left, shape.join.right)]
     sides = {name: dict(schema) for name, schema in zip(OUTER, schemas, strict=True) if schema is not None}
     return Scope("left and right", {}, "in a join", sides) if len(sides) == len(OUTER) else None
@@ -65,7 +65,7 @@ def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Si
 
 
 def check_window(typed: ExpressionChecks, index: int, key: str, clause: Clause) -> None:
-    """A sliding window, in which each tuple looks for partners at once (J1)."""
+    """Checks that the window is sliding with the trigger count(1): each tuple is matched when it arrives (J1)."""
     if clause.tumbling or clause.sizes is not None:
         typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
     elif any(policy != Count(1) for policy, _ in clause.policies[1:]):
@@ -93,7 +93,7 @@ def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side
 
 
 def known(typed: ExpressionChecks, index: int) -> bool:
-    """Whether the algorithm is what the file says."""
+    """Whether the file's value of `algorithm` is valid; otherwise the model has the default."""
     return not typed.shaped.partly(typed.path(index, "algorithm"))
 
 
@@ -109,7 +109,7 @@ def unmatched(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) 
 
 
 def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> tuple[Value, ...]:
-    """The values of the tuple that stands for a missing one of this side."""
+    """The attribute values of this side in an output tuple whose tuple of the other side has no partner."""
     given: dict[str, object] | None = getattr(shape, f"default_{name}")
     schema = typed.streams.schemas.get(getattr(shape.join, name), ())
     if given is None or not schema:

@@ -1,4 +1,4 @@
-"""Window marks in a pipeline file: which tuples tell of one, and which of them a mark is for."""
+"""Checks `mark_when` and `marks_in`: which tuples cause a window mark, and to which tuples a mark applies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluice.model.expressions import Expression
 
 
 class Marks(TypedDict):
-    """The fields of a Stream that say so."""
+    """The fields of a Stream that describe its incoming marks."""
 
     mark_before: Expression | None
     mark_after: Expression | None
@@ -17,7 +17,7 @@ class Marks(TypedDict):
 
 
 def marks(typed: ExpressionChecks, stream: str) -> Marks:
-    """What the file says about the marks that come in on a stream."""
+    """The fields of the Stream about its incoming marks, as the file gives them."""
     shape, path = typed.streams.file.streams[stream], ("streams", stream)
     before = after = None
     for key in ("mark_when", "marks_in"):

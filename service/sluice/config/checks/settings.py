@@ -1,4 +1,4 @@
-"""The settings of a file: seconds to nanoseconds, secrets looked up."""
+"""Reads the settings of a file: converts seconds to nanoseconds and replaces ${...} by the values of secrets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
 def properties(
     block: str, texts: Mapping[str, str], environment: Mapping[str, str] | None, report: Report
 ) -> Properties:
-    """Checked whole, unless the environment is left out or lacks something."""
+    """The properties of a block, with ${...} replaced by values of `environment`; None leaves ${...} unchanged.
+
+    If the environment is None or lacks a value, only the names of the properties are checked.
+    """
     found: dict[str, str] = {}
     complete = environment is not None
     for name, text in texts.items():
@@ -55,7 +58,7 @@ def properties(
                 MASKS.add(text, MASK)
     for fault in FAULTS[block](found, complete=complete):
         got = masked(fault.got) if fault.got and fault.got != fault.name else fault.got
-        hint = fault.hint if got == fault.got else None  # a hint would tell something of a value that is not shown
+        hint = fault.hint if got == fault.got else None  # a hint would reveal a part of a masked value
         report.problem((block, fault.name), fault.expected, got, hint)
     return Properties(found)
 
@@ -77,11 +80,11 @@ def origin(text: str, report: Report) -> int | None:
 
 
 class TimeError(ValueError):
-    """A text is no time; what was expected."""
+    """A text is not a time. The message says what was expected."""
 
 
 def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970, of seconds or ISO 8601 (without zone: UTC). Raises TimeError."""
+    """Nanoseconds since 1970 of a text: seconds since 1970, or ISO 8601 (UTC if it has no zone). Raises TimeError."""
     try:
         exact = Decimal(text) * SECOND
     except InvalidOperation:
@@ -92,7 +95,7 @@ def nanoseconds(text: str) -> int:
 
 
 def iso(text: str) -> Decimal:
-    """Nanoseconds; NaN if it is no time."""
+    """Nanoseconds since 1970 of an ISO 8601 text; NaN if the text is not a time."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the file says about a sort, checked (reference sections 2.4 and 9.1)."""
+"""Checks a sort and builds it (reference sections 2.4 and 9.1)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sluice.model.spec import Count, Order, Sort
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
 from sluice.model.windows.kinds import kinds_of
 
-#: what has an order (O3)
+#: types whose values have an order (O3)
 SORTABLE = (INT64, FLOAT64, STRING, TIMESTAMP)
 
 
 def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
-    """Its outputs are the tuples of the input as they are (O1)."""
+    """The sort. Its output tuples have the attributes of the input, unchanged (O1)."""
     scope = typed.scope(shape.sort, "in a sort")
     path = typed.path(index, "window")
     clause, found = window(shape.window, path, scope, typed.report)

@@ -1,4 +1,4 @@
-"""The streams of a file: their names, topics and schemas, who writes and reads them, and in which order."""
+"""Checks the streams of a file: names, topics, schemas, the operators that write and read them, and their order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sluice.model.topology import cycle, upstream_first
 from sluice.model.types import SCALARS, Schema, parse_type
 
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
-#: characters; a broker takes ids of clients, groups and transactions with up to 32,767
+#: maximum length of a name in characters; a broker accepts ids of clients, groups and transactions of up to 32,767
 MOST_NAME = 200
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -36,11 +36,11 @@ class Streams:
     shaped: ParsedModel
     report: Report
     codings: StreamFormats
-    #: of the streams whose attributes are known: those that are stated, and those that operators were found to write
+    #: the streams whose attributes are known, from the file or from the operator that writes the stream
     schemas: dict[str, Schema] = field(default_factory=dict)
     #: the event time of streams that have one
     event_times: dict[str, EventTime] = field(default_factory=dict)
-    #: stream -> index in `operators` of who writes it
+    #: stream -> index in `operators` of the operator that writes it
     writers: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -123,7 +123,7 @@ class Streams:
         elif name in RESERVED:
             self.report.problem(path, f"a name that is not a word of expressions ({', '.join(RESERVED)})", name)
 
-    # ---- who reads and writes what ----
+    # ---- readers and writers ----
 
     def find_writers(self) -> None:
         for index, operator in enumerate(self.operators):
@@ -137,7 +137,7 @@ class Streams:
                 self.writers.setdefault(stream, index)
 
     def derive_from_avro(self) -> None:
-        """What no operator writes may have its attributes from a schema of Avro's."""
+        """Takes the attributes of a stream without `schema` from its Avro schema, if no operator writes the stream."""
         for name, shape in self.file.streams.items():
             if shape.attributes is None and shape.avro_schema is not None and name not in self.writers:
                 schema = self.codings.derived(name, shape)
@@ -165,7 +165,7 @@ class Streams:
         return {stream for operator in self.operators for _, stream in inputs_of(operator)}
 
     def outputs_known(self) -> bool:
-        """Whether a stream that nobody writes is meant so."""
+        """Whether the output streams of all operators are known, so that a stream without a writer is an input."""
         return (
             not self.shaped.left_out
             and all(o.output for o in self.operators)
@@ -181,7 +181,7 @@ class Streams:
             self.once(("streams", name, "schema"), f"a schema, {why}")
 
     def once(self, path: Path, expected: str) -> None:
-        """A problem of a stream, which each of its readers finds."""
+        """Reports a problem of a stream once, though the check of each operator that reads the stream finds it."""
         if not any(problem.path == spell(path) for problem in self.report.problems):
             self.report.problem(path, expected, None)
 
@@ -223,7 +223,7 @@ class Streams:
                 self.report.caution(("streams", name), "no operator reads or writes this stream")
 
     def order(self) -> list[int]:
-        """Upstream first, and what has no order behind it."""
+        """The indices of the operators, upstream first. A cycle is a problem; operators in or after it come last."""
         reads = [[stream for _, stream in inputs_of(operator)] for operator in self.operators]
         order = upstream_first(reads, self.writers)
         stuck = [index for index in range(len(reads)) if index not in order]
@@ -244,7 +244,7 @@ class Streams:
                 self.state_event_time(name)
 
     def state_event_time(self, stream: str) -> bool:
-        """Whether the file says which attribute of the stream is its event time."""
+        """Reads the event time that the file gives for a stream. Returns whether it gives one, even a wrong one."""
         shape = self.file.streams.get(stream)
         if shape is None or shape.event_time is None:
             return False
@@ -255,7 +255,7 @@ class Streams:
         return True
 
     def check_watermarks(self) -> None:
-        """Who writes watermarks has some."""
+        """Checks that a stream with `watermarks` is written by an operator and has an event time."""
         for name, shape in self.file.streams.items():
             path = ("streams", name, "watermarks")
             if not shape.watermarks or self.shaped.partly(("streams", name)):
@@ -268,9 +268,9 @@ class Streams:
     # ---- what operators write ----
 
     def derive(self, stream: str, writer: str, sources: Sequence[str], derived: Schema) -> None:
-        """The stream's attributes are what is written to it; a schema that is stated must say the same.
+        """Sets the attributes of a stream to the outputs of its writer. A schema in the file must be equal to them.
 
-        `sources` is what the writer reads: event time goes on from there.
+        `sources` are the streams that the writer reads, from which the stream inherits its event time.
         """
         stated = self.file.streams[stream].attributes if stream in self.file.streams else None
         if stated is not None and stream in self.schemas:
@@ -296,7 +296,7 @@ class Streams:
 
 
 def written_by(operator: OperatorShape) -> Iterator[tuple[Path, str]]:
-    """The streams that an operator writes, each with its place in the operator."""
+    """The streams that an operator writes, each with its path within the operator."""
     for stream in operator.output:
         yield ("output", stream) if isinstance(operator.output, dict) else ("output",), stream
     if isinstance(operator, JoinShape):

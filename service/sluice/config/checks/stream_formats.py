@@ -1,4 +1,4 @@
-"""How streams are written as bytes: formats, keys, headers, defaults, and whether schemas of Avro's fit."""
+"""Checks how the tuples of streams are encoded: formats, keys, headers, defaults and Avro schemas."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from sluice.model.spec import Coding, Key, Stream
 from sluice.model.types import Kind, Schema, Type
 
 AVRO = ("avro", "avro-confluent")
-#: formats of one attribute
+#: formats that hold exactly one attribute
 SINGLE = ("text", "raw")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: headers that are the service's own
+#: prefix of the headers that the service itself writes
 OURS = "sluice-"
 
 
 @dataclass(slots=True)
 class StreamFormats:
-    """Checks how the streams of a file are coded, each of them once its attributes are known."""
+    """Checks the encodings of the streams of a file, those of each stream after its attributes are known."""
 
     report: Report
     has_registry: bool
-    #: schemas of Avro's that were read, by their place in the file; None: there is something wrong with it
+    #: parsed Avro schemas by their path in the file; None if a schema is wrong
     schemas: dict[Path, Avro | None] = field(default_factory=dict)
 
-    # ---- schemas of Avro's ----
+    # ---- Avro schemas ----
 
     def text(self, path: Path, given: str | dict[str, Any] | None) -> str | None:
-        """The JSON text of a schema that is in a file or stands in this one."""
+        """The JSON text of an Avro schema, which is given as itself or as the path of a file. None if it is wrong."""
         if given is None or isinstance(given, dict):
             return None if given is None else json.dumps(given, separators=(",", ":"))
         file = FilePath(self.report.source.file).parent / given
         try:
             schema = json.loads(read_file(file))
-            json.dumps(schema, ensure_ascii=False).encode()  # a lone surrogate cannot be written anywhere
+            json.dumps(schema, ensure_ascii=False).encode()  # fails for a lone surrogate, which has no UTF-8 encoding
             return json.dumps(schema, separators=(",", ":"))
         except RecursionError:
             self.report.problem(path, "an Avro schema of less depth", str(file))
@@ -64,7 +64,7 @@ class StreamFormats:
         return self.schemas.get(path)
 
     def derived(self, name: str, shape: StreamShape) -> Schema | None:
-        """The attributes of a stream that names none, from its Avro schema."""
+        """The attributes of a stream without `schema`, taken from its Avro schema. None if they are unknown."""
         path = ("streams", name, "avro_schema")
         avro = self.schema(path, self.text(path, shape.avro_schema))
         if avro is None:
@@ -81,7 +81,7 @@ class StreamFormats:
     # ---- streams ----
 
     def stream(self, name: str, shape: StreamShape, schema: Schema | None, *, written: bool) -> Stream:
-        """The stream; `schema` is None where its attributes cannot be told."""
+        """The stream. `schema` is None if its attributes are unknown; `written` says whether an operator writes it."""
         path: Path = ("streams", name)
         stream = Stream(
             name, schema or (), shape.topic,
@@ -134,7 +134,7 @@ class StreamFormats:
             path, f"an attribute of the stream ({', '.join(known)})", attribute, nearest(attribute, known)
         )
 
-    # ---- whether all of it goes together ----
+    # ---- whether the parts fit together ----
 
     def check(self, stream: Stream, *, written: bool) -> None:
         path: Path = ("streams", stream.name)
@@ -151,7 +151,7 @@ class StreamFormats:
             self.check_part((*path, "key"), stream.key.coding, stream.key_schema, set(defaults), written=written)
 
     def check_places(self, path: Path, stream: Stream, known: dict[str, Type]) -> None:
-        """Each attribute is in one place."""
+        """Checks that each attribute in the key or in headers exists, and that it is in only one of these places."""
         taken: set[str] = set()
         for position, attribute in enumerate(stream.key.attributes if stream.key else ()):
             self.check_place((*path, "key", "attributes", position), attribute, known, taken)
@@ -205,7 +205,7 @@ class StreamFormats:
             self.report.problem(place, f"a default for each field that no attribute has ({', '.join(lacking)})")
 
     def check_names(self, path: Path, schema: Schema) -> None:
-        """Of the schema that is made from the attributes."""
+        """Checks that Avro permits the names of the attributes from which a schema is generated."""
         for name, _ in schema:
             if not NAME.fullmatch(name):
                 self.report.problem((*path, "avro_schema"), f"a schema, as Avro has no names like {name}", None)

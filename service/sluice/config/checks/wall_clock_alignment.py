@@ -1,4 +1,4 @@
-"""What the file says about timers that go by a wall clock, checked."""
+"""Checks `align`: timers of windows that follow the wall clock of a time zone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 def align(
     typed: ExpressionChecks, index: int, shape: AggregateShape | SortShape | CustomShape, clause: Clause, window: Window
 ) -> Window:
-    """The window, with its timer aligned if the file says so."""
+    """The window, whose timer is aligned if the operator has `align`."""
     if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):
         return window
     aligned = read(typed, index, shape.align)
@@ -51,7 +51,7 @@ def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:
 def known(zone: str) -> bool:
     try:
         ZoneInfo(zone)
-    except (KeyError, OSError, ValueError):  # there is none, it is a folder, or no name
+    except (KeyError, OSError, ValueError):  # no such zone, a folder of zones, or an invalid name
         return False
     return True
 

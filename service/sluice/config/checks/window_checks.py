@@ -1,4 +1,4 @@
-"""The window of an operator: its clause, with the sizes of delta in the types of the input's attributes."""
+"""Builds the window of an operator from its clause, and converts sizes of delta to the types of their attributes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from sluice.time_units import SECOND
 LARGEST = 2**63 - 1
 
 
-#: stands in for a window that cannot be told; the report says why
+#: replaces a window that is wrong; the report has the reason
 UNKNOWN = Tumbling(Punct())
 
 
 def window(
     text: str, path: Path, scope: Scope | None, report: Report, *, storing: bool = True
 ) -> tuple[Clause, Window]:
-    """What the clause says, and the window. Without scope, which is that of the input, deltas are not checked.
+    """The parsed clause, and the window. `scope` is that of the input; if it is None, sizes of delta are not checked.
 
-    `storing`: whether a window that keeps nothing is worth a word; in a join it is a way to look things up (J17).
+    With `storing`, a window that stores no tuples gets a hint. In a join such a window is useful: its tuples are only
+    matched with those of the other side (J17).
     """
     clause = parse_clause(text, storing=storing)
     for fault in clause.faults:
@@ -67,7 +68,7 @@ def typed(
 
 
 def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
-    """Over an attribute of the input (W8), with a size of its type."""
+    """The delta policy over an attribute of the input (W8), with its size in the attribute's type; or its faults."""
     part = policy.part
     kind = scope.attributes.get(policy.attribute)
     if kind is None:
@@ -83,7 +84,7 @@ def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
 
 
 def steered(policy: DeltaText, kind: Type, scope: Scope) -> Delta | tuple[Fault, ...]:
-    """A delta whose size is an expression of the newest tuple."""
+    """A delta policy whose size is an expression over the newest tuple; or its faults."""
     try:
         size = parse(policy.size, replace(scope, no_aggregates="in a window clause"))
     except ExpressionError as error:
@@ -98,7 +99,7 @@ def steered(policy: DeltaText, kind: Type, scope: Scope) -> Delta | tuple[Fault,
     return Delta(policy.attribute, size)
 
 
-#: what the size of a delta may be
+#: by type of the attribute: the sizes that a delta policy may have, for messages
 UNITS = {
     INT64: f"a whole size up to {LARGEST}, as the attribute is an int64",
     TIMESTAMP: "a size in seconds and whole nanoseconds, as the attribute is a timestamp",
@@ -106,7 +107,7 @@ UNITS = {
 
 
 def in_units(size: Decimal, kind: Type) -> int | float | None:
-    """The size as the engine compares it; None if it cannot be said exactly."""
+    """The size in the unit of the engine (a timestamp's is 1 ns); None if it is not exact in that unit."""
     if kind not in UNITS:
         return float(size)
     exact = size * SECOND if kind == TIMESTAMP else size

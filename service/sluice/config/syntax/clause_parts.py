@@ -1,4 +1,4 @@
-"""The parts of a window clause: words and calls between commas."""
+"""Splits a window clause into its parts: words such as `sliding` and calls such as `count(5)`, separated by commas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTEGER = re.compile(r"[-+]?\d+")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A word of the clause, with its arguments if it is written as a call."""
+    """A part of a clause: a word, with arguments if it is written as a call. `column` counts from 1."""
 
     word: str
     arguments: tuple[str, ...] | None
@@ -44,7 +44,7 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
 
 
 def split(text: str) -> Iterator[tuple[int, str]]:
-    """The pieces between the commas that stand outside of parentheses, each with its start."""
+    """The pieces between commas outside of parentheses, each with the position of its first character (from 0)."""
     depth = start = 0
     for position, character in enumerate(text):
         depth += (character == "(") - (character == ")")

@@ -1,4 +1,4 @@
-"""The text of an expression -> a typed Expression, or everything that is wrong with it."""
+"""Parses the text of an expression: the result is a typed Expression, or all faults of the text."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 
 RESERVED = ("and", "or", "not", "true", "false")
 LIMIT = 2**63
-#: of an integer, more than any int64 has unless it begins with zeros
+#: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
 MOST_DIGITS = 1000
-#: calls inside of calls; all that goes through an expression may do so by recursion
+#: maximum depth of a nested expression, because functions walk through expressions by recursion
 DEEPEST = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may name."""
+    """The names that an expression may use."""
 
-    #: where the attributes are from, for messages
+    #: the stream of the attributes, for messages
     stream: str
     attributes: Mapping[str, Type]
-    #: None: aggregate functions may be called; else why not
+    #: None if aggregate functions may be called; else the end of the message that forbids them, such as "in a map"
     no_aggregates: str | None = None
-    #: in a join instead of `attributes`: those of each side
+    #: in a join: the attributes of each side, in place of `attributes`
     sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
-    #: the functions that tell of the window that fires, and their types
+    #: the functions that describe the window that fires, and the types of their results
     panes: Mapping[str, Type] = field(default_factory=dict)
 
 
@@ -94,7 +94,7 @@ class ExpressionError(ValueError):
 
 
 def parse(text: str, scope: Scope) -> Expression:
-    """The typed expression. Raises ExpressionError with all faults."""
+    """The typed expression of a text. Raises ExpressionError with all faults."""
     typing = Typing(text, scope)
     expression = typing.of(parse_tree(text))
     if typing.faults or expression is None:
@@ -103,7 +103,7 @@ def parse(text: str, scope: Scope) -> Expression:
 
 
 def check_syntax(text: str) -> None:
-    """Raises ExpressionError if no scope could make sense of `text`."""
+    """Checks the syntax of an expression whose scope is unknown. Raises ExpressionError."""
     parse_tree(text)
 
 
@@ -127,7 +127,7 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
     if isinstance(error, UnexpectedCharacters):
         expected = "a text with a closing quote" if error.char in "\"'" else "an expression"
         return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
-    assert isinstance(error, UnexpectedToken)  # noqa: S101 - the two that an LALR parser raises
+    assert isinstance(error, UnexpectedToken)  # noqa: S101 - an LALR parser raises only these two kinds
     expected = wanted(error.accepts or error.expected)
     if error.token.type == "COMPARISON" and expected == "an operator":
         expected = "one comparison, or two joined by and (1 < x and x < 3)"
@@ -136,10 +136,10 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
     return Fault(expected, str(error.token), None, start + 1)
 
 
-#: what people write in other languages
+#: signs of other languages -> the sign of this grammar
 SIGNS = {"=": "==", "&": "&&", "|": "||"}
 
-#: a terminal that starts or follows something -> how a message names it
+#: an expected terminal -> the name that a message gives it
 TERMINALS = {"NAME": "a value", "RPAR": '")"', "COMMA": '","', "RSQB": '"]"', "COLON": '":"', "SIGN": "an operator"}
 
 
@@ -155,17 +155,17 @@ def wanted(terminals: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class Typing:
-    """Goes through a tree; a part that is wrong adds a fault and has no value, and so has what contains it."""
+    """Types the parts of a syntax tree. For a wrong part it adds a fault; this part and all around it become None."""
 
     text: str
     scope: Scope
     faults: list[Fault] = field(default_factory=list)
-    #: the aggregate call around the part in hand
+    #: name of the aggregate function whose arguments are being typed; None outside of one
     snapshot: str | None = None
     depth: int = 0
 
     def of(self, tree: Tree[Token] | Token) -> Expression | None:
-        assert isinstance(tree, Tree)  # noqa: S101 - a token is never a rule of its own
+        assert isinstance(tree, Tree)  # noqa: S101 - the grammar makes a tree of every token
         if self.depth == DEEPEST:
             raise ExpressionError([Fault("an expression that is less deeply nested", f"{self.text[:40]} ...")])
         handler = getattr(self, f"of_{tree.data}")
@@ -180,7 +180,7 @@ class Typing:
         return self.integer(tree, digits)
 
     def integer(self, tree: Tree[Token], digits: str) -> Expression | None:
-        # Of more digits Python makes no int.
+        # Python's int() refuses texts with more digits.
         if len(digits) < MOST_DIGITS and -LIMIT <= (value := int(digits)) < LIMIT:
             return Literal(value, INT64)
         return self.fault(tree, f"an int64, from {-LIMIT} to {LIMIT - 1}")
@@ -211,7 +211,7 @@ class Typing:
         return self.no_attribute(tree, name, self.scope.stream, self.scope.attributes)
 
     def of_one_side(self, tree: Tree[Token], name: str) -> Expression | None:
-        """A name without its side, where only one has it."""
+        """In a join: an attribute without its side. Exactly one side must have an attribute of this name."""
         having = [side for side, attributes in self.scope.sides.items() if name in attributes]
         if len(having) > 1:
             return self.fault(tree, f"{one_of(f'{side}.{name}' for side in having)}, as both sides have {name}")
@@ -222,7 +222,7 @@ class Typing:
         return self.fault(tree, f"an attribute of either side ({', '.join(every)})", hint)
 
     def of_qualified(self, tree: Tree[Token], whole: Token) -> Expression | None:
-        """`left.price` in a join; elsewhere SPL's way to name the stream too, `Trades.price`."""
+        """An attribute with its side in a join (`left.price`), elsewhere with its stream as in SPL (`Trades.price`)."""
         stream, _, name = whole.partition(".")
         if attributes := self.scope.sides.get(stream):
             kind = attributes.get(name)
@@ -301,7 +301,7 @@ class Typing:
         return self.apply(tree, function, arguments, AggregateCall)
 
     def custom(self, tree: Tree[Token], given: list[Tree[Token]]) -> Expression | None:
-        """`Custom("package.module:Class", ...)`: the class says what the other arguments are, and the result (A24)."""
+        """`Custom("package.module:Class", ...)`. The class declares the types of its arguments and its result (A24)."""
         name = self.of(given[0]) if given else None
         if not isinstance(name, Literal) or name.type != STRING:
             return self.fault(tree, 'Custom("package.module:Class", ...)')
@@ -313,7 +313,7 @@ class Typing:
         return AggregateCall("Custom", (name, *call.arguments), call.type) if isinstance(call, AggregateCall) else None
 
     def pane(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
-        """What is told of the window that fires: outside of such a window nothing is (E32)."""
+        """A function that describes the window that fires. It is a fault outside of a window of its kind (E32)."""
         kind = self.scope.panes.get(function.name)
         if kind is None:
             return self.fault(tree, f"no {function.name}() outside of a {kinds_with(function.name)} window (rule E32)")
@@ -357,12 +357,12 @@ def unescaped(found: re.Match[str]) -> str:
 
 
 def paired(text: str) -> str:
-    """The text with each pair of surrogates as the character that it stands for. Raises UnicodeError for a lone one."""
+    """The text with each pair of surrogates replaced by its character. Raises UnicodeError for a lone surrogate."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def converted(value: Expression, wanted: Type) -> Expression:
-    """The value as the type that a signature asks for; only int64 to float64 happens by itself."""
+    """The value, converted to the type in a signature. The only implicit conversion is from int64 to float64."""
     if value.type == wanted:
         return value
     if isinstance(value, Literal):
@@ -371,7 +371,7 @@ def converted(value: Expression, wanted: Type) -> Expression:
 
 
 def constants_fit(signature: Signature, arguments: list[Expression]) -> bool:
-    """Each by itself, and a replacement with its regular expression."""
+    """Whether each constant argument has an allowed value, and a replacement fits its regular expression."""
     if not all(map(constant_fits, signature.parameters, arguments)):
         return False
     texts = {word: str(given.value) for word, given in zip(signature.parameters, arguments, strict=False)
@@ -396,12 +396,12 @@ def meaning(word: str) -> str:
 
 
 def repeats(signature: Signature) -> bool:
-    """Whether a word stands for the same type twice."""
+    """Whether two parameters must have the same type."""
     return any(signature.parameters.count(word) > 1 for word in VARIABLES)
 
 
 def call(name: str, arguments: Iterable[str]) -> str:
-    """How a message writes `name` of these types: `Sum(int64)`, `int64 + int64`."""
+    """The text of a call in messages: `Sum(int64)`, `int64 + int64`."""
     words = list(arguments)
     if name == "if":
         return "{} ? {} : {}".format(*words)
@@ -414,7 +414,7 @@ def call(name: str, arguments: Iterable[str]) -> str:
 
 
 def over_group(expression: Expression) -> Expression:
-    """What an output of an aggregate means: attributes outside of aggregate calls are those of the last tuple (A3)."""
+    """The expression with `Last` around attributes outside of aggregate calls: the last tuple has their values (A3)."""
     parts = list(walk(expression))
     if not any(isinstance(part, Attribute) for part in parts):
         return expression

@@ -1,6 +1,7 @@
-"""The shape of the pipeline file: which keys, which kinds of values. What they mean together is checked in build.py.
+"""The models of the pipeline file: which keys it may have, and which kinds of values.
 
-The JSON Schema for editors comes from these models:
+Whether the values fit together is checked in checks/build.py. The JSON Schema for editors is generated from these
+models, with their docstrings as descriptions:
 `python -m sluice.config.syntax.file_models > schemas/pipeline.schema.json`.
 """
 
@@ -30,13 +31,13 @@ WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
 
 
 def written(value: object) -> object:
-    """YAML reads `1.5` and `true` as values; where an expression may stand they are one."""
+    """The text of a number or a boolean, which YAML reads as a value, while it is an expression here."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
 
 
-#: a property or a time that is checked later
+#: text of a property or of a time, which a later check reads
 Text = Annotated[str, BeforeValidator(written), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Name = Annotated[str, WithJsonSchema({"type": "string", "pattern": NAME})]
 TypeName = Annotated[
@@ -50,11 +51,11 @@ ExpressionText = Annotated[
     BeforeValidator(written),
     WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Sum(price * size) / Sum(size)", "symbol"]}),
 ]
-#: its time grows with the square of its length
+#: limited because parsing takes time that grows with the square of the length
 WindowText = Annotated[str, Field(max_length=4_000)]
 Attributes = dict[str, ExpressionText]
 
-# A union tells which of its members is meant by a tag, which pydantic puts into the place of an error.
+# A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
 MAPPING, LIST, AGGREGATE, MAP, JOIN, SORT = "<mapping>", "<list>", "<aggregate>", "<map>", "<join>", "<sort>"
 NAMED, CUSTOM = "<named>", "<custom>"
 Outputs = Annotated[
@@ -72,7 +73,7 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-# A schema of Avro's is a file, or stands here; pydantic tells them apart by a tag, too.
+# An Avro schema is the path of a file, or the schema itself. A tag distinguishes the two, too.
 FILE, INLINE = "<file>", "<inline>"
 AvroSchema = Annotated[
     Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)],
@@ -431,19 +432,19 @@ class CustomShape(Shape):
     output: list[str] = Field(description="The streams that what the class sends is written to.", min_length=1)
 
 
-#: the key that says what an operator does -> tag
+#: the key that gives the kind of an operator -> the tag of that kind
 KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "custom": CUSTOM}
-#: tag -> its shape
+#: tag -> model
 SHAPES: dict[str, type[Shape]] = {
     AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, CUSTOM: CustomShape,
 }  # fmt: skip
 OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | CustomShape
-#: keys that name a stream which is written, besides `output`
+#: keys besides `output` that name an output stream of an operator
 UNMATCHED = ("unmatched_left", "unmatched_right")
 
 
 def inputs_of(operator: OperatorShape) -> list[tuple[tuple[str, ...], str]]:
-    """The input streams by port, each with its place in the operator."""
+    """The input streams in the order of their ports, each with its path within the operator."""
     match operator:
         case AggregateShape():
             return [(("aggregate",), operator.aggregate)]

@@ -1,6 +1,7 @@
-"""Plain data -> the models of file.py.
+"""Converts the plain data of a pipeline file into the models of file_models.py.
 
-What is wrong is reported and left out, and a misspelled key taken as it was meant, so that the rest is checked too.
+Wrong parts are reported and left out, and a misspelled key is read as the key that it resembles. So the rest of the
+file can be checked as well.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from sluice.config.syntax.file_models import (  # fmt: skip
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import MOST_FINDINGS, Path, nearest, one_of
 
-#: pydantic's word for what is wrong -> what was expected; {...} is filled from the error
+#: pydantic's type of an error -> what a message says that was expected; {...} is filled from the context of the error
 EXPECTED = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -52,23 +53,23 @@ EXPECTED = {
 
 @dataclass(slots=True)
 class ParsedModel:
-    """The file as far as its shape is right."""
+    """The part of the file whose keys and kinds of values are right."""
 
     file: FileShape
-    #: for each operator its place in the file
+    #: for each operator its index in the file, which differs where operators before it were left out
     positions: list[int]
-    #: streams whose attributes cannot be told
+    #: streams whose attributes are unknown because of an error
     unclear: set[str] = field(default_factory=set)
-    #: what was wrong
+    #: paths of all wrong parts
     left_out: set[Path] = field(default_factory=set)
 
     def partly(self, path: Path) -> bool:
-        """Whether something in the thing at `path` was wrong."""
+        """Whether a part at or below `path` was wrong."""
         return any(wrong[: len(path)] == path for wrong in self.left_out)
 
 
 def parse_model(report: Report) -> ParsedModel | None:
-    """None where too little is right to go on."""
+    """The parsed file, or None if too much of it is wrong to continue. Problems go to the report."""
     try:
         file = FileShape.model_validate(report.source.data)
         return ParsedModel(file, list(range(len(file.operators))))
@@ -87,7 +88,7 @@ def parse_model(report: Report) -> ParsedModel | None:
 
 
 def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Path, Path]:
-    """For each unknown key that is near to one that is not there: where it was meant to stand."""
+    """For each unknown key that resembles a known key which is missing: its path, and the path with the known key."""
     meant = {}
     for path, details in ((place(details), details) for details in found if details["type"] == "extra_forbidden"):
         near = nearest(str(path[-1]), keys_at(path[:-1], details))
@@ -99,7 +100,7 @@ def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Pa
 def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
     for step in path:
         if step not in (data if isinstance(data, Mapping) else range(len(data))):
-            return {}  # pydantic replaces a lone surrogate in the path that it reports
+            return {}  # pydantic replaces lone surrogates in the paths that it reports, so such a path does not exist
         data = data[step]
     return data
 
@@ -108,7 +109,7 @@ def at(data: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the file
 
 
 def place(details: ErrorDetails) -> Path:
-    """Without the tags by which pydantic tells the members of a union."""
+    """The path of an error, without the tags that pydantic inserts for members of a union."""
     return tuple(step for step in details["loc"] if not str(step).startswith("<"))
 
 
@@ -130,7 +131,7 @@ def tell(details: ErrorDetails, report: Report) -> None:
 
 
 def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[str | None, str | None]:
-    """The value as written, and the nearest of the words that were expected."""
+    """The value as written in the file, and the most similar of the expected words. Both may be None."""
     if path[0] in ("kafka", "registry"):
         return "***", None
     text = None if given is None else report.source.texts.get(path, str(given))
@@ -156,14 +157,14 @@ def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
     report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
 
 
-# ---- what is left ---------------------------------------------------------------------------------------------------
+# ---- the data without errors ----------------------------------------------------------------------------------------
 
 
 class Salvage:
-    """The data without what is wrong."""
+    """A copy of the data from which the wrong parts are removed."""
 
     def __init__(self, data: Mapping[str, Any], errors: Iterable[ErrorDetails], meant: Mapping[Path, Path]) -> None:
-        """`meant`: where a misspelled key was meant to stand."""
+        """`meant` has the path of each misspelled key and the path under which its value is kept."""
         self.data = copy.deepcopy(dict(data))
         self.unclear: set[str] = set()
         self.left_out: set[Path] = set()

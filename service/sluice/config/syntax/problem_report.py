@@ -1,4 +1,4 @@
-"""Collects what is found wrong with a file, each with its place."""
+"""Collects the problems and hints that checks find in a pipeline file, each with its line and key."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from sluice.config.syntax.yaml_reader import Source
 from sluice.model.errors import MOST_FINDINGS, Fault, Hint, Path, Problem, TooManyError, spell
 
-#: quote what the file says at the path
+#: stands for the text that the file has at the path
 AS_WRITTEN = "\0"
 
 
 @dataclass(slots=True)
 class Report:
-    """What was found in a file. With more than MOST_FINDINGS problems `problem` raises TooManyError."""
+    """The problems and hints found in a file. `problem` raises TooManyError at more than MOST_FINDINGS problems."""
 
     source: Source
     problems: list[Problem] = field(default_factory=list)

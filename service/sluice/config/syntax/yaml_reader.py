@@ -1,4 +1,4 @@
-"""YAML text -> plain data, with the line and the written text of every value, so that messages can point at it."""
+"""Reads YAML text into plain data, and keeps the line and the written text of every value for messages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ import yaml
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 
-#: aliases make a small file stand for a huge one
+#: maximum number of values after aliases are expanded, because a small file with aliases can stand for a huge one
 MOST_VALUES = 100_000
-#: mappings and lists inside of each other: what goes through them does so by recursion
+#: maximum depth of nested mappings and lists, because functions walk through them by recursion
 DEEPEST = 100
 SHOWN = 60
 
 
 @dataclass(slots=True)
 class Source:
-    """A file as read. `data` holds dict, list, str, int, float, bool and None only; all keys are str."""
+    """A file after reading. `data` consists of dict, list, str, int, float, bool and None only; all keys are str.
+
+    `lines` and `texts` have the line (from 1 on) and the written text of the value at each path. `overridden` has the
+    paths whose values are not from the file.
+    """
 
     file: str
     data: Any = None
@@ -32,7 +36,7 @@ class Source:
     overridden: set[Path] = field(default_factory=set)
 
     def line(self, path: Path) -> int | None:
-        """The line of the value at `path`, or of the nearest thing around it."""
+        """The line of the value at `path` or else of the nearest value around it; None if the value is overridden."""
         while path not in self.lines and path:
             if path in self.overridden:
                 return None
@@ -40,7 +44,7 @@ class Source:
         return self.lines.get(path)
 
     def override(self, values: Mapping[str, Any]) -> None:
-        """Puts values from elsewhere, a command line or a test, in place of the file's; `kafka` is merged."""
+        """Replaces top-level values of the file, for instance by those of a command line; `kafka` is merged."""
         for key, value in values.items():
             old = self.data.get(key)
             if key == "kafka" and isinstance(old, dict):
@@ -51,7 +55,7 @@ class Source:
                 self.forget([(key,)])
 
     def rename(self, old: Path, new: Path) -> None:
-        """What was written at `old` stands at `new`, too."""
+        """Gives the values at and below `new` the lines and texts of those at and below `old`, which keep theirs."""
         moved = {path: (*new, *path[len(old) :]) for path in self.lines if path[: len(old)] == old}
         self.lines |= {there: self.lines[here] for here, there in moved.items()}
         self.texts |= {there: self.texts[here] for here, there in moved.items() if here in self.texts}
@@ -64,7 +68,10 @@ class Source:
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Plain words are true, false, null, numbers or text: no `on`, no dates, no octals, no sexagesimals."""
+    """A YAML loader that reads a plain scalar as true, false, null, a number or text.
+
+    It reads YAML 1.1's `on` and `off`, dates and sexagesimal numbers as text, and a leading 0 makes no octal number.
+    """
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
@@ -82,7 +89,7 @@ Loader.add_implicit_resolver(
 
 
 def read(path: str | FilePath) -> Source:
-    """The file's content. Raises PipelineError when it is no YAML mapping; doubled keys are listed in `problems`."""
+    """Reads a file. Raises PipelineError if it is not a YAML mapping. Repeated keys are listed in `problems`."""
     file = str(path)
     try:
         text = read_file(path).decode("utf-8-sig")
@@ -118,7 +125,10 @@ def compose(text: str, file: str) -> yaml.Node | None:
 
 
 def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
-    """Before the text becomes nodes, which libyaml makes by recursion: 50,000 levels would end the process."""
+    """Checks depth and size of the text before libyaml builds nodes from it.
+
+    libyaml builds them by recursion, so a text with 50,000 levels would crash the process. Raises PipelineError.
+    """
     depth = 0
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -132,7 +142,7 @@ def too_large(file: str, line: int | None, path: Path) -> PipelineError:
 
 
 class Walk:
-    """Turns nodes into values and notes where each was written."""
+    """Converts YAML nodes into values, and stores the line and the text of each value in `source`."""
 
     def __init__(self, source: Source, text: str) -> None:
         self.source = source
@@ -168,7 +178,7 @@ class Walk:
         return found
 
     def beginning(self, node: yaml.Node) -> str:
-        """The first line of what is written there, as far as a message shows it."""
+        """The first line of the text of a node, cut to the length that messages show."""
         start, end = node.start_mark.index, node.end_mark.index
         return shown(self.text[start : min(end, start + 2 * SHOWN)])
 
@@ -182,7 +192,7 @@ class Walk:
 def scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
     try:
         return PLAIN.get(node.tag.rpartition(":")[2], str)(node.value)
-    except ValueError:  # an explicit tag on something else, or more digits than Python reads
+    except ValueError:  # an explicit tag that the text does not fit, or more digits than Python converts
         return str(node.value)
 
 
@@ -195,6 +205,6 @@ PLAIN: dict[str, Callable[[str], str | int | float | bool | None]] = {
 
 
 def shown(text: str) -> str:
-    """The first line of a text, cut to a length that a message can quote."""
+    """The first line of a text, cut to SHOWN characters, for messages."""
     first, *more = text.strip().splitlines() or [""]
     return f"{first[:SHOWN]} ..." if more or len(first) > SHOWN else first

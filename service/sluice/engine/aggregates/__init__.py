@@ -1,1 +1,1 @@
-"""The aggregation functions: what each keeps of the tuples, and how its result is computed."""
+"""The aggregation functions: which data each keeps of the tuples, and how its result is computed from them."""

@@ -1,7 +1,7 @@
-"""Runs the Python classes of `Custom` functions (api/custom.py): row by row, and so slower than the rest.
+"""Runs the Python classes of `Custom` functions (api/custom.py) tuple by tuple, slower than the other functions.
 
-Each group of each firing has a new object, from `init` to `result`: nothing is shared between windows, none
-of it is saved, and what comes out does not depend on how events were cut into batches.
+Each group of each firing gets a new object, on which `init`, `add` and `result` are called. Objects are not shared
+between windows and not saved, so the results do not depend on how events are cut into batches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 def results(
     made: Callable[[], Custom], arguments: Sequence[Type], result: Type
 ) -> Callable[[FiredContents, Sequence[int]], pa.Array]:
-    """Makes the column of results from the listed columns of the arguments."""
+    """The function that computes the column of results of a `Custom` class from the listed columns of its arguments."""
 
     def finish(found: FiredContents, columns: Sequence[int]) -> pa.Array:
         values = [
@@ -44,9 +44,10 @@ def results(
 
 
 def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Type, failures: list[Exception]) -> Any:  # noqa: ANN401
-    """The result over some tuples, of an object of their own (A26) that is asked from its beginning to its end (A25).
+    """The result of one group: a new object (A26) gets `init`, `add` for each tuple in order, then `result` (A25).
 
-    None where the class raises, or gives what is not of the type.
+    None if the class raises an exception or returns a value that is not of the type. The exception is added to
+    `failures`.
     """
     try:
         custom = made()
@@ -60,7 +61,7 @@ def _one(made: Callable[[], Custom], rows: Iterable[tuple[Any, ...]], type_: Typ
 
 
 def counted(type_: Type) -> Type:
-    """The type with int64 for timestamp: nanoseconds, which no datetime of Python holds."""
+    """The type with timestamps replaced by int64: Python's datetime cannot hold nanoseconds."""
     if type_.element is not None:
         return list_of(counted(type_.element))
     return INT64 if type_ == TIMESTAMP else type_

@@ -1,4 +1,7 @@
-"""What is made of the lists of tuples behind each result: all of it costs O(content) per firing, or its sorting."""
+"""Aggregation functions that need all tuples of a window: distinct values, percentiles, joined texts, lists.
+
+They read the listed tuples of each row of `FiredContents`. A firing costs O(tuples in the window), or sorting these.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from sluice.model.types import FLOAT64, STRING, Type
 
 
 def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None) -> pa.ListArray:
-    """The values cut into lists of these sizes; `missing`: of which rows there is none."""
+    """Divides the values into consecutive lists of these sizes. `missing`: the rows whose list is null."""
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     mask = None if missing is None else pa.array(missing)
@@ -26,7 +29,7 @@ def lists(sizes: np.ndarray, values: pa.Array, missing: np.ndarray | None = None
 
 
 def joined(found: FiredContents, column: int) -> pa.Array:
-    """The texts one after the other."""
+    """Concatenates the texts of each row in order of arrival."""
     return pc.binary_join(lists(found.size, from_words(found.listed[:, column], STRING, found.strings)), "")
 
 
@@ -35,14 +38,14 @@ def joined(found: FiredContents, column: int) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The distinct values of each row in the order of their first arrival, and how often each is there."""
+    """The distinct values of each row by first arrival: how many a row has, the values, how often each occurs."""
 
     size: np.ndarray
     words: np.ndarray
     times: np.ndarray
 
     def first(self, most: int | None) -> Distinct:
-        """At most so many of each row."""
+        """The first `most` values of each row; all of them if `most` is None."""
         if most is None:
             return self
         place = np.arange(len(self.words)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
@@ -50,7 +53,7 @@ class Distinct:
 
 
 def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
-    """Every NaN is a value of its own (A17); there is one zero."""
+    """The distinct values of a listed column. Each NaN is a distinct value (A17), and -0.0 equals 0.0."""
     words = np.ascontiguousarray(found.listed[:, column])
     alike, single = words, np.zeros(len(words), np.bool_)
     if type_ == FLOAT64:
@@ -69,9 +72,10 @@ def _first_of_each(
     words: np.ndarray, single: np.ndarray, sizes: np.ndarray,
     slots: np.ndarray, owners: np.ndarray, same_as: np.ndarray, times: np.ndarray,
 ) -> None:  # fmt: skip
-    """The place of the first value in its row that equals each value, and how often it is there.
+    """Writes to `same_as[i]` the index of the first value in its row that equals value i, and counts it in `times`.
 
-    A hash table that all rows share: an entry counts for the row that owns it.
+    All rows use the same hash table. An entry is valid only for the row in `owners`, so the table is never cleared. A
+    value that is `single` equals no other value.
     """
     mask, i = len(slots) - 1, 0
     for row in range(len(sizes)):
@@ -92,7 +96,10 @@ def _first_of_each(
 
 
 def having(found: FiredContents, column: int, type_: Type, best: pa.Array) -> np.ndarray:
-    """Which listed tuples have the value that `best` has for their row; of a NaN that came first, only it (A16)."""
+    """Which listed tuples have the value that `best` has for their row.
+
+    If `best` is NaN, only the first tuple of the row is chosen: it is the NaN that came first (A16).
+    """
     words, row = np.ascontiguousarray(found.listed[:, column]), found.row()
     wanted = to_words(best, type_, found.strings)[row]
     chosen: np.ndarray = words == wanted
@@ -106,7 +113,10 @@ def having(found: FiredContents, column: int, type_: Type, best: pa.Array) -> np
 
 
 def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
-    """Between the two neighbours of place share * (n - 1) in the sorted content, linearly; NaN where one is in it."""
+    """The percentile `share` (0 to 1, inclusive) of a listed float64 column; NaN if a row contains NaN.
+
+    It interpolates linearly between the two neighbours of position share * (n - 1) in the n sorted values.
+    """
     values, row = np.ascontiguousarray(found.listed[:, column]).view(np.float64), found.row()
     values = values[np.lexsort((values, row))]
     first = np.cumsum(found.size) - found.size
@@ -132,8 +142,11 @@ def by_place(
     width: int,
     finish: Callable[[FiredContents], pa.Array],
 ) -> pa.Array:
-    """Lists whose elements are what `finish` makes of the elements of one place; none where sizes differ (A22)."""
-    assert type_.element is not None  # noqa: S101 - asked of lists only
+    """Aggregates lists element by element: element i of the result is the aggregate of element i of all lists of a row.
+
+    The result is null where the lists of a row differ in size (A22).
+    """
+    assert type_.element is not None  # noqa: S101 - called for lists only
     values = from_words(found.listed[:, column], type_, found.strings)
     lengths = pc.list_value_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
     starts, row = np.cumsum(found.size) - found.size, found.row()
@@ -158,7 +171,7 @@ def by_place(
 
 
 def _columns(size: np.ndarray, summary: np.ndarray, strings: Interner) -> FiredContents:
-    """Every place of every row as a row of its own."""
+    """Contents with one row per element position of each original row."""
     nothing = np.zeros((0, 0), np.int64)
     return FiredContents(
         size, np.arange(len(size)), size, grouped=False, summary=summary, listed=nothing, strings=strings

@@ -1,7 +1,11 @@
-"""The aggregation functions (reference 7.3): what each keeps per window, and how its result is made from that.
+"""The table of the aggregation functions (reference 7.3): which data each keeps, and how its result is computed.
 
-There are three ways. Counting functions need the sizes only. Most keep summaries (summaries.py), O(1) a tuple. The rest
-have every tuple of the content listed at each firing (listed.py), O(content) a firing.
+functions      data that they need                                          cost
+Count, ...     the numbers of tuples                                        none
+most           summaries (contents/summaries.py)                            O(1) per tuple
+COUNTED        in processing-time windows, counts of values (multisets.py)  O(1) per tuple
+the rest       all tuples of the window, listed at each firing              O(tuples in the window) per firing
+               (from_lists.py)
 """
 
 from __future__ import annotations
@@ -24,13 +28,14 @@ from sluice.model.expressions import AggregateCall, Attribute, Expression, Liter
 from sluice.model.types import FLOAT64, INT64, STRING, Kind, Type
 from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
-#: makes the column of results; gets the first words of the summaries, then the columns that are listed
+#: `finish(found, at)` computes the column of results. `at` has the first word of each summary in `kept`, then the
+#: column of each expression in `lists`, then the number of each series in `counted`
 Finish: TypeAlias = Callable[[FiredContents, Sequence[int]], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A summary: its code, its value, and its companion (summaries.NONE: it has none, TIMES)."""
+    """A summary that a function needs. The companion is an expression, `summaries.NONE` or `summaries.TIMES`."""
 
     code: int
     value: Expression
@@ -39,7 +44,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What is counted: how often each value is there (multisets.py); rounded, or as it is."""
+    """A series of counted values (multisets.py) that a function needs: the expression, and whether it is rounded."""
 
     value: Expression
     rounded: bool = False
@@ -47,7 +52,13 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How a call is computed: from summaries, from lists of values, from counts, or from none of them."""
+    """How a call is computed, and the data that it needs.
+
+    finish   computes the results
+    kept     the summaries
+    lists    the expressions whose values are listed for each tuple of the window
+    counted  the series of counted values
+    """
 
     finish: Finish
     kept: tuple[Kept, ...] = ()
@@ -56,7 +67,7 @@ class Function:
 
 
 def function(call: AggregateCall, *, counting: bool = False) -> Function:
-    """The function of a typed call. `counting`: where tuples come and leave one by one, values can be counted."""
+    """The function of a typed call. `counting`: the window's contents can count values, so use COUNTED if possible."""
     return (FUNCTIONS | COUNTED if counting else FUNCTIONS)[call.function](call)
 
 
@@ -68,7 +79,7 @@ def _counting(of: Callable[[FiredContents], pa.Array]) -> Callable[[AggregateCal
 
 
 def _count_by_group(found: FiredContents) -> pa.Array:
-    """The sizes of all groups of the firing, in the order in which they are emitted; else what CountAll is (A18)."""
+    """The sizes of all groups of the firing in the order of output; without `group_by` that of CountAll (A18)."""
     if not found.grouped:
         return from_lists.lists(np.ones(len(found.size), np.int64), pa.array(found.everything))
     groups = found.per_firing(np.ones(len(found.size), np.int64))
@@ -98,7 +109,7 @@ def _average(call: AggregateCall) -> Function:
 
 
 def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
-    """The compensated sums, for averages divided by the numbers of values."""
+    """The compensated sums of a SUM_REAL summary, divided by the number of tuples if `mean`."""
     totals = np.empty(len(found.size))
     _add_up(found.summary, word, found.size, mean, totals)
     return totals
@@ -106,7 +117,11 @@ def _total(found: FiredContents, word: int, *, mean: bool) -> np.ndarray:
 
 @kernel
 def _add_up(sums: np.ndarray, word: int, sizes: np.ndarray, mean: bool, into: np.ndarray) -> None:  # noqa: FBT001
-    """What is not finite needs no compensation, and what is beyond float64 has none (summaries.py)."""
+    """Adds the rounding error to each sum.
+
+    Sums that are not finite need no such correction. Sums beyond the range of float64 have none (see `_large_sum` in
+    summaries.py).
+    """
     for row in range(len(into)):
         total, lost = as_real(sums[row, word]), as_real(sums[row, word + 1])
         size = sizes[row] if mean else 1
@@ -126,7 +141,7 @@ def _truncated_mean(found: FiredContents, at: Sequence[int]) -> pa.Array:
 
 @kernel
 def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) -> None:
-    """Divides 128-bit sums by counts below 2**31, toward zero (A20): long division, in digits of 32 bits."""
+    """Divides 128-bit sums by counts below 2**31, rounding toward zero (A20): long division with 32-bit digits."""
     for row in range(len(sizes)):
         high, low = np.uint64(sums[row, word]), np.uint64(sums[row, word + 1])
         negative = sums[row, word] < 0
@@ -143,7 +158,7 @@ def _divide(sums: np.ndarray, word: int, sizes: np.ndarray, into: np.ndarray) ->
 
 
 def _deviation(fewer: int) -> Callable[[AggregateCall], Function]:
-    """The root of M2 / (n - fewer), 0 where n is no more than that (A21)."""
+    """The square root of (sum of squared deviations) / (n - fewer), 0 if n <= fewer (A21)."""
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         divisor = np.maximum(found.size - fewer, 1)
@@ -167,7 +182,7 @@ def _end(code: int) -> Callable[[AggregateCall], Function]:
 
 
 def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
-    """Min and Max, and with a companion ArgMin and ArgMax."""
+    """Min and Max with one argument; ArgMin and ArgMax with a second one, the companion."""
 
     def make(call: AggregateCall) -> Function:
         value, companion = call.arguments[0], call.arguments[1] if len(call.arguments) > 1 else summaries.NONE
@@ -181,7 +196,10 @@ def _extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT00
 
 
 def _times(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
-    """MinCount and MaxCount with their documented meaning (A19); a NaN that came first is the extreme, once (A16)."""
+    """MinCount and MaxCount with their documented meaning (A19): how many tuples have the extreme value.
+
+    If the first value is NaN, it is the extreme (A16), and the count is 1.
+    """
 
     def make(call: AggregateCall) -> Function:
         (value,) = call.arguments
@@ -213,7 +231,7 @@ def _word(type_: Type, offset: int = 0) -> Finish:
 
 
 def _unless_nan_came_first(type_: Type, offset: int) -> Finish:
-    """The extreme or its companion; where the first value is a NaN, it and its companion (A16)."""
+    """The extreme or its companion. If the first value is NaN, the result is this NaN or its companion (A16)."""
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         extreme, value, first = at
@@ -227,7 +245,7 @@ def _unless_nan_came_first(type_: Type, offset: int) -> Finish:
 
 
 def _cap(call: AggregateCall) -> int | None:
-    """The constant behind the value, where one is given."""
+    """The maximum size of the result: the constant last argument, None if there is none."""
     constant = call.arguments[-1]
     return int(constant.value) if len(call.arguments) > 1 and isinstance(constant, Literal) else None
 
@@ -237,7 +255,7 @@ def _values(call: AggregateCall) -> tuple[Expression, ...]:
 
 
 def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
-    """The first or the last values, at most so many, in the order of arrival."""
+    """The values in order of arrival: all, or at most the first `most` (the last `most` if `last`)."""
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         size, words = found.size, found.listed[:, at[0]]
@@ -251,7 +269,7 @@ def _collected(type_: Type, *, most: int | None, last: bool = False) -> Finish:
 
 
 def element(type_: Type) -> Type:
-    assert type_.element is not None  # noqa: S101 - asked of lists only
+    assert type_.element is not None  # noqa: S101 - called for lists only
     return type_.element
 
 
@@ -270,7 +288,7 @@ def _collect_distinct(call: AggregateCall) -> Function:
 
 
 def _count_by_distinct(call: AggregateCall) -> Function:
-    """In the order of CollectDistinct: that of the first arrival."""
+    """How often each distinct value occurs, in the order of CollectDistinct: that of first arrival."""
     most = _cap(call)
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
@@ -287,14 +305,14 @@ def _count_distinct(call: AggregateCall) -> Function:
 
 def _counted_distinct(call: AggregateCall) -> Function:
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        assert found.counted is not None  # noqa: S101 - asked of windows that count
+        assert found.counted is not None  # noqa: S101 - called for windows that count values
         return pa.array(found.counted.distinct(at[0]))
 
     return Function(finish, counted=(Counting(call.arguments[0]),))
 
 
 def _collect_extreme(least: bool) -> Callable[[AggregateCall], Function]:  # noqa: FBT001
-    """CollectArgMin and CollectArgMax: the distinct companions of all tuples that have the extreme value."""
+    """CollectArgMin, CollectArgMax: the distinct companions of the tuples with the extreme value, by first arrival."""
 
     def make(call: AggregateCall) -> Function:
         value, companion = call.arguments
@@ -326,7 +344,7 @@ def _percentile(call: AggregateCall) -> Function:
 
 
 def _approximate(call: AggregateCall) -> Function:
-    """From lists, where values cannot be counted."""
+    """ApproxPercentile from listed tuples, for windows whose contents cannot count values."""
 
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
         words = found.listed[:, at[0]]
@@ -339,7 +357,7 @@ def _approximate(call: AggregateCall) -> Function:
 
 def _counted_approximate(call: AggregateCall) -> Function:
     def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
-        assert found.counted is not None  # noqa: S101 - asked of windows that count
+        assert found.counted is not None  # noqa: S101 - called for windows that count values
         nans = found.counted.counts[:, 2 * at[0] + 1]
         return _between(_share(call), *found.counted.values(at[0]), nans > 0)
 
@@ -348,13 +366,15 @@ def _counted_approximate(call: AggregateCall) -> Function:
 
 def _share(call: AggregateCall) -> float:
     share = call.arguments[1]
-    assert isinstance(share, Literal)  # noqa: S101 - the signature asks for a constant
+    assert isinstance(share, Literal)  # noqa: S101 - the signature requires a constant
     return float(share.value)
 
 
 def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarray | None, nans: np.ndarray) -> pa.Array:
-    """The number at place floor(share * (n - 1)) of each row in order. `size` are the words of each row, `times` says
-    how often each of them is there (None: once), `nans` which rows have a NaN: these have no other result.
+    """The number at position floor(share * (n - 1)) of the n sorted numbers of each row.
+
+    `words` are rounded words (see multisets.py), `size` is how many of them each row has, `times` is how often each
+    occurs (None: once), and `nans` says which rows contain NaN. The result of such a row is NaN.
     """
     row = np.repeat(np.arange(len(size)), size)
     order = np.lexsort((words, row))
@@ -368,7 +388,7 @@ def _between(share: float, size: np.ndarray, words: np.ndarray, times: np.ndarra
 
 
 def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[AggregateCall], Function]:
-    """Of lists, element by element: each place is a group of its own. No value where lists differ in size (A22)."""
+    """The function for lists, applied element by element. The result is null if lists differ in size (A22)."""
 
     def make(call: AggregateCall) -> Function:
         (value,) = call.arguments
@@ -389,12 +409,12 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
     return make
 
 
-#: of the first firing of a pane, and of each later one
+#: the results of paneTiming: for the first firing of a pane, and for every later one
 TIMINGS = np.array(["paneOnComplete", "paneLate"], object)
 
 
 def _telling(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
-    """What can be told of the window that fires (E29)."""
+    """Functions of the pane that fires: its bounds, index and timing (E29)."""
 
     def make(call: AggregateCall) -> Function:
         def finish(found: FiredContents, _: Sequence[int]) -> pa.Array:

@@ -1,1 +1,1 @@
-"""WHAT windows hold: stored tuples, their summaries, and the contents of a window that fires."""
+"""What windows contain: stored tuples, summaries of tuples, and the contents of windows that fire."""

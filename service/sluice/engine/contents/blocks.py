@@ -1,11 +1,16 @@
-"""Tuples side by side: blocks of some that follow each other in a cell, so that who goes from one to the next finds it
-near, and what is kept beside a tuple is shared by its block.
+"""Blocks of tuples: 8 to 32 consecutive tuples of a group are stored in one block of contiguous memory.
 
-That is for cells which only the oldest tuple ever leaves, and of which nobody asks for one by its slot: a tuple is
-copied into the block of the youngest, or into a new one. It is known by its place: its block's first place and how many
-are before it there. Everywhere else a tuple stays in its slot, which is a block of one tuple and the place as well.
+Iteration over a group then stays in the CPU cache, and links and summaries are kept once per block instead of once per
+tuple. The place of a tuple is the number of its block * 2 ** shift + its position in the block:
 
-A block that is left is free for the next batch: who asks later in this one finds it as it was.
+    block 7: [ 56 57 58 ... 63 ] --younger--> block 2: [ 16 17 18 - - - - - ]     (shift = 3, `-` is a free position)
+                     ^ oldest                                   ^ youngest
+
+Blocks are used for groups from which only the oldest tuple is ever evicted, if no code refers to a tuple by its slot. A
+new tuple is copied behind the youngest one, or into a new block. In all other groups a tuple stays in its slot: a slot
+is a block of one tuple, and its number is also the tuple's place.
+
+A block whose tuples have all left is reused from the next batch on. Until the end of the batch its content can be read.
 """
 
 from __future__ import annotations
@@ -17,31 +22,31 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
-#: how many of the free blocks were taken, how many parts of `spread` were ever in use, and how many of these are idle
+#: the counters of `Blocks.used`: free blocks taken, parts of `spread` ever used, and parts of these that are idle now
 TAKEN, PARTS, IDLE, COUNTS = range(4)
 
 
 class Blocks(NamedTuple):
-    """What there is to pack into."""
+    """The blocks of an operator, as kernels read and write them."""
 
-    #: whether tuples are packed, 2 ** `shift` in a block
+    #: whether tuples are stored in blocks; a block has 2 ** `shift` tuples
     wanted: bool
     shift: int
-    #: of each block the next place behind it in its cell, and the one before
+    #: for each block, the first place of the next younger block of its group, and the last place of the next older one
     links: np.ndarray
-    #: the words of the batch's tuples by slot, and the blocks that are free
+    #: the words of the batch's tuples, by slot; and the numbers of free blocks
     words: np.ndarray
     free: np.ndarray
-    #: parts of `spread` that are idle, and how much of all that is in use by now
+    #: the idle parts of `spread` as a stack; and the counters TAKEN, PARTS and IDLE
     idle: np.ndarray
     used: np.ndarray
 
 
 @inlined
 def append_to_block(k: Blocks, cells: np.ndarray, cell: int, slot: int, rows: np.ndarray) -> int:
-    """Copies the tuple in this slot to the rows, behind the youngest of its cell; gives its place.
+    """Copies the tuple in `slot` to `rows`, behind the youngest tuple of its group. Returns its place.
 
-    An empty cell begins with a new block, so that what it has been through makes no difference to its sums.
+    An empty group starts with a new block. Its sums are then rounded in the same way, whatever the group held before.
     """
     youngest = cells[cell].youngest
     place = youngest + 1
@@ -60,7 +65,7 @@ def append_to_block(k: Blocks, cells: np.ndarray, cell: int, slot: int, rows: np
 
 @inlined
 def pop_oldest(k: Blocks, cells: np.ndarray, cell: int) -> int:
-    """The oldest tuple leaves; gives its block if it was the last there, else NOBODY."""
+    """Removes the oldest tuple. Returns its block if the group has no more tuples in the block, otherwise NIL."""
     oldest = cells[cell].oldest
     following = NIL if oldest == cells[cell].youngest else younger(k, oldest)
     cells[cell].oldest = following
@@ -74,13 +79,13 @@ def last_of_block(k: Blocks, place: int) -> int:
 
 @inlined
 def younger(k: Blocks, place: int) -> int:
-    """The next place in the cell. Behind the youngest it is NOBODY only where that is the last of its block."""
+    """The place of the next younger tuple. Behind the youngest tuple: NIL at the end of a block, else a free place."""
     return k.links[place >> k.shift].younger if place == last_of_block(k, place) else place + 1
 
 
 @inlined
 def take_part(k: Blocks) -> int:
-    """A part of `spread` that nobody uses."""
+    """Allocates a part of `spread` (room for the summaries of one block's tuples)."""
     if k.used[IDLE]:
         k.used[IDLE] -= 1
         return k.idle[k.used[IDLE]]  # type: ignore[no-any-return]
@@ -90,7 +95,7 @@ def take_part(k: Blocks) -> int:
 
 @inlined
 def give_part(k: Blocks, part: int) -> None:
-    """Nobody uses it any more; NOBODY is no part."""
+    """Releases a part of `spread`. NIL has no effect."""
     if part != NIL:
         k.idle[k.used[IDLE]] = part
         k.used[IDLE] += 1

@@ -1,7 +1,7 @@
-"""What is to be combined with what: noted as steps first, then done aggregate by aggregate.
+"""The combine plan: a list of steps that say which summaries to combine, executed once per aggregate.
 
-Which summaries combine follows from the windows alone. So that is asked once, however many aggregates there are, and
-the loop of an aggregate asks nothing else: it goes through the steps and does its own arithmetic.
+Which summaries combine depends on the windows only, not on the aggregation functions. So the steps are computed once
+for all aggregates of an operator. The loop of one aggregate then runs through the steps without any other decisions.
 """
 
 from __future__ import annotations
@@ -16,41 +16,42 @@ from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import prefetch
 from sluice.engine.contents.summaries import Layout, One, Words, combined, lifted, put, with_each, words
 
-#: what a step makes; where `left` or `right` is NOBODY, there is nothing
-#: BEGIN  `back[into]` of the tuple `right`
-#: ADD    `back[into]` of itself and the tuple `right`
-#: FOLD   `stack[into]` of the tuples of the block `into` as far as `left`, which is one of them, and `stack[right]`
-#: SPREAD the part `into` of `spread`, for each tuple of a block from `left` on: of itself and all behind it as far as
-#:        the tuple ~`right`, or to the end of the block and with `stack[right]`
-#: TELL   `told[into]` of `stack[left]` and `back[right]`
-#: MELD   `stack[into]` of itself and `stack[right]`, which may be any others
-#: NEXT   `told[into]` of `spread[left]` and `back[right]`
+#: The kinds of steps. `a + b` combines two summaries, `tuple x` is the summary of the tuple in place x, and a summary
+#: whose number is NIL is left out.
+#: BEGIN  back[into] = tuple right
+#: ADD    back[into] = back[into] + tuple right
+#: FOLD   stack[into] = the tuples of block `into` up to place `left` (inclusive) + stack[right]
+#: SPREAD part `into` of `spread`: for each tuple of a block from place `left` on, the summary of itself and all younger
+#:        tuples: up to place ~right (inclusive) if right < 0, otherwise up to the end of the block, + stack[right]
+#: TELL   output[into] = stack[left] + back[right]
+#: MELD   stack[into] = stack[into] + stack[right], which need not be neighbours (heaps)
+#: NEXT   output[into] = spread[left] + back[right]
 BEGIN, ADD, FOLD, SUFFIX_SCAN, MERGE, OUTPUT, OUTPUT_SUFFIX = range(7)
 STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("right", np.int32)])
-#: summaries that are near anyway
+#: up to this many summaries fit into the CPU cache, so that prefetching does not pay
 NEAR = 16_384
-#: no table
+#: an empty table
 NOTHING = np.zeros((0, 0), np.int64)
-#: steps that are noted before they are done: few enough that all they touch stays near
+#: the capacity of the plan in steps: few enough that all summaries that they use stay in the CPU cache
 MOST = 2048
 
 
 class Summaries(NamedTuple):
-    """The tables of summaries, and the steps."""
+    """The tables of summaries, and the steps of the plan."""
 
     layout: Layout
     text: InternedText
-    #: the words of every stored tuple
+    #: the words of every stored tuple, by place
     rows: np.ndarray
-    #: the summary of each cell's back stack
+    #: for each group the summary of its back (see group_contents.py)
     back: np.ndarray
-    #: the summaries that the blocks of the front carry, or the nodes of heaps
+    #: the summary of each block in the front of a group, or of each node of a heap
     stack: np.ndarray
-    #: those of each tuple of some blocks, in parts of a block's size, which is 2 ** `shift`
+    #: summaries per tuple for the oldest blocks of groups, in parts of 2 ** `shift` rows, one part per block
     spread: np.ndarray
     shift: int
     steps: np.ndarray
-    #: how many steps are noted
+    #: the number of steps in the plan (one element)
     noted: np.ndarray
 
 
@@ -58,13 +59,13 @@ def summaries(
     layout: Layout, text: InternedText, rows: np.ndarray, back: np.ndarray, stack: np.ndarray,
     spread: np.ndarray = NOTHING, shift: int = 0,
 ) -> Summaries:  # fmt: skip
-    """The tables with no steps."""
+    """The tables with an empty plan."""
     return Summaries(layout, text, rows, back, stack, spread, shift, np.empty(MOST, STEP), np.zeros(1, np.int64))
 
 
 @inlined
 def append_step(s: Summaries, told: np.ndarray, what: int, into: int, left: int, right: int) -> None:
-    """A step that is to be done behind all others."""
+    """Appends a step to the plan. If the plan is full, its steps are executed first."""
     if s.noted[0] == len(s.steps):
         execute(s, told)
     step = s.steps[s.noted[0]]
@@ -77,7 +78,7 @@ def append_step(s: Summaries, told: np.ndarray, what: int, into: int, left: int,
 
 @kernel
 def execute(s: Summaries, told: np.ndarray) -> None:
-    """Does all that is noted; `told` are the summaries that come out."""
+    """Executes all steps and empties the plan. `told` is the output table, which receives results of firings."""
     if len(s.stack) + len(s.back) > NEAR:
         _bring_near(s)
     with_each(s.layout, _do_one, s, told)
@@ -137,14 +138,14 @@ def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
 
 @inlined
 def _last(s: Summaries, of: One, row: int, behind: int) -> Words:
-    """The last tuple of a block, and all behind it."""
+    """The summary of the tuple in place `row`, combined with `stack[behind]` unless `behind` is NIL."""
     made = lifted(of, s.rows, row)
     return made if behind == NIL else combined(of, s.text, made, words(of, s.stack, behind))
 
 
 @inlined
 def _bring_near(s: Summaries) -> None:
-    """All that is far away at once, before anybody waits for any of it."""
+    """Prefetches the summaries and tuples that the steps will read, so that the memory accesses overlap."""
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == OUTPUT:

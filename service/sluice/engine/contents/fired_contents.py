@@ -1,4 +1,4 @@
-"""What the windows that fired hold: what the results of aggregation functions are made of."""
+"""The contents of the windows that fired: the input of the aggregation functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from sluice.columns.interner import Interner
 
 @dataclass(frozen=True, slots=True)
 class FiringDetails:
-    """Of each row its window, as its firing has it (E29); `to_units` makes units of the event time of its ticks."""
+    """The bounds and the index of each row's pane, taken from its firing (E29).
+
+    `to_units` converts internal ticks to units of the event-time attribute.
+    """
 
     firings: np.ndarray
     firing: np.ndarray
@@ -28,15 +31,18 @@ class FiringDetails:
 
     @property
     def index(self) -> np.ndarray:
-        """How often the pane fired before."""
+        """The number of earlier firings of the pane."""
         index: np.ndarray = self.firings["index"][self.firing]
         return index
 
 
 @dataclass(frozen=True, slots=True)
 class CountedValues:
-    """What multisets.py tells: of each row, series by series, how many values and how many NaN; and the values of the
-    series that are rounded, row by row and then series by series.
+    """Counts of values, from multisets.py. A series is one counted column.
+
+    counts   for each row and series two columns: the number of distinct values (without NaN), and the number of NaN
+    pairs    the values of the rounded series with their counts, by row and then by series
+    rounded  for each series whether its values are rounded
     """
 
     counts: np.ndarray
@@ -44,12 +50,12 @@ class CountedValues:
     rounded: np.ndarray
 
     def distinct(self, series: int) -> np.ndarray:
-        """How many distinct values each row has; each NaN is one of its own (A17)."""
+        """The number of distinct values of each row. Each NaN counts as a distinct value (A17)."""
         found: np.ndarray = self.counts[:, 2 * series] + self.counts[:, 2 * series + 1]
         return found
 
     def values(self, series: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each row how many values a rounded series has, these values, and how often each is there."""
+        """For a rounded series: how many distinct values each row has, these values, and how often each occurs."""
         lengths = self.counts[:, 0::2][:, self.rounded]
         starts = (np.cumsum(lengths) - lengths.ravel()).reshape(lengths.shape)
         place = int(np.count_nonzero(self.rounded[:series]))
@@ -61,17 +67,17 @@ class CountedValues:
 
 @dataclass(frozen=True, slots=True)
 class FiredContents:
-    """One row per tuple to emit, which is one cell of one firing.
+    """The contents of all windows that fired: one row per output tuple, that is, per group of a firing.
 
-    size        tuples of the cell, never 0 (A4)
-    firing      the firing of each row; never decreases
-    stored      of each firing the tuples as CountAll sees them (A18); empty where nobody asks
-    grouped     whether there is a `group_by`
+    size        the number of tuples of the group, never 0 (A4)
+    firing      the number of the row's firing; never decreases from row to row
+    stored      for each firing the number of tuples that CountAll returns (A18); empty if no function needs it
+    grouped     whether the operator has a `group_by`
     summary     the words of the summaries
-    listed      the words of the tuples of every cell, cell after cell, in order of arrival; empty where no function
-                lists them
-    told        of a window over event time, what can be told of it
-    counted     of other windows, what is counted
+    listed      the words of the tuples of every row, row after row, in order of arrival; empty if no function needs
+                the tuples themselves
+    told        the bounds and the index of panes; None unless the window is over event time
+    counted     the counts of values; None if the window is over event time
     """
 
     size: np.ndarray
@@ -86,16 +92,16 @@ class FiredContents:
 
     @property
     def everything(self) -> np.ndarray:
-        """Of each row all tuples as CountAll sees them."""
+        """The result of CountAll for each row (A18)."""
         seen: np.ndarray = self.stored[self.firing]
         return seen
 
     def real(self, word: int) -> np.ndarray:
-        """A word of the summaries that holds a float64."""
+        """The column `word` of the summaries, whose bits are float64 values."""
         return np.ascontiguousarray(self.summary[:, word]).view(np.float64)
 
     def per_firing(self, values: np.ndarray) -> np.ndarray:
-        """For each row the sum over all rows of its firing."""
+        """For each row the sum of the values of all rows of its firing."""
         if not len(self.firing):
             return values
         ends = np.append(np.flatnonzero(np.diff(self.firing)), len(self.firing) - 1)
@@ -104,7 +110,7 @@ class FiredContents:
         return sums
 
     def place_in_firing(self) -> np.ndarray:
-        """0 for the first row of each firing, 1 for the second ..."""
+        """For each row its position in its firing, from 0."""
         first = np.ones(len(self.firing), np.bool_)
         first[1:] = self.firing[1:] != self.firing[:-1]
         rows = np.arange(len(self.firing))
@@ -112,15 +118,15 @@ class FiredContents:
         return places
 
     def row(self) -> np.ndarray:
-        """The row of each listed tuple."""
+        """For each listed tuple the number of its row."""
         return np.repeat(np.arange(len(self.size)), self.size)
 
     def place_in_row(self) -> np.ndarray:
-        """0 for the first listed tuple of each row, 1 for the second ..."""
+        """For each listed tuple its position in its row, from 0."""
         places: np.ndarray = np.arange(len(self.listed)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
         return places
 
     def only(self, chosen: np.ndarray) -> FiredContents:
-        """With those listed tuples alone for which `chosen` is true; a row may be left with none."""
+        """A copy with only those listed tuples for which `chosen` is true. A row may have no tuples in it."""
         size = np.bincount(self.row()[chosen], minlength=len(self.size))
         return replace(self, size=size, listed=self.listed[chosen])

@@ -1,4 +1,8 @@
-"""What a kernel hands over where windows fire: a row for each tuple to emit, and room for more of them."""
+"""The result tables that kernels fill when windows fire, one row per output tuple.
+
+Kernels cannot allocate memory. If a table is full, the kernel returns the number of the event that it could not handle;
+`filled` then extends or empties the tables and calls the kernel again.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,17 @@ import pyarrow as pa
 from sluice.columns.kernel import inlined
 from sluice.columns.tables import grown
 
-#: what is counted: rows, listed tuples, freed slots and pairs
+#: the counters of `Results.used` and `Results.needed`: rows, listed tuples, freed slots, and pairs of counted values
 ROWS, TUPLES, FREED, PAIRS, KINDS = range(5)
-#: tuples or pairs that are listed before something is made of them: what is made takes several times their room
+#: after this many listed tuples or pairs, results are computed from them: the results need several times their memory
 MOST_LISTED = 1 << 20
 
 
 class Results(NamedTuple):
-    """What came out: of each row its `firing` and the `size` of what it tells of.
+    """The result tables: for each row its `firing`, its `size` in tuples, and the words of its `summary`.
 
-    `tuples` lists the content of all rows, `freed` the slots that no window holds any more.
+    `tuples` lists the places of the tuples of all rows, row after row. `freed` lists the slots (or blocks) that no
+    window uses any more.
     """
 
     firing: np.ndarray
@@ -29,28 +34,29 @@ class Results(NamedTuple):
     summary: np.ndarray
     tuples: np.ndarray
     freed: np.ndarray
-    #: of each kind how many are in use, and how many there would be with the firing that found no room
+    #: per counter: the number in use, and the number that the firing needs for which there was no room
     used: np.ndarray
     needed: np.ndarray
-    #: what is counted for each row, and the values behind it (multisets.py)
+    #: the counts of values of each row, and the values with their counts (multisets.py)
     counts: np.ndarray
     pairs: np.ndarray
 
 
-#: handles window events from one of them on, with all that it works on
+#: a kernel `run(tables, events, results, start)`: handles window events from number `start` on. Returns the number of
+#: the first event that it did not handle
 Run = Callable[[Any, np.ndarray, Results, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What was made of results: of each row its firing, which never decreases, and its columns."""
+    """Computed results: the firing of each row, which never decreases, and the result columns."""
 
     firing: np.ndarray
     columns: list[pa.Array]
 
     @staticmethod
     def joined(parts: list[Rows]) -> Rows:
-        """One behind the other; there is one at least."""
+        """The parts one after the other. There must be at least one."""
         if len(parts) == 1:
             return parts[0]
         columns = zip(*(part.columns for part in parts), strict=True)
@@ -64,9 +70,10 @@ def run_kernel(
     results: Results,
     take: Callable[[Results], None] | None = None,
 ) -> Results:
-    """The results with what comes of these events; where much is listed `take` has them before there are more.
+    """Runs a kernel over all events and returns the filled result tables.
 
-    `run` gives the number of the event before which the room ran out.
+    Whenever the tables are full, they are extended. If they list at least MOST_LISTED tuples or pairs by then, they are
+    passed to `take` (if given) and emptied instead.
     """
     start = 0
     while (start := run(kernel, events, results, start)) < len(events):
@@ -79,7 +86,10 @@ def run_kernel(
 
 
 def cleared(results: Results) -> Results:
-    """Without rows, in tables of their own: columns that were made may still show the old ones. What is freed stays."""
+    """Empties rows, tuples and pairs so that the kernel can continue. The list of freed slots is kept.
+
+    Rows get new arrays, because columns that were computed from the old arrays may share their memory.
+    """
     results.used[[ROWS, TUPLES, PAIRS]] = 0
     return results._replace(
         firing=np.empty_like(results.firing), size=np.empty_like(results.size),
@@ -88,7 +98,7 @@ def cleared(results: Results) -> Results:
 
 
 def enlarged(results: Results) -> Results:
-    """With room for the firing that found none, and at least twice as much of what it lacked."""
+    """Extends each table that is too short for the firing in `needed` to at least twice its length."""
     rows, tuples, pairs = results.needed[[ROWS, TUPLES, PAIRS]].tolist()
     return results._replace(
         firing=grown(results.firing, rows), size=grown(results.size, rows), summary=grown(results.summary, rows),
@@ -98,7 +108,7 @@ def enlarged(results: Results) -> Results:
 
 @inlined
 def room(results: Results, rows: int, tuples: int, pairs: int) -> bool:
-    """Whether there is room for so many more."""
+    """Whether there is room for this many more rows, tuples and pairs. If not, notes in `needed` what is required."""
     rows += results.used[ROWS]
     tuples += results.used[TUPLES]
     pairs += results.used[PAIRS]

@@ -1,15 +1,24 @@
-"""What stands in each window now, and its summary, at a constant cost per window event.
+"""The kernel that maintains the contents of windows and their summaries, at a constant cost per window event.
 
-The content of a window partition is split by `group_by` into cells; without it the partition is its only cell. A cell's
-summary is kept as two stacks: every block of the front carries the summary of itself and all younger ones of the front,
-the back has one summary for all of its tuples. The oldest leaves the front without any arithmetic, so a sum never
-drifts and NaN leaves no trace; when the front is empty the whole back becomes the front (each tuple once: O(1)
-amortised). From the first tuple that leaves from the middle until it is empty, a cell is kept as a heap instead
-(heaps.py), O(log n): who leaves first is on top, and each node carries the summary of all that is below it, in whatever
-order (the layout knows of the arrival).
+It reads the window events that windows/processing_time/ wrote (insert, evict, clear, fire). `group_by` divides a window
+partition into groups; without `group_by` the partition is one group. A group keeps its summary as two stacks:
 
-Where tuples are packed (packing.py), a block has several of them: then each one that is left of a cell's oldest block
-has the summary of itself and all younger ones of the front as well (`spread`). Otherwise a block is a tuple.
+    oldest                                                youngest
+    [ block A | block B | block C ]  [ tuple  tuple  tuple  tuple ]      summary of the group = summary of block A
+      A + B + C  B + C     C           one summary for all of these                           + summary of the back
+      front: a summary per block       back
+
+The summary of a block covers the block and all younger blocks of the front. Evicting the oldest tuple needs no
+subtraction, so sums do not drift and a NaN that left has no effect. When the front is empty, the whole back becomes the
+front. This handles each tuple once, so the cost per tuple is O(1) amortised.
+
+If a tuple that is not the oldest is evicted, the group becomes a heap (pairing_heap.py) until the group is empty. The
+tuple to be evicted next is the root, each node has the summary of itself and all nodes below it, and an event costs
+O(log n). These summaries combine in any order, because they carry sequence numbers (see summaries.py).
+
+A block has one tuple or several (blocks.py). If it has several, and some tuples of a group's oldest block were evicted,
+each tuple that is left in this block has a summary of its own in `spread`: of itself and all younger tuples of the
+front.
 """
 
 from __future__ import annotations
@@ -41,49 +50,50 @@ from sluice.engine.contents.summaries import OLDEST, Layout
 from sluice.engine.windows.policies import Policy
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT, LOSE
 
-#: the state of each cell, one record each
+#: the record of a group
 CELL = np.dtype([
     ("size", np.int64),
-    # tuples of the front
+    # the number of tuples in the front
     ("front", np.int64),
-    # places
+    # the places of its oldest and youngest tuple
     ("oldest", np.int32),
     ("youngest", np.int32),
-    # neighbours among the cells of the partition that hold tuples
+    # the neighbours in the list of the partition's groups that hold tuples
     ("younger", np.int32),
     ("older", np.int32),
-    # of its heap; NOBODY while it is kept as two stacks
+    # the root of its heap; NIL while the group is kept as two stacks
     ("root", np.int32),
-    # the part of `spread` with the summaries of its oldest block; NOBODY where it never needed one
+    # the part of `spread` with the summaries of its oldest block; NIL if it has none
     ("spread", np.int32),
 ])  # fmt: skip
 
-#: the list of each partition's cells that hold tuples, where it has several
+#: the list of a partition's groups that hold tuples; used only with `group_by`
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
 
 class Contents(NamedTuple):
-    """All that the kernel works on."""
+    """The tables and settings of the kernel."""
 
     sums: Summaries
-    #: what the oldest or the youngest tuple says alone, where they leave one by one
+    #: summaries that are read from the oldest or the youngest tuple when a sliding window fires, and are not kept
     edges: Layout
     cells: np.ndarray
-    #: whether a partition has several cells
+    #: whether there is a `group_by`, so that a partition may have several groups
     grouped: bool
-    #: the cell of each tuple; empty where that is its partition
+    #: the group of each tuple; empty without `group_by`
     cell_of: np.ndarray
-    #: the neighbours of each block in its cell
+    #: the neighbours of each block in its group
     links: np.ndarray
-    #: those of heaps, and by which word of a tuple these go
+    #: the nodes of heaps, and the sort key of the heaps
     nodes: np.ndarray
     by: Policy
     ends: np.ndarray
-    #: whether tuples leave one by one, and whether the results list the tuples
+    #: whether the window is sliding (tuples leave one by one), and whether the results list the tuples
     sliding: bool
     listing: bool
-    #: whether the links are ours to make; else they are the window's, where the cell is the partition. The window is
-    #: through with the batch by then, but between what we hold they are as they were: it appends, and lets them `leave`
+    #: whether this kernel writes `links`. If not, `links` are those of the window, whose partition is the group. The
+    #: window kernel is ahead: it has handled later events already. The links between tuples that a group holds here are
+    #: still intact, because the window only appends tuples and removes them with `intrusive_list.leave`
     linking: bool
     counted: multisets.Multisets
     packing: Blocks
@@ -91,7 +101,7 @@ class Contents(NamedTuple):
 
 @kernel
 def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
-    """Handles the window events from number `start` on; gives the number before which the room for results ran out."""
+    """Handles window events from number `start` on. Returns the number of the first event without room for results."""
     for k in range(start, len(events)):
         _look_ahead(c, events, k + AHEAD)
         code, p = events[k].code, events[k].partition
@@ -114,7 +124,10 @@ def run(c: Contents, events: np.ndarray, results: Results, start: int) -> int:
 
 @inlined
 def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
-    """Without `group_by` a partition is its own cell."""
+    """Prefetches records of later events.
+
+    It uses the partition number as the group number, which is right without `group_by`.
+    """
     if k < len(events):
         code, p = events[k].code, events[k].partition
         if c.packing.wanted:
@@ -137,7 +150,7 @@ def _cell(c: Contents, p: int, slot: int) -> int:
 
 @inlined
 def _first(c: Contents, p: int) -> int:
-    """The first cell of the partition that holds tuples."""
+    """The first group of the partition that holds tuples, NIL if there is none."""
     if c.grouped:
         return c.ends[p].oldest  # type: ignore[no-any-return]
     return p if c.cells[p].size else NIL
@@ -177,7 +190,9 @@ def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
     multisets.count(c.counted, c.sums.rows, place, cell, -1)
     if cells[cell].root == NIL and place != cells[cell].oldest:
         _make_heap(c, cell, results.summary)
-    if cells[cell].root != NIL:  # the least leave, told of by their arrival: after the last one the same have left
+    # A heap loses its root, which may be another tuple than `slot`: the events of tuples that leave together are in the
+    # order of arrival. After the last of these events the heap has lost the same tuples as the window.
+    if cells[cell].root != NIL:
         cells[cell].root = pairing_heap.remove_root(
             c.nodes, c.sums.rows, c.by, cells[cell].root, _melded, c.sums, results.summary
         )
@@ -198,14 +213,16 @@ def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
 
 @inlined
 def _leave(c: Contents, cell: int, turning: bool, results: Results) -> None:  # noqa: FBT001
-    """The oldest leaves its block. When that begins, or when the content turned while it was inside one, the tuples
-    behind it there get their summaries.
+    """Removes the oldest tuple from its block. `turning`: the back has just become the front.
+
+    The remaining tuples of the block get summaries of their own if this was the first tuple to leave the block, or if
+    the back became the front after the block had lost tuples.
     """
     one, k = c.cells[cell], c.packing
     block = blocks.pop_oldest(k, c.cells, cell)
     if block != NIL:
         _free(results, block)
-    if one.oldest == NIL:  # its part is used again when all is done that was noted before
+    if one.oldest == NIL:  # steps run in order: the part is overwritten after the earlier steps have read it
         blocks.give_part(k, one.spread)
         return
     before = one.oldest - (one.oldest >> k.shift << k.shift)
@@ -219,11 +236,12 @@ def _leave(c: Contents, cell: int, turning: bool, results: Results) -> None:  # 
 
 @inlined
 def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
-    """Makes the whole content the front: from the youngest block back to the oldest, each with all younger ones.
+    """Makes the whole group the front: plans a summary for each block, from the youngest block back to the oldest.
 
-    So nothing is ever subtracted (A23). Each block is known only from the one before, and may be far away: `ahead`
-    goes the other way round and asks for them, so from the middle on all are near. A block that tuples left already is
-    never asked for as a whole.
+    The summary of a block is combined with that of the next younger block, so nothing is ever subtracted (A23).
+    Following links means one cache miss per block. So `ahead` runs in the other direction, from the oldest block, and
+    prefetches the second half. A block that has lost tuples already gets no summary, because only those of its
+    remaining tuples are read.
     """
     shift, place, oldest = c.packing.shift, c.cells[cell].youngest, c.cells[cell].oldest
     block, younger, ahead = place >> shift, NIL, oldest >> shift
@@ -240,7 +258,7 @@ def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
 
 @inlined
 def _make_heap(c: Contents, cell: int, told: np.ndarray) -> None:
-    """Makes a heap of the whole content."""
+    """Makes a heap of all tuples of the group."""
     slot = c.cells[cell].oldest
     while slot != NIL:
         _grow(c, cell, slot, told)
@@ -296,7 +314,7 @@ def _room(c: Contents, p: int, results: Results) -> bool:
 
 @inlined
 def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
-    """A result for each cell that holds tuples, and so none where nothing is stored (A4)."""
+    """Writes a result row for each group that holds tuples. An empty partition has no result row (A4)."""
     cell = _first(c, p)
     while cell != NIL:
         row = results.used[ROWS]
@@ -348,7 +366,7 @@ def _list(c: Contents, cell: int, results: Results) -> None:
 
 @inlined
 def _remember(c: Contents, p: int, cell: int) -> None:
-    """A cell with its first tuple comes behind the others (A8)."""
+    """Initialises a group that gets its first tuple, and appends it to the groups of its partition (A8)."""
     cells = c.cells
     cells[cell].front = 0
     cells[cell].root = NIL

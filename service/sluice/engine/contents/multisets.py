@@ -1,8 +1,8 @@
-"""How often each value is in each cell, at a constant cost per tuple: what CountDistinct and ApproxPercentile ask for.
+"""Multisets: how often each value occurs in each group, for CountDistinct and ApproxPercentile. O(1) per tuple.
 
-One hash table has an entry for each value of each cell and series: of a series the words of one column are counted, as
-they are or, for ApproxPercentile, by the first bits of the number alone (BITS). So what is kept depends on the content
-alone, not on the order in which it came, nor on what was inside before.
+One hash table has an entry for each distinct value of each group and series. A series counts the words of one column:
+as they are or, for ApproxPercentile, rounded to the first BITS bits of the float64. The counts depend only on the
+tuples that the group holds now, not on their order or on tuples that have left.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ from sluice.columns.float_bits import as_real
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.tables import grown
 
-#: the bits of a float64 that a number keeps: sign, exponent, and 7 of its mantissa. The middle of all numbers that
-#: share them is at most 2 ** -8 of each of them away from it.
+#: the bits of a float64 that rounding keeps: sign, exponent, and 7 bits of the mantissa. All numbers with the same bits
+#: are represented by the number in their middle. Its distance from each of them is at most 2 ** -8 of that number
 BITS = 19
 SHIFT = 64 - BITS
 NONE = -1
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 INFINITE = 0x7FF0 << 48
 
-#: what is counted: a column, whether it is a float64, and whether numbers are rounded
+#: a series: the column whose words are counted, whether it is float64, and whether the numbers are rounded
 SERIES = np.dtype([("column", np.int64), ("floating", np.bool_), ("rounded", np.bool_)])
-#: a value of a cell: how often it is there, the next entry of its hash, and its neighbours among those of its cell
+#: an entry: a value of a group and series, how often it occurs, the next entry in the same hash chain (or in the chain
+#: of free entries), and its neighbours in the list of the entries of its group and series
 ENTRY = np.dtype([
     ("word", np.int64), ("times", np.int64), ("cell", np.int32), ("series", np.int32), ("chained", np.int32),
     ("before", np.int32), ("after", np.int32),
 ])  # fmt: skip
-#: of a cell and a series: the first entry, how many there are, and how many NaN, which equal nothing
+#: per group and series: the first entry of the list, the number of entries, and the number of NaN (no NaN has an entry)
 HEAD = np.dtype([("first", np.int32), ("distinct", np.int64), ("nans", np.int64)])
-#: a value that is listed for a result, and how often it is there
+#: a value that a result lists, and how often it occurs
 PAIR = np.dtype([("word", np.int64), ("times", np.int64)])
-#: the scalars: free entries, a chain, and the entries in use
+#: the scalars: the first entry of the chain of free entries, and the number of entries ever used
 FREE, TOP, SCALARS = range(3)
 
 
 class Multisets(NamedTuple):
-    """All that the kernel works on; `slots` is a power of two of hash chains."""
+    """The tables of the kernels. `slots` has the first entry of each hash chain; its length is a power of two."""
 
     series: np.ndarray
     entries: np.ndarray
@@ -53,7 +54,7 @@ class Multisets(NamedTuple):
 
 @inlined
 def count(m: Multisets, rows: np.ndarray, slot: int, cell: int, change: int) -> None:
-    """A tuple comes into a cell (1), or leaves it (-1)."""
+    """Counts the tuple in `slot` when it enters the group (`change` 1) or leaves it (`change` -1)."""
     for s in range(len(m.series)):
         word = rows[slot, m.series[s].column]
         head = cell * len(m.series) + s
@@ -65,7 +66,7 @@ def count(m: Multisets, rows: np.ndarray, slot: int, cell: int, change: int) -> 
             if word == SMALLEST:  # -0.0 is 0.0
                 word = np.int64(0)
         if m.series[s].rounded:
-            word = (word ^ ((word >> 63) & LARGEST)) >> SHIFT  # in the order of the numbers
+            word = (word ^ ((word >> 63) & LARGEST)) >> SHIFT  # sorts as the numbers do
         if change > 0:
             _add(m, head, cell, s, word)
         else:
@@ -133,7 +134,7 @@ def _take(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
 
 @inlined
 def _free(m: Multisets, slot: int, entry: int) -> None:
-    """The entry leaves its hash chain."""
+    """Removes the entry from its hash chain and makes it free."""
     if m.slots[slot] == entry:
         m.slots[slot] = m.entries[entry].chained
     else:
@@ -146,12 +147,12 @@ def _free(m: Multisets, slot: int, entry: int) -> None:
     m.scalars[FREE] = entry
 
 
-# ---- a cell ----------------------------------------------------------------------------------------------------------
+# ---- a group ---------------------------------------------------------------------------------------------------------
 
 
 @inlined
 def clear(m: Multisets, cell: int) -> None:
-    """All tuples leave."""
+    """Removes all values of a group."""
     for s in range(len(m.series)):
         head = cell * len(m.series) + s
         entry = m.heads[head].first if m.heads[head].distinct else NONE
@@ -165,7 +166,7 @@ def clear(m: Multisets, cell: int) -> None:
 
 @inlined
 def listed(m: Multisets, cell: int) -> int:
-    """How many values `tell` lists."""
+    """The number of values that `tell` lists for the group."""
     total = 0
     for s in range(len(m.series)):
         if m.series[s].rounded:
@@ -175,7 +176,10 @@ def listed(m: Multisets, cell: int) -> int:
 
 @inlined
 def tell(m: Multisets, cell: int, row: int, counts: np.ndarray, pairs: np.ndarray, used: int) -> int:
-    """Writes down of each series the number of values and of NaN, and of rounded ones the values; gives `used` then."""
+    """Writes the counts of a group to `counts[row]`, and the values of its rounded series to `pairs` from `used` on.
+
+    Returns the new `used`. `counts` has two columns per series: the number of distinct values, and the number of NaN.
+    """
     for s in range(len(m.series)):
         head = m.heads[cell * len(m.series) + s]
         counts[row, 2 * s] = head.distinct
@@ -192,12 +196,12 @@ def tell(m: Multisets, cell: int, row: int, counts: np.ndarray, pairs: np.ndarra
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-#: what `Table.save` gives
+#: the arrays that `Table.save` returns, with their types
 TABLE: dict[str, np.dtype | type] = {"entries": ENTRY, "heads": HEAD, "scalars": np.int64}
 
 
 class Table:
-    """The entries of an operator, and of each cell and series its head."""
+    """The multisets of an operator: the entries, and a head for each group and series."""
 
     def __init__(self, series: np.ndarray) -> None:
         self.series = series
@@ -209,7 +213,7 @@ class Table:
         return Multisets(self.series, self.entries, self.heads, self.slots, self.scalars)
 
     def reserve(self, cells: int, tuples: int) -> None:
-        """Room for so many cells, and for the values of so many more tuples."""
+        """Makes room for `cells` groups in total, and for the values of `tuples` more tuples."""
         self.heads = grown(self.heads, cells * len(self.series))
         self.entries = grown(self.entries, int(self.scalars[TOP]) + tuples * len(self.series))
         if len(self.slots) < len(self.entries):
@@ -223,13 +227,13 @@ class Table:
         return {"entries": self.entries[: self.scalars[TOP]], "heads": self.heads, "scalars": self.scalars}
 
     def restore(self, entries: np.ndarray, heads: np.ndarray, scalars: np.ndarray) -> None:
-        """Puts what `save` gave in the place of what is here."""
+        """Replaces the content by what `save` returned."""
         self.entries, self.heads, self.scalars = entries, heads, scalars
         if len(self.series):
             self.hash_anew()
 
     def rename_cells(self, kept: np.ndarray, renamed: np.ndarray) -> None:
-        """`kept` are the old numbers of the cells that stay, `renamed` has the new number of each old one."""
+        """Renumbers the groups. `kept` are the old numbers of groups that stay, `renamed` maps old to new numbers."""
         width = len(self.series)
         if not width:
             return
@@ -242,12 +246,12 @@ class Table:
         self.hash_anew()
 
     def words(self, columns: np.ndarray) -> np.ndarray:
-        """The words of the entries whose series are of these columns, as one column."""
+        """The words of all entries whose series counts one of these columns, as an array with one column."""
         found: np.ndarray = self.entries["word"][self._of(columns)].reshape(-1, 1)
         return found
 
     def reword(self, words: np.ndarray, columns: np.ndarray) -> None:
-        """Puts other words in the places of those that `words` gave."""
+        """Replaces the words that `words` returned for these columns."""
         if len(words):
             self.entries["word"][self._of(columns)] = words[:, 0]
             self.hash_anew()
@@ -269,13 +273,16 @@ def _chain(m: Multisets) -> None:
 
 
 def rounded(words: np.ndarray) -> np.ndarray:
-    """What the words of numbers, none of them NaN, are counted as: by their first bits, in the order of the numbers."""
+    """The rounded words of float64 words (not NaN), which sort as the numbers do. -0.0 counts as 0.0."""
     found: np.ndarray = (words ^ ((words >> 63) & LARGEST)) >> SHIFT
     return np.where(words == SMALLEST, 0, found)
 
 
 def middles(words: np.ndarray) -> np.ndarray:
-    """The number in the middle of those that share the first bits."""
+    """For each rounded word the number in the middle of all numbers that are rounded to it.
+
+    Exceptions: the rounded word of 0.0 gives 0.0, and that of an infinity gives the infinity.
+    """
     above = np.where(words < 0, ~words, words)
     bits = (above << SHIFT) + (1 << (SHIFT - 1))
     bits[above == INFINITE >> SHIFT] = INFINITE

@@ -1,6 +1,10 @@
-"""Windows of a few tuples, which only the oldest ever leaves: those of a partition stand side by side in a ring of its
-own, and nothing else is kept of them. What a window holds is summed up whenever it fires, from the oldest to the
-youngest. As a ring has few places, that costs less than to keep summaries, and takes a fraction of the memory.
+"""The contents of small count windows (fewer than 16 tuples): a ring buffer of tuples per partition, no summaries.
+
+    partition p:   [ tuple 5 | tuple 6 | tuple 3 | tuple 4 ]       places p * places ... p * places + places - 1
+                                         ^ oldest
+
+Only the oldest tuple is ever evicted. When a window fires, the kernel combines the tuples of the ring from the oldest
+to the youngest. As a ring is short, this costs less time than keeping summaries, and a fraction of the memory.
 """
 
 from __future__ import annotations
@@ -17,34 +21,34 @@ from sluice.engine.contents.firing_results import PAIRS, ROWS, Results, room
 from sluice.engine.contents.summaries import OLDEST, Layout, One, combined, lifted, put, with_each
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT
 
-#: of each partition how many tuples its ring holds, and which of its places the oldest has
+#: the ring of a partition: its number of tuples, and the index of the oldest tuple in the ring
 RING = np.dtype([("size", np.int32), ("oldest", np.int32)])
 
 
 class Rings(NamedTuple):
-    """All that the kernel works on."""
+    """The tables and settings of the kernel."""
 
     layout: Layout
-    #: what the oldest or the youngest tuple says alone
+    #: summaries that are read from the oldest or the youngest tuple alone
     edges: Layout
     text: InternedText
     rings: np.ndarray
-    #: the words of the tuples by place, so many places for each partition
+    #: the words of the tuples by place; each partition has `places` consecutive places
     rows: np.ndarray
     places: int
-    #: the words of the batch's tuples
+    #: the words of the batch's tuples, by slot
     words: np.ndarray
     counted: multisets.Multisets
 
 
 def places(rings: np.ndarray, p: int, count: int) -> np.ndarray:
-    """Those of a partition's tuples, oldest first, in rings of so many."""
+    """The places of a partition's tuples, oldest first. `count` is the number of places in each ring."""
     return p * count + (rings[p]["oldest"] + np.arange(rings[p]["size"])) % count  # type: ignore[no-any-return]
 
 
 @kernel
 def run(r: Rings, events: np.ndarray, results: Results, start: int) -> int:
-    """Handles the window events from number `start` on; gives the number before which the room for results ran out."""
+    """Handles window events from number `start` on. Returns the number of the first event without room for results."""
     for k in range(start, len(events)):
         _look_ahead(r, events, k)
         code, p = events[k].code, events[k].partition
@@ -73,7 +77,7 @@ def _look_ahead(r: Rings, events: np.ndarray, k: int) -> None:
 
 @inlined
 def _place(r: Rings, p: int, behind: int) -> int:
-    """That of the tuple so many behind the oldest."""
+    """The place that is `behind` places behind the oldest tuple."""
     place = r.rings[p].oldest + behind
     return p * r.places + (place if place < r.places else place - r.places)  # type: ignore[no-any-return]
 
@@ -101,7 +105,7 @@ def _room(r: Rings, p: int, results: Results) -> bool:
 
 @inlined
 def _fire(r: Rings, p: int, firing: int, results: Results) -> None:
-    """No result where nothing is stored (A4)."""
+    """Writes a result row, unless the ring is empty (A4)."""
     if not r.rings[p].size:
         return
     row = results.used[ROWS]

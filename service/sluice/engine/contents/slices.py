@@ -1,12 +1,22 @@
-"""What a stretch of time holds, and its summary: for windows over event time, at a constant cost per tuple and window.
+"""The kernel that maintains the contents of event-time windows and their summaries.
 
-The content of a window partition is split by `group_by` into cells. A cell keeps a summary per time (or slice) at
-which it has tuples, in order of time. A stretch [begin, end] that fires is taken from the one before, when both its
-ends went forward: what entered is added to the back, what left is dropped from the front, as in contents.py. The front
-is a stack of summaries, each of a time and all later ones of the front; when it is used up the whole stretch becomes
-the front. A stretch that goes back is built anew, O(times in it). Summaries combine in any order (the layout knows of
-the arrival), so a tuple that comes late to the stretch goes into the back at once, and into the front for as many times
-as are before it.
+Its cost per tuple and per window is constant, amortised, if event time goes forward.
+
+`group_by` divides a window partition into groups. A group keeps one summary for each time (or slice) at which it has
+tuples, in the order of time. It also keeps the summary of one interval [begin, end] of event time, both ends
+inclusive: the interval of the last pane or window that fired.
+
+    times of the group:   t1   t2   [ t3   t4   t5  |  t6   t7   t8 ]   t9
+                                      low       middle           high
+                                          front             back
+
+If both ends of the next interval are not before the previous ones, the kernel removes from the front the times that
+left, and adds to the back the times that entered (as group_contents.py does with tuples). The front has a summary per
+time: of this time and all later times of the front. When the front is empty, the whole interval becomes the front. If
+an end of the interval goes back, the summary is built anew, which costs O(times in the interval).
+
+Summaries combine in any order, because they carry sequence numbers (see summaries.py). So a late tuple that belongs to
+the interval is added to the back, or to the summaries of its own and all earlier times of the front.
 """
 
 from __future__ import annotations
@@ -26,28 +36,29 @@ from sluice.engine.windows.event_time.event_records import ENDLESS, FIRE, FORGET
 from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after, place, take_oldest
 from sluice.engine.windows.event_time.timeline_blocks import TOP, Room, far
 
-#: the state of each cell: its times, the stretch [begin, end] that fired last, and that stretch's first time, the last
-#: time of the front, the last time of all (NOBODY: there is none), and its tuples
+#: the record of a group: its list of times (`oldest` to `spare`), the interval [begin, end] that fired last, the number
+#: of tuples in it (`held`), its first time (`low`), the last time of the front (`middle`), its last time (`high`), each
+#: NIL if there is none, and whether the back has tuples (`backed`)
 CELL = np.dtype([
     ("begin", np.int64), ("end", np.int64), ("held", np.int64),
     ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32), ("spare", np.int32),
     ("low", np.int32), ("middle", np.int32), ("high", np.int32), ("backed", np.bool_),
-    # neighbours among the cells of the partition that hold tuples
+    # the neighbours in the list of the partition's groups that hold tuples
     ("younger", np.int32), ("older", np.int32),
 ])  # fmt: skip
 
-#: a time at which a cell has tuples: how many, and where functions list them the first and the last that came
+#: a time at which a group has tuples: their number and, if functions list tuples, the first and the last to arrive
 OWN = [("count", np.int32), ("first", np.int32), ("last", np.int32)]
-SLICE = np.dtype([*MEMBER[:3], *OWN, *MEMBER[3:]])  # the leaps apart: they are for cells that are searched
+SLICE = np.dtype([*MEMBER[:3], *OWN, *MEMBER[3:]])  # leap fields last: only a search by time reads them
 
-#: the tuples: their cell, and the next that came to the same time
+#: a tuple: its group, and the next tuple that arrived at the same time
 LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
-#: the list of each partition's cells that hold tuples
+#: the list of a partition's groups that hold tuples
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
 
 class Slices(NamedTuple):
-    """All that the kernel works on."""
+    """The tables and settings of the kernel."""
 
     layout: Layout
     text: InternedText
@@ -56,13 +67,13 @@ class Slices(NamedTuple):
     back: np.ndarray
     slices: np.ndarray
     room: Room
-    #: the summary of each time
+    #: the summary of the tuples at each time
     sums: np.ndarray
-    #: the summaries of the front
+    #: for each time in the front of a group, the summary of this and all later times of the front
     stack: np.ndarray
     links: np.ndarray
     ends: np.ndarray
-    #: whether a partition has several cells
+    #: whether there is a `group_by`, so that a partition may have several groups
     grouped: bool
     listing: bool
     scratch: np.ndarray
@@ -70,7 +81,7 @@ class Slices(NamedTuple):
 
 @kernel
 def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
-    """Handles the window events from number `start` on; gives the number at which the room for results ran out."""
+    """Handles window events from number `start` on. Returns the number of the first event without room for results."""
     looking = far(c.room) and not c.grouped
     for k in range(start, len(events)):
         if looking:
@@ -88,7 +99,11 @@ def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
 
 @inlined
 def _look_ahead(c: Slices, events: np.ndarray, k: int) -> None:
-    """First at the cell, which is its partition, then at the times of an event, then at the one behind a stretch."""
+    """Prefetches what later events need; valid without `group_by`, where the group is the partition.
+
+    2 * AHEAD events ahead: the group. AHEAD events ahead: the times of the event or the ends of the interval. AHEAD / 2
+    events ahead: the time that enters the interval next.
+    """
     if k + 2 * AHEAD >= len(events):
         return
     prefetch(c.cells, events[k + 2 * AHEAD].partition)
@@ -137,8 +152,10 @@ def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
 
 @inlined
 def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
-    """Where the cell has its tuples of a time: none if that is new, as in every free node. A cell that is the whole
-    partition has the times of that, by the same numbers; one of several is searched.
+    """The node of the group for the time of the event. A new node has `count` 0.
+
+    Without `group_by`, the node has the same number as the node of the partition for this time. With `group_by`, the
+    node is searched for by its time.
     """
     cells, slices, time = c.cells, c.slices, events[k].begin
     if c.grouped:
@@ -155,7 +172,7 @@ def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
 
 @inlined
 def _join_stretch(c: Slices, cell: int, node: int, is_new: int) -> None:
-    """The tuple in `scratch`, now at `node`, belongs to the stretch that fired last, if its time does."""
+    """Adds the tuple, whose summary is in `scratch`, to the interval that fired last if its time `node` is inside."""
     cells, slices = c.cells, c.slices
     time, low = slices[node].time, cells[cell].low
     if time < cells[cell].begin:
@@ -199,7 +216,7 @@ def _copy(source: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
 
 @inlined
 def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
-    """Makes [begin, end] the cell's stretch, from what its times hold (KIP S5). Doing it twice is doing it once."""
+    """Makes [begin, end] the group's interval and computes its content from its times (KIP S5). It is idempotent."""
     cells, slices = c.cells, c.slices
     if begin < cells[cell].begin or end < cells[cell].end:
         _start_again(c, cell, begin)
@@ -220,7 +237,7 @@ def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
 
 @inlined
 def _bring_near(c: Slices, x: int) -> None:
-    """The time behind one that enters or leaves the stretch next: it will be looked at then, and is far away."""
+    """Prefetches the time after `x`. `x` will enter or leave the interval next, and the time after it is then read."""
     if x != NIL and c.slices[x].younger != NIL:
         younger = c.slices[x].younger
         prefetch(c.slices, younger)
@@ -230,7 +247,7 @@ def _bring_near(c: Slices, x: int) -> None:
 
 @inlined
 def _start_again(c: Slices, cell: int, begin: int) -> None:
-    """An empty stretch from `begin` on; `low` is the first time that is not before it."""
+    """Makes the interval empty. `low` becomes the first time that is not before `begin`."""
     cells, slices = c.cells, c.slices
     x = cells[cell].low if cells[cell].low != NIL else cells[cell].youngest
     while x != NIL and slices[x].time < begin:
@@ -245,7 +262,7 @@ def _start_again(c: Slices, cell: int, begin: int) -> None:
 
 @inlined
 def _leave(c: Slices, cell: int, begin: int) -> None:
-    """What is before `begin` leaves the stretch."""
+    """Removes the times before `begin` from the interval."""
     cells, slices = c.cells, c.slices
     low = cells[cell].low
     while low != NIL and slices[low].time < begin:
@@ -263,9 +280,9 @@ def _leave(c: Slices, cell: int, begin: int) -> None:
 
 @inlined
 def _build_front(c: Slices, cell: int) -> None:
-    """Makes the whole stretch the front: from the youngest time back to the oldest, each with all younger ones.
+    """Makes the whole interval the front: computes the summaries from the latest time back to the earliest.
 
-    `ahead` goes the other way round, as in contents.py.
+    `ahead` runs in the other direction and prefetches (see `_build_front` in group_contents.py).
     """
     x, low = c.cells[cell].high, c.cells[cell].low
     _copy(c.sums, x, c.stack, x)
@@ -284,7 +301,7 @@ def _build_front(c: Slices, cell: int) -> None:
 
 @inlined
 def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results) -> bool:
-    """A result for each cell that has tuples there. False: the room ran out."""
+    """Writes a result row for each group with tuples in [begin, end]. Returns False (and writes none) without room."""
     rows, tuples = 0, 0
     cell = c.ends[p].oldest
     while cell != NIL:
@@ -336,7 +353,7 @@ def _list(c: Slices, cell: int, results: Results) -> None:
 
 @inlined
 def _forget(c: Slices, p: int, until: int, results: Results) -> None:
-    """Nothing up to `until` will be asked for again."""
+    """Removes all tuples up to time `until` (inclusive). No later event of the partition refers to them."""
     cell = c.ends[p].oldest
     while cell != NIL:
         following = c.cells[cell].younger

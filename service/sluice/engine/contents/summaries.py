@@ -1,13 +1,13 @@
-"""What an aggregate keeps of tuples: a summary of a few words, and how two summaries make one.
+"""Summaries of tuples: the accumulators of aggregation functions. A summary has a few 64-bit words.
 
-Every aggregate has the same shape: `lift` makes the summary of one tuple, `combine` that of two neighbouring stretches
-(it is associative; the left one is older), and aggregates.py makes the result of it. A window of any kind needs no
-more.
+All aggregates have the same interface: `lift` makes the summary of one tuple, `combine` makes one summary of two
+neighbouring sequences of tuples (it is associative; the left sequence is older), and aggregates/function_table.py makes
+the result of a summary. Windows of all kinds use only these operations.
 
 code              words of a summary                     of
 SUM_INT           sum                                    int64; wraps as SPL's does (7.3)
-SUM_REAL          sum, what rounding lost of it          float64 (compensated, so order and cancellation do not show;
-                                                         beyond its range: `_combine_large`)
+SUM_REAL          sum, its rounding error                float64 (compensated: order and cancellation do not show;
+                                                         sums beyond its range: `_large_sum`)
 SUM_WIDE          high and low half of a 128-bit sum     int64, for Average (A20)
 MOMENTS           number, mean, sum of (value - mean)^2  float64, for the deviations (A21)
 OLDEST, YOUNGEST  value                                  First; Last and Any
@@ -15,14 +15,13 @@ LEAST, GREATEST   value [, companion]                    int64, timestamp, boole
 ... _REAL         value [, companion]                    float64; NaN only where there is no number (A16)
 ... _TEXT         value [, companion]                    strings, by their bytes
 
-The companion of an extreme is the word of another column (ArgMin), or with TIMES how many tuples have the value
-(MinCount).
+The companion of an extreme is the word of another column (ArgMin) or, with TIMES, the number of tuples that have the
+extreme value (MinCount).
 
-Stretches that are not neighbours, or whose tuples are out of order, combine in any order when the layout knows of the
-arrival: `layout(summaries, arrival=column)` says which column of `rows` holds the tuples' sequence numbers. All picks
-(OLDEST to GREATEST_TEXT) then carry the number of their tuple as their last word, and `combine` asks it, not the sides,
-who came first: it is commutative but for the last digits of SUM_REAL and MOMENTS. Nothing else changes: the same
-`lift`, `combine` and finish of each function.
+Sequence numbers make `combine` work for sequences that are not neighbours or not in order of arrival:
+`layout(summaries, arrival=column)` names the column of `rows` with the tuples' sequence numbers. All picks (OLDEST to
+GREATEST_TEXT) then have the sequence number of their tuple as last word, and `combine` compares these numbers instead
+of taking the left side for the older one. It is then commutative, except for the last digits of SUM_REAL and MOMENTS.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from sluice.columns.kernel import inlined
     LEAST, GREATEST, LEAST_REAL, GREATEST_REAL, LEAST_TEXT, GREATEST_TEXT,
 ) = range(12)  # fmt: skip
 
-#: by what sums beyond float64 are divided
+#: the divisor of sums that are beyond the range of float64
 LARGE = 2.0**64
-#: words of a summary, without companion and sequence number
+#: the number of words of a summary (default 1), without companion and sequence number
 WIDTH = {SUM_REAL: 2, SUM_WIDE: 2, MOMENTS: 3}
-#: no column
+#: no column: as companion or arrival
 NONE = -1
-#: as companion: the number of tuples that have the value
+#: as companion: the number of tuples that have the extreme value
 TIMES = -2
 
-#: the summaries of an operator, one record each: code, the words [word, end), and the columns of value, companion and
-#: arrival
+#: the layout of an operator's summaries, one record per summary: its code, its words [word, end) in a row of summaries,
+#: and the columns of the value, of the companion and of the sequence number
 LAYOUT = np.dtype([
     ("code", np.int64), ("word", np.int64), ("end", np.int64),
     ("value", np.int64), ("companion", np.int64), ("arrival", np.int64),
@@ -60,7 +59,7 @@ Layout = np.ndarray
 
 
 class Summary(NamedTuple):
-    """A summary of the columns `value` and `companion`, which may be NONE or TIMES."""
+    """A summary of the column `value`. `companion` is a column, NONE or TIMES."""
 
     code: int
     value: int
@@ -68,7 +67,7 @@ class Summary(NamedTuple):
 
 
 class One(NamedTuple):
-    """One record of a layout, as values that a loop holds on to."""
+    """One record of a layout, as plain values that a loop keeps in registers."""
 
     code: int
     word: int
@@ -78,12 +77,12 @@ class One(NamedTuple):
     arrival: int
 
 
-#: the words of a summary, as many as it has: value, companion, sequence number, or those of a sum
+#: the words of one summary; unused ones are 0: value, companion and sequence number, or the words of a sum
 Words = tuple[int, int, int]
 
 
 def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tuple[Layout, int]:
-    """The layout of the summaries, from word number `first` on, and the words up to its end."""
+    """The layout of the summaries, whose words start at number `first`, and the number of the word behind the last."""
     made, width = np.zeros(len(summaries), LAYOUT), first
     for a, (code, value, companion) in enumerate(summaries):
         sequence = arrival if code >= OLDEST else NONE
@@ -95,19 +94,23 @@ def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tup
 
 @inlined
 def summary(of: Layout, a: int, code: int) -> One:
-    """Number `a` of a layout; `code` is its own."""
+    """Record `a` of a layout. `code` must be its code; a constant lets the compiler drop the other codes' branches."""
     return One(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival)
 
 
 @inlined
 def alone(of: Layout, a: int, code: int) -> One:
-    """As `summary`, of one that has neither companion nor arrival."""
+    """Like `summary`, for a record that has neither companion nor sequence number."""
     return One(code, of[a].word, of[a].end, of[a].value, NONE, NONE)
 
 
 @inlined
 def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401
-    """`do(one, *arguments)` of each. It is compiled for what is asked for most, so that its loops ask nothing."""
+    """Calls `do(one, *arguments)` for each summary of the layout.
+
+    The most frequent codes are passed as constants. The compiler then specializes `do` for them, so that the loops in
+    `do` have no branches on the code.
+    """
     for a in range(len(of)):
         code, plain = of[a].code, of[a].companion == NONE and of[a].arrival == NONE
         if code == SUM_REAL:
@@ -124,7 +127,7 @@ def with_each(of: Layout, do: Callable[..., None], *arguments: Any) -> None:  # 
 
 @inlined
 def lift(of: Layout, rows: np.ndarray, slot: int, into: np.ndarray, at: int) -> None:
-    """The summaries of the one tuple in `slot`."""
+    """Writes the summaries of the tuple in `slot` to `into[at]`."""
     for a in range(len(of)):
         one = summary(of, a, of[a].code)
         put(one, lifted(one, rows, slot), into, at)
@@ -141,10 +144,10 @@ def combine(
     into: np.ndarray,
     d: int,
 ) -> None:
-    """The summaries of the stretch `older[left]` followed by `younger[right]`; `into[d]` may be either of them."""
+    """Combines the summaries `older[left]` and `younger[right]` into `into[d]`, which may be one of the two."""
     for a in range(len(of)):
         code = of[a].code
-        if code == SUM_REAL:  # asked once, and not for each word
+        if code == SUM_REAL:  # one branch on the code here instead of one per word
             _combine_one(alone(of, a, SUM_REAL), text, older, left, younger, right, into, d)
         elif code == SUM_INT:
             _combine_one(alone(of, a, SUM_INT), text, older, left, younger, right, into, d)
@@ -164,7 +167,7 @@ def _combine_one(
     put(of, combined(of, text, words(of, older, left), words(of, younger, right)), into, d)
 
 
-# ---- one summary, as values that a loop holds on to ------------------------------------------------------------------
+# ---- one summary, as values in registers -----------------------------------------------------------------------------
 
 
 @inlined
@@ -202,13 +205,13 @@ def lifted(of: One, rows: np.ndarray, slot: int) -> Words:
     if of.code == SUM_WIDE:
         return value >> 63, value, 0
     if of.code == MOMENTS:
-        return 1, value, as_word(as_real(value) - as_real(value))  # 0, or NaN of what is not finite
+        return 1, value, as_word(as_real(value) - as_real(value))  # 0.0, or NaN if the value is not finite
     return value, 0, 0  # the bits of 0.0
 
 
 @inlined
 def combined(of: One, text: InternedText, older: Words, younger: Words) -> Words:
-    """Of a stretch followed by another one."""
+    """The summary of the older sequence followed by the younger one."""
     if of.code == SUM_INT:
         return older[0] + younger[0], 0, 0
     if of.code == SUM_REAL:
@@ -223,7 +226,7 @@ def combined(of: One, text: InternedText, older: Words, younger: Words) -> Words
 
 @inlined
 def _sum_of_reals(older: Words, younger: Words) -> Words:
-    """Two-sum: `lost` is what the rounded total lacks, exactly."""
+    """Compensated sum (two-sum): `lost` is the exact rounding error of `total`."""
     x, y = as_real(older[0]), as_real(younger[0])
     total = x + y
     part = total - x
@@ -235,7 +238,7 @@ def _sum_of_reals(older: Words, younger: Words) -> Words:
 
 @inlined
 def _large_sum(older: Words, younger: Words) -> Words:
-    """Sums beyond float64: where `lost` is NaN, the sum is LARGE times as large as it says."""
+    """Sums beyond the range of float64: if the second word is NaN, the sum is the first word times LARGE."""
     x, y = as_real(older[0]), as_real(younger[0])
     total, lost = x + y, 0.0
     if abs(x) < np.inf and abs(y) < np.inf:
@@ -250,14 +253,14 @@ def _large_sum(older: Words, younger: Words) -> Words:
 
 @inlined
 def _moments(older: Words, younger: Words) -> Words:
-    """Chan's: no difference of large sums, so nothing cancels."""
+    """Chan's formula. It subtracts no large sums from each other, so there is no cancellation."""
     n, m = older[0], younger[0]
     mean = as_real(older[1])
     apart = as_real(younger[1]) - mean
     share = m / (n + m)
     both = as_real(older[2]) + as_real(younger[2])
     squares = both + apart * apart * share * n
-    if np.isnan(squares) and not np.isnan(both):  # a mean that is too large for float64 is infinite, two are NaN apart
+    if np.isnan(squares) and not np.isnan(both):  # means beyond float64 are infinite, their difference NaN
         squares = np.inf
     return n + m, as_word(mean + apart * share), as_word(squares)
 
@@ -275,7 +278,10 @@ def _pick(of: One, text: InternedText, older: Words, younger: Words) -> Words:
 
 @inlined
 def _is_younger(code: int, text: InternedText, old: int, new: int, came: int, later: int) -> bool:
-    """Whether the value of the right side is picked; `came` and `later` say which side is older, and keeps a tie."""
+    """Whether the value of the right side is picked.
+
+    `came` and `later` are the sequence numbers of the sides. The older side wins a tie.
+    """
     if code <= YOUNGEST:
         return (later > came) == (code == YOUNGEST)
     return _beats(code, text, new, old) if later > came else not _beats(code, text, old, new)
@@ -288,6 +294,6 @@ def _beats(code: int, text: InternedText, new: int, old: int) -> bool:
     if code <= GREATEST_REAL:
         x, y = as_real(new), as_real(old)
         behind = x >= y if code == LEAST_REAL else x <= y
-        # A number beats NaN. Nobody can foresee the answer: `&` asks once, `and` has the processor guess twice.
+        # A number beats NaN. The outcome is unpredictable: `and` would add a second branch, `&` does not.
         return (not behind) & (x == x)  # noqa: PLR0124
     return less(text, new, old) if code == LEAST_TEXT else less(text, old, new)

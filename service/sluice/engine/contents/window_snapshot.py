@@ -1,4 +1,4 @@
-"""What a window holds at the moment, for people: the tuples themselves, and what a firing would tell of them."""
+"""Snapshots of windows for display: the stored tuples, and the results that a firing at this moment would give."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.json_columns import json_values
 from sluice.model.types import Type
 
-#: attributes, or expressions as the file has them, to their values as JSON has them
+#: the attribute (or the text of the expression) -> its value as JSON represents it
 Tuple = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSnapshot:
-    """A window partition.
+    """The present content of a window partition.
 
-    side     "left" or "right", of a join
-    tuples   how many it holds; `held` are those that are stored, oldest first: a window that keeps no more than a
-             summary has none
-    policy   what its policies go by
-    now      by output stream, what would come out if it fired now
+    side     "left" or "right" for a side of a join, otherwise empty
+    tuples   the number of tuples in the window
+    held     the stored tuples, oldest first; empty if the window keeps only a summary
+    policy   the values by which the window's policies decide, by name
+    now      output stream -> the tuples that the window would emit if it fired now
     """
 
     operator: str
@@ -40,14 +40,14 @@ class WindowSnapshot:
 
 
 def place_of(keys: Interner, key: str | None) -> int:
-    """The code of a key; NOBODY where there is none, or it is not known."""
+    """The code of a key. NIL if `key` is None or is not interned. Costs O(number of keys)."""
     if key is None:
         return NIL
     return int(pc.index(keys.take(np.arange(keys.count)), pa.scalar(key.encode(), pa.binary())).as_py())
 
 
 def chained(ends: np.void, links: np.ndarray, block: int = 1) -> np.ndarray:
-    """The slots of a list from its oldest to its youngest; `block` is how many of them a link is for (packing.py)."""
+    """The places of a list's tuples from the oldest to the youngest. `block`: tuples per block (see blocks.py)."""
     slots: list[int] = []
     slot, youngest = int(ends["oldest"]), int(ends["youngest"])
     while slot != NIL:
@@ -58,7 +58,7 @@ def chained(ends: np.void, links: np.ndarray, block: int = 1) -> np.ndarray:
 
 
 def tuples(names: Sequence[str], types: Sequence[Type], words: np.ndarray, strings: Interner) -> list[Tuple]:
-    """Stored tuples as JSON has them; words without a name are left out."""
+    """Stored tuples as JSON values. `words` has one row per tuple; columns whose name is empty are left out."""
     named = [(place, name, type_) for place, (name, type_) in enumerate(zip(names, types, strict=False)) if name]
     columns = [json_values(from_words(words[:, place], type_, strings), type_) for place, _, type_ in named]
     return [dict(zip([name for _, name, _ in named], row, strict=True)) for row in zip(*columns, strict=True)]

@@ -1,12 +1,13 @@
-"""What SPL's window library tells an operator, event by event: for traces, and for windowed operators of users' own.
+"""The window events of SPL's window library, one by one: for traces, and for windowed operators that users write in
+Python.
 
-The windows are those of the Aggregate, whose kernels are asked one item at a time: each rule stays in its one place, at
-the cost of a call for each item.
+The windows are those of Aggregate, whose kernels are called with one item at a time. So each rule is implemented once,
+at the cost of one call for each item.
 
-told.py      the events, and what a window looks like to who hears of them
-clock.py     tumbling and sliding windows
-panes.py     timeInterval and slidingTime
-choice.py    which of the two an operator has
-handled.py   the operator that hands the events to a Python class
-trace.py     the events as JSON
+window_events.py      the events, and the content of a window
+clock_windows.py      the events of tumbling and sliding windows
+pane_windows.py       the events of timeInterval and slidingTime windows
+window_library.py     selects one of these two for an operator
+handler_operator.py   the operator that passes the events to a Python class
+trace.py              the events as JSON
 """

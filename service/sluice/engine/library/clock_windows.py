@@ -1,4 +1,4 @@
-"""The events of tumbling and sliding windows, item by item."""
+"""The events of tumbling and sliding windows, one item at a time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from sluice.time_units import UNSET
 
 
 class ClockState(LibraryState):
-    """Of each partition, by the bytes of its key."""
+    """The state of the windows. `contents` has the content of each window partition by the bytes of its key."""
 
     windows: AggregateState
     contents: dict[bytes, Content]
@@ -71,14 +71,16 @@ class ClockState(LibraryState):
         return ClockState(windows, contents)
 
     def _moved(self, content: Content, maps: Maps) -> Content:
-        """The content with its tuples under their new slots. Without slots they are counted."""
+        """The content with its tuples under their new slots. If the windows have no slots, its tuples are numbered by
+        count and keep their numbers.
+        """
         if not self.windows.holding:
             return content
         return replace(content, held={int(maps["slot"][slot]): row for slot, row in content.held.items()})
 
 
 class ClockLibrary:
-    """Gives the window events of an operator, whatever that does with them."""
+    """Produces the window events of an operator, whatever the operator does with them."""
 
     def __init__(self, spec: Windowed, schema: Schema, sources: int) -> None:
         """`schema` is that of the input, `sources` the number of its topic partitions."""
@@ -95,19 +97,19 @@ class ClockLibrary:
 
     @property
     def reads(self) -> tuple[Expression, ...]:
-        """The expressions that `tell` wants."""
+        """The expressions whose values `tell` needs."""
         return self._program.reads
 
     def due(self, state: ClockState) -> int:
-        """When the next tuple leaves or the timer ticks, MAXIMUM without either."""
+        """The operator clock at which the next tuple expires or the timer ticks; MAX_TIME if neither happens."""
         return MAX_TIME if state.finished else min(self._next(state.windows))
 
     def tell(
         self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
-        """The events of these items, which have no final mark, and of the time that passes until `end`.
+        """The events of these items, which have no final mark, and of the time until `end`.
 
-        `rows` are the tuples, `start` is where the clock's timers count from.
+        `read` has the values of `reads`, `rows` has the tuples, and `start` is the time from which the timer counts.
         """
         window = state.windows
         if self._windows.timer is not None and window.scalars[TICK] == UNSET:
@@ -133,7 +135,7 @@ class ClockLibrary:
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def _passing(self, state: ClockState, until: int, freed: list[int]) -> Iterator[WindowEvent]:
-        """What falls due by then: tuples that have been inside for too long, and ticks; at one moment in this order."""
+        """The events that are due by `until`: tuples that expire, and ticks. At equal times, tuples expire first."""
         window = state.windows
         nothing = np.zeros(0, processing_time.ARRIVAL)
         while True:
@@ -146,11 +148,11 @@ class ClockLibrary:
             yield from self._told(state, found or self._brought(window, nothing, now), TIMER, now, freed, None)
 
     def _next(self, window: AggregateState) -> tuple[int, int]:
-        """When the next tuple leaves, and the next tick."""
+        """When the next tuple expires, and when the next tick is due."""
         return processing_time.leaves(self._program.clause, window), self._windows.due(window)
 
     def _pass_over(self, window: AggregateState, until: int) -> None:
-        """The ticks that are passed over in silence."""
+        """Skips ticks that find nothing stored, if too many are due (MOST_VOID)."""
         clause = self._program.clause
         if (
             self._windows.timer is not None
@@ -163,12 +165,12 @@ class ClockLibrary:
             )
 
     def _brought(self, window: AggregateState, arrivals: np.ndarray, now: int) -> tuple[np.ndarray, np.ndarray]:
-        """All window events and firings of one item, or of one moment."""
+        """All window events and firings of one item, or of the timer at one time."""
         found = [(events.copy(), firings) for events, firings in self._windows.window_events(window, arrivals, now)]
         return np.concatenate([events for events, _ in found]), found[-1][1]
 
     def _leaving(self, window: AggregateState, now: int) -> np.ndarray:
-        """The evictions of this moment (S5)."""
+        """The evictions of tuples that expire at this time (S5)."""
         found = []
         while True:
             events, used = np.zeros(64, EVENT), np.zeros(2, np.int64)
@@ -186,7 +188,9 @@ class ClockLibrary:
         self, state: ClockState, found: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
         new: tuple[list[object], Row] | None,
     ) -> Iterator[WindowEvent]:  # fmt: skip
-        """What the kernel wrote down about one item or one moment. `new` is the tuple, with the values of its key."""
+        """Converts what the kernel wrote for one item, or for the timer at one time. `new` is the tuple of the item,
+        with the values of its key.
+        """
         events, firings = found
         names = state.windows.keys.take(events["partition"].astype(np.int64)).to_pylist() if self._keyed else None
         order = range(len(events)) if new is not None else _by_key(events, names)
@@ -227,7 +231,9 @@ class ClockLibrary:
     def _cleared(
         self, content: Content, event: int, at: int, freed: list[int], *, flushed: bool
     ) -> Iterator[WindowEvent]:
-        """A tumbling window is empty after it fired; else the partition leaves with all that is known of it (V3)."""
+        """A tumbling window is emptied after it fired. In all other cases the partition is evicted with its record
+        (V3).
+        """
         if not (flushed and self._tumbling):
             yield WindowEvent(PARTITION_EVICTION, event, at, content)
             content.full = False
@@ -238,8 +244,8 @@ class ClockLibrary:
 
 
 def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:
-    """The events that a mark or a moment brought about, each partition's together, by their keys; first those of
-    partitions that left, in the order in which they did.
+    """The order of the events that a mark or the timer caused: first those of evicted partitions, in their given order,
+    then those of the others, partition after partition in order of their keys.
     """
     places = list(range(len(events)))
     fires = np.flatnonzero(np.isin(events["code"], (FIRE, EVICT)))
@@ -250,7 +256,9 @@ def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:
 
 
 def _counting(spec: Windowed) -> Aggregate:
-    """An aggregate with this window, which fires from the start: who hears of it knows whether it was full."""
+    """An Aggregate with this window. A sliding one fires from the start, because the receiver of an event sees whether
+    the window was full.
+    """
     outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
     return Aggregate(
         spec.name, spec.input, spec.window, outputs, spec.partition_by,

@@ -1,7 +1,8 @@
-"""The operator that hands the events of its windows to a Python class of the user's: row by row, slower than the rest.
+"""The operator that passes the events of its windows to a user's Python class, one by one. It is slower than the
+others.
 
-A class gets the window and the tuple, and gives tuples. Of it nothing is saved: what it remembers of a window is the
-window's `memory`, which is made of values of JSON after each event, so that a restart changes nothing.
+The class gets the window and the tuple, and returns tuples. The class itself is not saved. What it stores for a window
+is the window's `memory`, which is converted to JSON values after each event, so a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LOG = logging.getLogger(__name__)
 
 
 class View:
-    """What the class sees of a window (service/sluice/api/handler.py)."""
+    """What the user's class can read of a window (service/sluice/api/handler.py)."""
 
     def __init__(self, of: Content, now: int) -> None:
         self._of = of
@@ -52,7 +53,7 @@ class View:
 
 
 class Sending:
-    """What comes out of a batch, in order: the columns of Items, and of rejected tuples."""
+    """The output of a batch, in order: the columns of Items, and the rejected tuples."""
 
     def __init__(self) -> None:
         self.items: list[tuple[int, int, int, bytes | None, int]] = []
@@ -61,7 +62,7 @@ class Sending:
 
 
 class HandlerOperator(Stateful[State]):
-    """Runs one `Custom`. It has no state of its own: `feed` changes the one that it is given."""
+    """Runs one `Custom`. It has no state of its own: `feed` changes the state that it is given."""
 
     def __init__(self, spec: Custom, schema: Schema, event_time: EventTime | None, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
@@ -80,15 +81,15 @@ class HandlerOperator(Stateful[State]):
         return self._library.resumed(data)
 
     def due(self, state: State) -> int:
-        """When the library will tell of something though nothing comes."""
+        """The operator clock at which the library has an event although no item arrives."""
         return self._library.due(state)  # type: ignore[arg-type]
 
     def snapshot(self, state: State, key: str | None) -> list[WindowSnapshot]:
-        """Nothing: what its windows mean is the handler's to say."""
+        """Returns nothing, because only the user's class can interpret the content of its windows."""
         return []
 
     def feed(self, state: State, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
+        """Handles the items and the time until `clock.end`. Returns the items of each output stream."""
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._library.reads, self.spec.name)
@@ -105,14 +106,14 @@ class HandlerOperator(Stateful[State]):
     # ---- an event ---------------------------------------------------------------------------------------------------
 
     def _hear(self, told: WindowEvent, sending: Sending) -> None:
-        """Asks the class, and notes what it sends."""
-        if isinstance(told.what, int):  # a mark of nothing stored, or a watermark
+        """Calls the user's class with an event and records what it returns."""
+        if isinstance(told.what, int):  # an empty firing or a watermark
             sending.items.append((told.event, told.at, told.what, None, told.watermark))
             return
         if told.what == LATE:
             sending.rejected.append((told.event, told.at, told.reason, _text(told.row or {})))
             return
-        assert told.window is not None  # noqa: S101 - who has a name has a window
+        assert told.window is not None  # noqa: S101 - a named event has a window
         name = told.window.name if self.spec.partition_by else None
         view = View(told.window, told.at)
         before = json.dumps(view.memory)
@@ -135,7 +136,7 @@ class HandlerOperator(Stateful[State]):
             sending.items.append((told.event, told.at, WINDOW, name, 0))
 
     def _row(self, values: Mapping[str, Any]) -> list[Any]:
-        """The attributes in order. Raises where they are not those of the output."""
+        """The values in the order of the attributes. Raises an exception if they do not fit the output."""
         if values.keys() != self._types.keys():
             msg = f"it sent {', '.join(map(str, values))}, not {', '.join(self._types)}"
             raise TypeError(msg)
@@ -163,7 +164,7 @@ class HandlerOperator(Stateful[State]):
         )  # fmt: skip
 
     def _rejects(self, sending: Sending) -> Items | None:
-        """The events that the class made nothing of, as dead letters."""
+        """The late tuples, and the events for which the class failed, as dead letters; None if there are none."""
         if not sending.rejected:
             return None
         event, at, reasons, texts = zip(*sending.rejected, strict=True)
@@ -176,7 +177,7 @@ class HandlerOperator(Stateful[State]):
 
 
 def _remember(memory: dict[str, Any], text: str) -> None:
-    """Makes it what it is when it has been saved and read back."""
+    """Sets the memory to what it is after it was saved and read back."""
     memory.clear()
     memory.update(json.loads(text))
 

@@ -1,4 +1,4 @@
-"""The events of windows over event time, item by item: of panes, and of slidingTime."""
+"""The events of windows over event time, one item at a time: of timeInterval panes, and of slidingTime."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ from sluice.model.expressions import AggregateCall, Expression
 from sluice.model.spec import Aggregate, EventTime, Output, Windowed
 from sluice.model.types import INT64, Schema
 
-#: the end of a pane, or the topic partition whose stream time goes for slidingTime, and the key's bytes
+#: the place of a window: the end of a pane, or, for slidingTime, the topic partition whose stream time counts; and the
+#: key's bytes
 Place = tuple[int, bytes]
 
 
 class PaneState(LibraryState):
-    """Of each place. `came` counts tuples."""
+    """The state of the windows. `contents` has the content of each window by its place; `came` counts
+    inserted tuples.
+    """
 
     windows: EventState
     contents: dict[Place, Content]
@@ -70,9 +73,9 @@ class PaneState(LibraryState):
 
 
 class PaneLibrary:
-    """Gives the window events of an operator, whatever that does with them.
+    """Produces the window events of an operator, whatever the operator does with them.
 
-    Late firings of all partitions are among them: the operator decides what they are worth (E34, O15).
+    Late firings of all partitions are among them; the operator decides whether it uses them (E34, O15).
     """
 
     def __init__(self, spec: Windowed, schema: Schema, event_time: EventTime, sources: int) -> None:
@@ -92,18 +95,20 @@ class PaneLibrary:
         return PaneState(self._windows.load(windows), {(place, c.name): c for (place, _), c in found}, came)
 
     def due(self, state: PaneState) -> int:
-        """Never: only watermarks and tuples move event time."""
+        """Never, because only watermarks and tuples advance event time."""
         return self._windows.due(state.windows)
 
     @property
     def reads(self) -> tuple[Expression, ...]:
-        """The expressions that `tell` wants."""
+        """The expressions whose values `tell` needs."""
         return self._program.reads
 
     def tell(
         self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
-        """The events of these items, which have no final mark. `rows` are the tuples; the clock does nothing here."""
+        """The events of these items, which have no final mark. `read` has the values of `reads`, `rows` has the tuples;
+        the operator clock has no effect.
+        """
         times, bad = self._ticks.of(items.tuples)
         arrivals = self._windows.arrive(
             state.windows, items, read, np.where(bad, 0, times) if bad is not None else times
@@ -131,7 +136,9 @@ class PaneLibrary:
     def _inserted(
         self, state: PaneState, arrival: np.ndarray, event: int, at: int, new: tuple[list[Any], Row]
     ) -> Iterator[WindowEvent]:
-        """It comes in; and of slidingTime, where tuples move the time: what fires (E1, E2), and what is forgotten."""
+        """The events of a tuple. It is inserted; for slidingTime, where tuples advance time, windows fire (E1, E2) and
+        tuples leave.
+        """
         events, firings, late = self._windows.window_events(state.windows, arrival)
         for behind in late["behind"].tolist():
             why = self._windows.reason(int(arrival["time"][0]), behind)
@@ -149,7 +156,7 @@ class PaneLibrary:
                 yield from self._into(state, content, begin, event, at, new[1])
 
     def _in_order(self, state: PaneState, events: np.ndarray, firings: np.ndarray) -> list[int]:
-        """Windows that fire together by their keys, what is forgotten last."""
+        """The order of the kernel's events: insertions, then firings by group and key, then removals."""
 
         def place(k: int) -> tuple[int, int, Place]:
             code, partition = int(events["code"][k]), int(events["partition"][k])
@@ -161,9 +168,9 @@ class PaneLibrary:
     def _into_panes(
         self, state: PaneState, partition: int, begin: int, event: int, at: int, new: tuple[list[Any], Row]
     ) -> Iterator[WindowEvent]:
-        """Every pane that holds the slice from `begin` on (E11)."""
+        """Inserts the tuple into every pane that contains the slice that starts at `begin` (E11)."""
         grid = self._when
-        assert isinstance(grid, panes.Grid)  # noqa: S101 - who calls has looked
+        assert isinstance(grid, panes.Grid)  # noqa: S101 - the caller has checked
         _, name = self._place(state, partition)
         phase = panes.phase_of(grid, begin)
         for end in range(panes.first_end(grid, begin, phase), panes.last_end(grid, begin, phase) + 1, grid.period):
@@ -184,7 +191,7 @@ class PaneLibrary:
         return state.contents.setdefault(place, Content(place[1], key))
 
     def _place(self, state: PaneState, partition: int) -> Place:
-        """Where the content of a partition of the kernel's is found."""
+        """The key in `contents` of a partition of the kernel."""
         of = state.windows.partitions[partition]
         name = state.windows.keys.take(of["key"].reshape(1).astype(np.int64))[0].as_py() if self._keyed else b""
         return int(of["source"]), name
@@ -199,7 +206,9 @@ class PaneLibrary:
     # ---- timeInterval: a watermark ----------------------------------------------------------------------------------
 
     def _advanced(self, state: PaneState, arrival: np.ndarray, event: int, at: int) -> Iterator[WindowEvent]:
-        """Of each pane: it becomes complete, fires, and is closed (E23); by their ends, then by key."""
+        """The events of a watermark. Each pane becomes complete, fires and is closed (E23), in order of ends, then of
+        keys.
+        """
         if not isinstance(self._when, panes.Grid):
             return
         before, now = int(state.windows.clocks[0]), int(arrival["time"][0])
@@ -213,7 +222,7 @@ class PaneLibrary:
             return
         for end in sorted({end for end, _ in state.contents if end <= now}):
             pane = sorted(((p, c) for p, c in state.contents.items() if p[0] == end), key=lambda one: one[0])
-            if end > before or any(fired.get(place) == 0 for place, _ in pane):  # E30: one that was created late, too
+            if end > before or any(fired.get(place) == 0 for place, _ in pane):  # E30: also a pane created late
                 for _, content in pane:
                     content.full = True
                     yield WindowEvent(INITIAL_FULL, event, at, content)
@@ -232,14 +241,14 @@ class PaneLibrary:
     # ---- slidingTime ------------------------------------------------------------------------------------------------
 
     def _at(self, state: PaneState, partition: int, begin: int, last: int, firing: np.ndarray) -> Content:
-        """A window that closes or changes, with what it holds."""
+        """The content of a slidingTime window that closes or changes."""
         content = state.contents[self._place(state, partition)]
         held = {number: row for number, row in content.held.items() if begin <= content.times[number] <= last}
         start, end = self._units(int(firing["start"])), self._units(int(firing["end"]))
         return replace(content, held=held, start=start, end=end, full=True)
 
     def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[WindowEvent]:
-        """What no open window can hold any more leaves."""
+        """The evictions of the tuples up to `last`, inclusive, which no open window can contain any more."""
         place = self._place(state, partition)
         content = state.contents.get(place)
         if content is None:

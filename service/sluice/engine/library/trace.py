@@ -15,12 +15,12 @@ from sluice.model.spec import Aggregate, EventTime, Join, Map, Pipeline, Side, S
 from sluice.model.types import Schema
 
 Record = dict[str, Any]
-#: the tuples of some items as they are shown, given the attributes
+#: shows the tuples of some items, given the attributes of their stream
 Rows = Callable[[Items, Schema], list[Record]]
 
 
 class Tracer:
-    """Tells of the windows of one port of an operator."""
+    """Records the window events of one port of an operator."""
 
     def __init__(
         self, spec: Windowed, about: Record, schema: Schema, event_time: EventTime | None, sources: int
@@ -31,7 +31,9 @@ class Tracer:
         self._partitioned = bool(spec.partition_by)
 
     def feed(self, items: Items, rows: Rows, clock: Clock) -> list[tuple[int, int, Record]]:
-        """Of each event the item that caused it, or TIMER, the time, and what is shown."""
+        """For each window event: the event number of the item that caused it, or TIMER; the operator clock; and the
+        event as JSON.
+        """
         items, last, end = until_final(self._state, items, clock)
         items, read, _ = readable(items, self._library.reads, "")
         told = self._library.tell(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
@@ -61,9 +63,9 @@ class Tracer:
 
 
 def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list[Tracer | None]]:
-    """Of each operator by its name one for each of its ports; None: that has no window to tell of.
+    """By operator name, one tracer for each of its ports; None for an operator without window events.
 
-    A progressive sort is none of them: what leaves it is what comes out.
+    A progressive sort has none, because the tuples that leave its window are its output.
     """
 
     def tracer(spec: Windowed, about: Record) -> Tracer:
@@ -87,5 +89,5 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
 
 
 def _alone(join: Join, side: Side) -> Aggregate:
-    """A side of a join as an operator of its own."""
+    """An Aggregate with the window of one side of a join."""
     return Aggregate(join.name, side.stream, side.window, (), side.partition_by)

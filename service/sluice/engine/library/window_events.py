@@ -1,4 +1,4 @@
-"""The events of a window, and what the window looks like to who hears of them."""
+"""The events of a window, and the content of a window as events show it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from sluice.engine.operators.aggregate.event_time_state import EventState
 #: the attributes of a tuple; a timestamp is an int, nanoseconds since 1970
 Row = dict[str, Any]
 
-#: the events, by the names of the methods that hear of them
+#: the events, named as the methods of a user's class that handle them
 BEFORE_INSERTION, AFTER_INSERTION = "before_insertion", "after_insertion"
 BEFORE_EVICTION, AFTER_EVICTION = "before_eviction", "after_eviction"
 INITIAL_FULL, TRIGGER, PARTITION_EVICTION, PANE_CLOSE = "initial_full", "trigger", "partition_eviction", "pane_close"
-#: a tuple that no window takes
+#: the event of a tuple that no window accepts
 LATE = "late"
 
 
 @dataclass(slots=True)
 class Content:
-    """One window: of a partition, and over event time of an interval.
+    """One window: of a partition, and over event time also of an interval.
 
     name         the key's bytes
     key          the values of `partition_by`
-    held         by a number the tuples inside, in order of arrival
-    full         whether it was full once (4.5); a pane: whether it is complete
-    memory       what a user's class remembers of it: values of JSON
-    start, end   of a pane, or a window of slidingTime, in units of the event time; nanoseconds of a float64
+    held         the stored tuples by number, in order of arrival
+    full         whether the window was full once (4.5); of a pane whether it is complete
+    memory       what a user's class stores for the window: JSON values
+    start, end   of a pane or a slidingTime window, in units of the event time (nanoseconds for float64)
     index        how often the pane fired before (E29)
-    times        of slidingTime the event times of what it holds, in ticks
+    times        of slidingTime the event times of the stored tuples, in ticks
     """
 
     name: bytes
@@ -56,19 +56,19 @@ class Content:
 
     @property
     def needed(self) -> bool:
-        """Whether anything is known of it that a new one would not have."""
+        """Whether the window differs from a new one."""
         return bool(self.held or self.memory or self.full)
 
     @property
     def timing(self) -> str | None:
-        """Of a pane, in SPL's words (E29)."""
+        """The timing of a pane's firing in SPL's words (E29); None if it is no pane or has not fired."""
         if self.index is None:
             return None
         return "paneLate" if self.index else "paneOnComplete"
 
 
 class LibraryState:
-    """What is known of the windows of an operator: how they work, and what each of them holds."""
+    """The state of an operator's windows: the state of the kernel, and the content of each window."""
 
     windows: AggregateState | EventState
     contents: Mapping[Any, Content]
@@ -88,13 +88,13 @@ class LibraryState:
 
 @dataclass(frozen=True, slots=True)
 class WindowEvent:
-    """An event.
+    """A window event.
 
-    what    one of the words above; or LONE or WATERMARK of items.py, which pass as they are
-    event, at   the item that caused it, or TIMER, and the clock
-    window  None: nothing was stored when the timer was due, or a mark came (T7, T19, S14)
-    row     the tuple that it is about
-    reason  of a tuple that no window takes (LATE)
+    what    one of the names above, or EMPTY_FIRING or WATERMARK of items.py, which are passed on
+    event, at   the event number of the item that caused it, or TIMER; and the operator clock, nanoseconds
+    window  the window; None if nothing was stored when the timer was due or a mark came (T7, T19, S14)
+    row     the tuple that was inserted, evicted or not accepted
+    reason  why no window accepts the tuple (LATE)
     """
 
     what: str | int
@@ -107,14 +107,16 @@ class WindowEvent:
 
 
 def rows_of(tuples: pa.RecordBatch) -> list[Row]:
-    """The tuples as values of Python."""
+    """The tuples as Python values."""
     columns = [values_of(column) for column in tuples.columns]
     names = tuples.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """A timestamp as an int, its nanoseconds since 1970, which no datetime of Python holds."""
+    """The values of a column as Python values. A timestamp is an int of nanoseconds since 1970, because Python's
+    datetime holds only microseconds.
+    """
     return _counted(column).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -133,12 +135,12 @@ def _offsets(lists: pa.ListArray) -> pa.Array:
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------
 
-#: of what is kept beside the windows
+#: format of a saved LibraryState
 FORMAT = Format("handler", 1)
 
 
 def packed(windows: Saved, contents: bytes) -> Saved:
-    """Both parts of a state as one."""
+    """The saved windows and the contents as one saved state."""
     sink = pa.BufferOutputStream()
     windows.write(sink)
     parts = {"windows": sink.getvalue(), "contents": contents}
@@ -146,7 +148,7 @@ def packed(windows: Saved, contents: bytes) -> Saved:
 
 
 def unpacked(data: Data) -> tuple[Data, bytes]:
-    """What `packed` put together. Raises StateError."""
+    """The two parts that `packed` joined. Raises StateError."""
     parts = load(data, FORMAT)
     if parts.keys() != {"windows", "contents"}:
         msg = "the saved state belongs to another operator"
@@ -155,7 +157,7 @@ def unpacked(data: Data) -> tuple[Data, bytes]:
 
 
 def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
-    """Contents as JSON, with their numbers and names; NaN and the infinities are in it."""
+    """Contents as JSON, each with its place. NaN and infinities are written as Python's json does."""
     rows = [
         [
             place,
@@ -175,7 +177,7 @@ def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
 
 
 def restored(data: bytes) -> list[tuple[Any, Content]]:
-    """What `saved` wrote. Raises StateError for anything else."""
+    """Reads what `saved` wrote. Raises StateError for anything else."""
     try:
         return [
             (place, Content(bytes.fromhex(name), key, dict(held), full, memory, start, end, index, dict(times)))

@@ -1,4 +1,4 @@
-"""The windows of an operator as something that tells of them, whichever kind they are."""
+"""Selects the window library of an operator: for tumbling and sliding windows, or for windows over event time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The operators of a pipeline and their state."""
+"""The operators of a pipeline (Map, Aggregate, Sort, Join) and their states."""

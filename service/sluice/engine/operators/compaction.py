@@ -1,4 +1,8 @@
-"""Forgetting keys, texts and slots that no window needs any more, when there are many of them: O(1) amortised."""
+"""Compaction of a state: removes keys, texts and slots that no window uses any more.
+
+A table is compacted only if it has at least doubled since its last compaction, so the cost of an added entry is O(1)
+amortised.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import numpy as np
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 
-#: tables with fewer entries are left alone
+#: tables with at most this many entries are never compacted
 SMALL = 4096
 
 
@@ -18,7 +22,7 @@ def compact(state: AggregateState, program: Program) -> None:
 
 
 def evict_unused(state: AggregateState, program: Program) -> None:
-    """Keys and texts alone: slots keep their numbers."""
+    """Removes unused keys, groups and texts. Slots keep their numbers."""
     names, tuples = max(state.keys.count, state.pairs.count), state.sizes[1]
     if should_compact(names, state.kept_keys, tuples):
         state.forget_partitions() if program.partition_by else state.forget_groups(np.arange(1))
@@ -27,9 +31,10 @@ def evict_unused(state: AggregateState, program: Program) -> None:
 
 
 def should_compact(count: int, kept: int, tuples: int = 0) -> bool:
-    """Whether so many entries came since those that were `kept` that all of them, and all tuples, may be gone through.
+    """Whether a table of `count` entries should be compacted; its last compaction kept `kept` of them.
 
-    An entry that comes pays for one other, and for four of the tuples: few names that come and go beside many tuples
-    that stay cost each batch no more than it brings.
+    True if the table has more than SMALL entries, and more entries were added since than were kept, and more than a
+    quarter of the stored `tuples`. A compaction visits all entries and all tuples, so each added entry pays for one
+    kept entry and four tuples.
     """
     return count > SMALL and count - kept > max(kept, tuples // 4)

@@ -1,4 +1,4 @@
-"""The Map operator: SPL's Functor and Filter. It remembers nothing."""
+"""The Map operator, which does what Functor and Filter do in SPL. It has no state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from sluice.model.spec import Map
 
 
 class MapOperator:
-    """Runs one `Map`: the tuples for which `where` is true, with their expressions, and all marks in their places (P4).
+    """Runs one `Map`: computes the expressions of an output for each tuple for which `where` is true.
 
-    All of that for each output (P3).
+    A tuple for which `where` is null is dropped. Marks keep their positions between the tuples (P4). Each output stream
+    gets the same tuples and marks (P3).
     """
 
     def __init__(self, spec: Map) -> None:
@@ -39,7 +40,7 @@ class MapOperator:
         return None
 
     def due(self, state: None) -> int:
-        """Never."""
+        """MAX_TIME: time alone never makes a Map emit."""
         return MAX_TIME
 
     def snapshot(self, state: None, key: str | None) -> list[WindowSnapshot]:
@@ -52,7 +53,7 @@ class MapOperator:
         return None
 
     def feed(self, state: None, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items, per output stream."""
+        """The output items by stream, and the rejected tuples under REJECTS."""
         (items,) = inputs
         kept = self._kept(items)
         outputs, rejected = {}, []

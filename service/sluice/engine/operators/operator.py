@@ -1,8 +1,8 @@
-"""The contract of an operator and of its state, on which the graph stands.
+"""The contract of an operator and of its state. The graph uses operators through this contract alone.
 
-An operator is a value that never changes: it knows what it does, and holds nothing of the tuples that it saw. All that
-is remembered between batches is its state, which `feed` changes in place. So an operator is made anew from the pipeline
-file at each start, and a state travels: it is saved and loaded, divided by keys and put together.
+An operator is immutable: it has the configuration from the pipeline file and no data. Everything that is kept between
+batches is in the operator's state, which `feed` changes in place. Therefore each process builds the operators from the
+pipeline file when it starts, and only states are saved, loaded, split by keys and merged.
 """
 
 from __future__ import annotations
@@ -19,75 +19,81 @@ from sluice.model import spec
 
 
 class OperatorState(Protocol):
-    """What an operator remembers between batches."""
+    """The data that an operator keeps between batches."""
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The number of window partitions in memory, and of tuples stored. O(1)."""
+        """The number of window partitions in memory, and the number of stored tuples. O(1)."""
 
     def save(self) -> Saved:
-        """The state as columns, for `Operator.load`. Nothing is copied: write it before the state changes."""
+        """The state as columns, for `Operator.load`.
+
+        The columns share the state's memory: write them out before the state changes.
+        """
 
     def split(self, parts: int, part_of_key: PartOfKey) -> Sequence[Self]:
-        """So many states. Each has the window partitions of its keys, and a copy of what is not of a key.
+        """Divides the state into `parts` states by the keys of its window partitions.
 
-        `part_of_key` gives the number of the part of a key, by the key's bytes. A window without partitions is whole in
-        part 0. This state is used up: the parts may share memory with it.
+        `part_of_key` gives the part number of a key from the key's bytes. Each part has the window partitions of its
+        keys, and a copy of the data that belongs to no key. The whole window of an operator without partitions is in
+        part 0. Do not use this state afterwards: the parts may share memory with it.
         """
 
     def merge(self, others: Sequence[Self]) -> Self:
-        """One state that holds what this one and the others hold. No two of them may hold the same key.
+        """One state with the window partitions of this state and of `others`.
 
-        What is not of a key comes from this state, or is the latest of all. Of a window without partitions only this
-        state holds something. Raises StateError if a key is in two states.
+        Data that belongs to no key is taken from this state, or is the latest of all states. Without partitions only
+        this state may hold tuples. Raises StateError if a key is in two states.
         """
 
 
-#: a state, or None where nothing is remembered
+#: the type of an operator's state; None for an operator without state
 State = TypeVar("State", bound=OperatorState | None)
 
 
 class Operator(Protocol[State]):
     """One operator of a pipeline.
 
-    `feed` gives equal outputs however the items are cut into batches, for a state that was saved and loaded in between,
-    and for parts of a state that each get the tuples of their keys, all marks and watermarks, and the clock.
+    The outputs of `feed` do not depend on how the items are cut into batches, nor on whether the state was saved and
+    loaded between batches, nor on whether it was split. Each part of a split state must get the tuples of its keys, all
+    marks and watermarks, and the same clock.
     """
 
     @property
     def spec(self) -> spec.Operator:
-        """What the pipeline file says."""
+        """The operator's declaration in the pipeline file."""
 
     def initial(self) -> State:
         """The state before the first item."""
 
     def load(self, data: Data) -> State:
-        """The state that was saved. Raises StateError where another operator or version wrote it."""
+        """Restores a saved state. Raises StateError if another kind of operator or another version wrote it."""
 
     def feed(self, state: State, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items, one stretch for each input port, and of the time that passes to `clock.end`.
+        """Processes one batch and gives the output items by stream, and the rejected tuples under REJECTS.
 
-        By output stream, and under REJECTS the tuples that were rejected.
+        `inputs` has the items of each input port. Timers that are due by `clock.end` (inclusive) fire, too. Changes
+        `state` in place.
         """
 
     def due(self, state: State) -> int:
-        """When time alone will bring something out next, if nothing comes before; MAXIMUM: never. O(1)."""
+        """The next time at which the operator emits something without further input; MAX_TIME if never. O(1)."""
 
     def snapshot(self, state: State, key: str | None) -> list[WindowSnapshot]:
-        """What the windows of this key hold, and those without keys."""
+        """The contents of the windows of this key, and of windows without keys, for people to read."""
 
     def split(self, state: State, parts: int, part_of_key: PartOfKey) -> Sequence[State]:
-        """As OperatorState.split says."""
+        """Splits the state: see OperatorState.split."""
 
     def merge(self, states: Sequence[State]) -> State:
-        """As OperatorState.merge says, of at least one state."""
+        """Merges one or more states: see OperatorState.merge."""
 
 
 Remembered = TypeVar("Remembered", bound=OperatorState)
 
 
 class Stateful(Generic[Remembered]):
-    """The part of the contract that an operator leaves to its state."""
+    """A base class for operators with state: `split` and `merge` are those of the state."""
 
     def split(self, state: Remembered, parts: int, part_of_key: PartOfKey) -> Sequence[Remembered]:
         return state.split(parts, part_of_key)

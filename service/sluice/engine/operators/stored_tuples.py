@@ -1,4 +1,4 @@
-"""The tuples that a window stores, as columns: the state that Join and Sort extend by tables of their own."""
+"""The stored tuples of a window as columns: the base of the states of Join and of progressive Sort."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from sluice.model.types import Kind, Type
 
 
 class StoredTuples(WindowTables):
-    """A tuple is known by its slot, a partition by the code of its key. The first `reserved` slots are never free."""
+    """A state that stores each tuple in a slot and numbers each window partition by the code of its key.
 
-    #: tables beside those of the window, all of which are in use
+    The first `reserved` slots are never given to tuples.
+    """
+
+    #: the tables that a subclass adds to those of the window
     OWN: ClassVar[Mapping[str, Table]] = {}
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "kept_keys")
     STRINGS: ClassVar[tuple[str, ...]] = ("keys",)
 
     def __init__(self, types: tuple[Type, ...], clause: Clause, reserved: int = 0) -> None:
-        """`types` are those of a tuple's words."""
+        """`types` has the type of each word of a tuple."""
         super().__init__()
         self.types, self.clause, self.reserved = types, clause, reserved
         texts = [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)]
@@ -37,7 +40,7 @@ class StoredTuples(WindowTables):
         self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
         self.keys = Interner()
         self.top = reserved
-        #: entries of `keys` after they were last compacted
+        #: the number of entries that the last compaction of `keys` left
         self.kept_keys = 0
         self.reserve("partition", 1)
         self.reserve("slot", reserved)
@@ -48,15 +51,15 @@ class StoredTuples(WindowTables):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many partitions are known, which is at least those that hold something, and how many tuples are stored.
-
-        O(1): no table is looked through.
-        """
+        """The number of window partitions in memory, including empty ones, and the number of stored tuples. O(1)."""
         stored = self.top - self.reserved - len(self.free)
         return self.keys.count or min(1, stored), stored
 
     def slots(self, count: int) -> np.ndarray:
-        """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
+        """Allocates slots for the tuples of a batch, and room in the tables of partitions and in the queue.
+
+        A tuple that leaves during this batch stays readable: its slot is reused from the next batch on.
+        """
         slots, self.top = self.free.take(count, self.top)
         self.reserve("slot", self.top)
         self.reserve("partition", max(1, self.keys.count))
@@ -64,13 +67,13 @@ class StoredTuples(WindowTables):
         return slots
 
     def release(self, freed: np.ndarray) -> None:
-        """Makes the slots of what left in a batch free; moves the tuples together where most slots are."""
+        """Frees the slots of the tuples that left in a batch. Moves the tuples together where most slots are free."""
         self.free.give(freed)
         if compaction.should_compact(self.top, self.top - len(self.free)):
             self.move_together()
 
     def forget_partitions(self) -> None:
-        """Keeps the partitions that hold tuples, where many keys came since."""
+        """Removes the empty partitions if enough keys were added since the last compaction."""
         count = self.keys.count
         if not compaction.should_compact(count, self.kept_keys, self.top):
             return
@@ -85,7 +88,7 @@ class StoredTuples(WindowTables):
 
 
 def stored_in(state: StoredTuples, partitions: np.ndarray) -> np.ndarray:
-    """The slots of the tuples of these partitions, in order of arrival in each."""
+    """The slots of the tuples in the partitions for which `partitions` is true, in order of arrival within each."""
     count = state.rows["partition"]
     holding = partitions & (state.partitions["size"][:count] > 0)
     slots, _ = walked(np.where(holding, state.partitions["oldest"][:count], NIL), state.chain["younger"])

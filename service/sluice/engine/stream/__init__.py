@@ -1,1 +1,1 @@
-"""What flows between operators: items, the clock, marks, expressions, rejected tuples."""
+"""The data between operators: items, the operator clock, marks, watermarks, scalar expressions, rejected tuples."""

@@ -1,4 +1,4 @@
-"""How the operator clock stands to a batch."""
+"""The operator clock during one batch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """`start` is where periodic timers count from if they do not count yet (C2); `end` is where the clock stands
-    afterwards.
+    """The stretch of operator-clock time that a batch covers, in nanoseconds.
 
-    Nanoseconds. A timer due at d fires before events at d or later, and before the batch is done if d <= `end`.
+    start   the time from which periodic timers count if they do not count yet (C2)
+    end     the operator clock at the end of the batch
+
+    A timer that is due at time d fires before events at d or later, and within this batch if d <= `end`.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""Firings and their results as items: the tuples of each firing, then its mark."""
+"""Turns firings and their results into items: the tuples of each firing, then its mark."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sluice.columns.ordering import canonical
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import FINAL, MADE, TUPLE, Items
 
-#: no order but that in which they stand
+#: the order of firings that are in output order already
 IN_ORDER = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where the items of a batch come from: the row of results behind each tuple, None where they are in order, and
-    the columns of `Items`.
+    """How the items of a batch are put together. `rows` has the row of the results for each tuple, or is None if the
+    rows are in order already. The other fields are the columns of `Items`.
     """
 
     rows: np.ndarray | None
@@ -32,7 +32,7 @@ class Plan:
     watermark: np.ndarray
 
     def items(self, tuples: pa.RecordBatch) -> Items:
-        """The items with these tuples, given in the order of the results."""
+        """The items of this plan. `tuples` has the results in the order of their rows."""
         if self.rows is not None:
             tuples = tuples.take(pa.array(self.rows))
         source = np.full(len(self.event), MADE, np.int32)
@@ -40,11 +40,10 @@ class Plan:
 
 
 def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Interner | None) -> Plan:
-    """What comes out of each firing: its rows, then one mark (P9), which other partitions do not share (A6).
+    """Plans the items of each firing: its rows, then one mark (P9), which is for its own window partition only (A6).
 
-    `row_firing` is the firing of each row of results, in order; `keys` None: the window has no partitions.
-
-    A watermark that is handed on is a firing without rows.
+    `row_firing` has the number of the firing of each row of the results, ascending. `keys` is None if the window has no
+    partitions. A watermark that is passed on is a firing without rows.
     """
     key, names = named(firings["partition"], keys)
     order, count = _order(firings, key, names), len(row_firing) + len(firings)
@@ -58,7 +57,7 @@ def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Interner | None) -> 
 
 @kernel
 def _find(row_firing: np.ndarray, first: np.ndarray) -> None:
-    """Where the rows of each firing begin."""
+    """Writes the number of the first row of each firing to `first`."""
     row = 0
     for firing in range(len(first)):
         first[firing] = row
@@ -71,8 +70,8 @@ def _write(
     firings: np.ndarray, order: np.ndarray, key: np.ndarray, row_firing: np.ndarray, first: np.ndarray,
     rows: np.ndarray, event: np.ndarray, at: np.ndarray, kind: np.ndarray, keys: np.ndarray, watermark: np.ndarray,
 ) -> None:  # fmt: skip
-    """The columns of a plan: of each firing its rows, which begin at `first`, and its mark. An `order` that is empty is
-    that of the firings, and `rows` are not asked for.
+    """Fills the columns of a plan: for each firing its rows, which begin at `first`, and its mark. If `order` is empty,
+    the firings are written in their given order and `rows` is not filled.
     """
     item, tuples, row = 0, 0, 0
     for turn in range(len(firings)):
@@ -98,7 +97,7 @@ def _write(
 
 
 def final(items: Items, event: int, at: int) -> Items:
-    """The items with the final mark behind them (P13)."""
+    """The items, followed by the final mark (P13)."""
     ends = (event, at, FINAL, MADE, -1)
     columns = (items.event, items.at, items.kind, items.source, items.key)
     event_, at_, kind, source, key = (
@@ -108,7 +107,7 @@ def final(items: Items, event: int, at: int) -> Items:
 
 
 def named(partition: np.ndarray, keys: Interner | None) -> tuple[np.ndarray, pa.BinaryArray]:
-    """The key of each of these as an index into the keys of this batch, -1 for NOBODY's."""
+    """The index of each partition's key among the keys in use, -1 if the partition is NIL; and these keys."""
     if keys is None or not len(partition):
         return np.full(len(partition), -1, np.int32), pa.array([], pa.binary())
     used, key = keys.numbered(partition)
@@ -116,8 +115,8 @@ def named(partition: np.ndarray, keys: Interner | None) -> tuple[np.ndarray, pa.
 
 
 def _order(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:
-    """Firings in order, those of one group, which stand side by side, by their key bytes: the same however partitions
-    were spread or stored. Empty: they are as they stand.
+    """The order of the firings in the output. Firings of one group, which are adjacent, are sorted by their key bytes,
+    so the order depends neither on buckets nor on storage. Returns IN_ORDER if every group has one firing.
     """
     group = np.empty(len(firings), np.int64)
     groups = _number(firings, group)
@@ -133,7 +132,7 @@ def _order(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.nd
 
 @kernel
 def _number(firings: np.ndarray, group: np.ndarray) -> int:
-    """Numbers the groups from 0 on; gives how many there are."""
+    """Numbers the groups of firings from 0 on and returns how many there are."""
     count = 0
     for k in range(len(firings)):
         if k == 0 or firings[k].group != firings[k - 1].group:
@@ -144,7 +143,9 @@ def _number(firings: np.ndarray, group: np.ndarray) -> int:
 
 @kernel
 def _sort(some: np.ndarray, by: np.ndarray, starts: np.ndarray, into: np.ndarray) -> None:
-    """By counting, O(n), and equal ones as they stand. `starts` has one zero more than `by` has numbers."""
+    """Stable counting sort of the indices `some` by the numbers `by`, into `into`. O(n). `starts` holds zeros, one more
+    than there are possible numbers in `by`.
+    """
     for k in some:
         starts[by[k] + 1] += 1
     for number in range(1, len(starts)):

@@ -1,4 +1,4 @@
-"""Computes expressions over all rows of a batch at once."""
+"""Evaluates expressions over all rows of a batch at once."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from sluice.model.functions import match as match_types
 
 
 def evaluate(expression: Expression, tuples: pa.RecordBatch) -> pa.Array:
-    """One value per row, null where there is none. A plain attribute is the column itself.
+    """The value of the expression for each row, null where it has none. A plain attribute gives the column itself.
 
-    The attributes of a join's sides are the columns `left.name` and `right.name`.
+    The attributes of the sides of a join are the columns `left.name` and `right.name`.
     """
     value = _column(expression, tuples)
     return pa.repeat(value, tuples.num_rows) if isinstance(value, pa.Scalar) else value
 
 
 def computed(expressions: Sequence[Expression], tuples: pa.RecordBatch) -> pa.RecordBatch:
-    """The values of each expression, as columns #0, #1 ..."""
+    """The values of the expressions, as columns #0, #1 ..."""
     return named([evaluate(e, tuples) for e in expressions], tuples.num_rows)
 
 
 def named(columns: Sequence[pa.Array], count: int) -> pa.RecordBatch:
-    """Columns #0, #1 ...; one that nobody reads where there is none, for the number of rows."""
+    """A record batch of the columns, named #0, #1 ... Without columns it gets one unused column, which carries the
+    number of rows.
+    """
     columns = columns or [pa.array(np.zeros(count, np.int8))]
     return pa.record_batch(columns, names=[f"#{i}" for i in range(len(columns))])
 
@@ -57,5 +59,5 @@ def _call(call: Call, tuples: pa.RecordBatch) -> Column:
 
 
 def _plain(column: Column) -> Column:
-    """Without dictionary, which not every kernel takes."""
+    """Decodes a dictionary column, which some kernels do not accept."""
     return pc.cast(column, column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -1,4 +1,4 @@
-"""What flows between operators: a stretch of a stream."""
+"""Items: the tuples, marks and watermarks of a stretch of a stream, as they flow between operators."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ import pyarrow as pa
 
 #: kinds of an item
 TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK = range(5)
-#: the watermark behind everything (E36)
+#: the largest time; as a watermark it is behind every tuple (E36)
 MAX_TIME = 2**63 - 1
-#: `event` of an item that a timer made
+#: `event` of an item that a timer caused
 TIMER = -1
-#: `source` of an item that a windowed operator made
+#: `source` of an item that a windowed operator emitted
 MADE = -1
-#: `source` of a mark that is for all topic partitions at once
+#: `source` of a mark that applies to all topic partitions
 ALL = -2
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A stretch of one stream, tuples and marks in one order (P1).
+    """A stretch of one stream: tuples and marks in one order (P1).
 
-    All arrays have one entry per item, `tuples` one row per TUPLE item.
+    All arrays have one entry per item, `tuples` has one row per TUPLE item.
 
-    event   number of the event that caused the item, TIMER for a timer; never decreases but for TIMER
-    at      the operator clock when it came into being, nanoseconds; never decreases
-    kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or LONE: the window mark of a firing that found
-            nothing stored. Where an operator is spread over buckets a LONE stands only if all buckets have it.
-    source  topic partition that it came from, MADE where a windowed operator made it, ALL of an aligned mark
-    key     index into `keys`, -1 where there is none
-    keys    key bytes: of the Kafka record, or of the window partition (`keys.py`); not null
-    tuples  the attributes of the TUPLE items
-    watermark   event time of the WATERMARK items, nanoseconds since 1970; of what a window over event time made, where
-                that window starts, in ticks: it tells those apart that one event fired. May be left out where it is 0
+    event   number of the event that caused the item, or TIMER for a timer; never decreases, apart from TIMER
+    at      the operator clock when the item was created, nanoseconds; never decreases
+    kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or EMPTY_FIRING: the window mark of a firing
+            that found nothing stored. If an operator is spread over buckets, an EMPTY_FIRING is written only if all
+            buckets have it.
+    source  topic partition of the item, MADE if a windowed operator emitted it, ALL for an aligned mark
+    key     index into `keys`, -1 without a key
+    keys    key bytes of the Kafka record or of the window partition (columns/key_bytes.py); not null
+    tuples  attributes of the TUPLE items
+    watermark   of a WATERMARK item its event time, nanoseconds since 1970. Of an item from a window over event time the
+                start of that window, in ticks, which distinguishes the windows that one event fired. May be left out if
+                it is 0 for all items
     """
 
     event: np.ndarray
@@ -55,7 +57,7 @@ class Items:
         return len(self.event)
 
     def only(self, kept: np.ndarray) -> Items:
-        """The items for which `kept` is true."""
+        """The items where `kept` is true."""
         rows = kept[self.kind == TUPLE]
         tuples = self.tuples if rows.all() else self.tuples.filter(pa.array(rows))
         return self._each(lambda column: column[kept], tuples)
@@ -66,13 +68,13 @@ class Items:
         return self._each(lambda column: column[:count], self.tuples.slice(0, rows))
 
     def take(self, which: np.ndarray) -> Items:
-        """These items, by their numbers, in this order."""
+        """The items with these numbers, in this order."""
         is_tuple = self.kind == TUPLE
         rows = (np.cumsum(is_tuple) - 1)[which][is_tuple[which]]
         return self._each(lambda column: column[which], self.tuples.take(pa.array(rows)))
 
     def with_tuples(self, tuples: pa.RecordBatch) -> Items:
-        """The same items with other attributes, row for row."""
+        """The same items with other attributes. `tuples` has one row per TUPLE item."""
         return self._each(lambda column: column, tuples)
 
     def _each(self, of: Callable[[np.ndarray], np.ndarray], tuples: pa.RecordBatch) -> Items:
@@ -89,10 +91,9 @@ class Items:
 
 
 def merged_items(parts: Sequence[Items]) -> Items:
-    """One stretch in the place of several that have equal marks, finals and watermarks, and tuples of their own.
+    """Merges parts that have the same marks, final marks and watermarks, but different tuples.
 
-    A tuple stands between the same marks as before; tuples of several parts that stand between the same two come part
-    after part.
+    Each tuple stays between the same marks. Between two marks, the tuples of one part follow those of the part before.
     """
     whole, place = parts[0], 2 * np.cumsum(parts[0].kind != TUPLE) + (parts[0].kind == TUPLE)
     for part in parts[1:]:
@@ -103,7 +104,7 @@ def merged_items(parts: Sequence[Items]) -> Items:
 
 
 def concatenated(first: Items, second: Items) -> Items:
-    """One stretch behind the other."""
+    """The items of `first`, followed by those of `second`."""
     columns = {
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("event", "at", "kind", "source", "watermark")

@@ -1,9 +1,10 @@
-"""Window marks that wait for each other (`marks_in: aligned`), as the barriers of an aligned checkpoint do.
+"""Aligns the window marks of topic partitions (`marks_in: aligned`), as the barriers of an aligned checkpoint.
 
-The first mark of the stream is there when each topic partition has sent its first one, the second one when each has
-sent its second, and so on. What a topic partition sends behind a mark that the others have not sent yet is held back
-until they have: it comes in right behind the stream's mark. So a window that a mark closes holds what was sent before
-that mark on each topic partition, and nothing else. One that is final has sent every mark.
+The first mark of the stream occurs when each topic partition has sent its first mark, the second one when each has sent
+its second, and so on. An item that follows a mark of its topic partition is held back until all other topic partitions
+have sent that mark; it is handled directly behind the stream's mark. So a window that a mark closes holds exactly the
+tuples that each topic partition sent before that mark. A topic partition that is final counts as having sent every
+mark.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from sluice.engine.stream.items import ALL, FINAL, TUPLE, WINDOW, Items, concate
 
 
 def align(held: Items | None, items: Items, finals: AbstractSet[int], sources: int) -> tuple[Items, Items | None]:
-    """What goes on, in order, and what is held back, each as it came; `held` is what was held back before.
+    """Returns the items that may be handled now, in order, and the items that are held back, in order of arrival, or
+    None. `held` are the items that were held back before.
 
-    `finals` are the topic partitions that were final before these items, `sources` is the number of all.
+    `finals` are the topic partitions that were final before these items; `sources` is the number of topic partitions.
     """
     if sources == 1 or (held is None and not (items.kind == WINDOW).any()):
         return items, held
@@ -31,11 +33,11 @@ def align(held: Items | None, items: Items, finals: AbstractSet[int], sources: i
 
 
 class AlignmentRounds:
-    """For each item the mark of the stream that it waits for: the last one that its topic partition sent before it.
+    """For each item the mark of the stream that it waits for: the last mark that its topic partition sent before it.
 
-    mark      whether it is a mark that counts: none does behind a final mark
-    turn      the number of that mark, from 1 on; 0: none; of a mark its own
-    there     the place at which each mark of the stream is there, by number; the one of number 0 before everything
+    mark      whether the item is a mark that counts; a mark behind a final mark does not
+    turn      number of the mark that the item waits for, from 1; 0: none. The turn of a mark is its own number
+    there     by number, the index of the item at which each mark of the stream occurs; entry 0 is -1, before all items
     """
 
     def __init__(self, mark: np.ndarray, turn: np.ndarray, there: np.ndarray) -> None:
@@ -57,14 +59,14 @@ class AlignmentRounds:
         return cls(mark, turn, _there(places, ends))
 
     def going(self, items: Items) -> Items:
-        """The items whose turn has come, and the marks of the stream, each where the last of its own came."""
+        """The items that need not wait any more, and the marks of the stream, each at the item that completed it."""
         came = np.flatnonzero((self.turn < len(self.there)) & ~self.mark)
         numbers = np.arange(1, len(self.there))
-        one = np.flatnonzero(self.mark)[:1].repeat(len(numbers))  # any mark serves as the stream's
+        one = np.flatnonzero(self.mark)[:1].repeat(len(numbers))  # any mark can be the template of the stream's mark
         which, turn = np.concatenate([came, one]), np.concatenate([self.turn[came], numbers])
         place = np.maximum(np.concatenate([came, self.there[1:]]), self.there[turn])
         is_mark = np.arange(len(which)) >= len(came)
-        order = np.lexsort((which, ~is_mark, turn, place))  # a mark goes before what waited for it
+        order = np.lexsort((which, ~is_mark, turn, place))  # a mark precedes the items that waited for it
         place, is_mark = place[order], is_mark[order]
         released = items.take(which[order])
         source = np.where(is_mark, ALL, released.source).astype(released.source.dtype)
@@ -72,14 +74,14 @@ class AlignmentRounds:
         return replace(released, event=items.event[place], at=items.at[place], source=source, key=key)
 
     def staying(self, items: Items) -> Items | None:
-        """The items whose turn has not come."""
+        """The items that still wait for a mark, or None."""
         stays = self.turn >= len(self.there)
         return items.take(np.flatnonzero(stays)) if stays.any() else None
 
 
 def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.ndarray:
-    """Where each mark of the stream is there. `places` are those of the marks of each topic partition, `ends` has the
-    place of its final mark and the number of marks before that.
+    """The index of the item at which each mark of the stream occurs. `places` has the indices of the marks of each
+    topic partition; `ends` has the index of its final mark and the number of its marks before that, or None.
     """
     there = [-1]
     while any(len(own) >= len(there) for own in places):
@@ -87,7 +89,7 @@ def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.n
         for own, end in zip(places, ends, strict=True):
             if len(own) >= number:
                 latest = max(latest, int(own[number - 1]))
-            elif end is not None:  # it ends when it is its turn
+            elif end is not None:  # a final mark counts when the marks before it have occurred
                 latest = max(latest, end[0], there[end[1]])
             else:
                 return np.array(there)
@@ -101,7 +103,7 @@ COLUMNS = ("@kind", "@source", "@watermark", "@key")
 
 
 def save(held: Items | None) -> Saved | None:
-    """What is held back: a record batch, in which marks have nulls as attributes."""
+    """The items that are held back, as a record batch. Marks have null attributes."""
     if held is None:
         return None
     is_tuple = held.kind == TUPLE
@@ -113,7 +115,9 @@ def save(held: Items | None) -> Saved | None:
 
 
 def load(data: Data, schema: pa.Schema) -> Items | None:
-    """`schema` has the attributes of the stream. Raises StateError where `data` is not what `save` wrote."""
+    """Reads what `save` wrote. `schema` has the attributes of the stream. Raises StateError if `data` is something
+    else.
+    """
     if not len(data):
         return None
     try:

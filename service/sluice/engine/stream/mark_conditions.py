@@ -1,7 +1,7 @@
-"""Window marks that tuples tell of, for producers that cannot send any (`mark_when`).
+"""Window marks that conditions on tuples create (`mark_when`), for producers that cannot send marks.
 
-They are made where records are read, before anything is spread over buckets: a mark is for all keys of its topic
-partition, though only one of them told of it.
+The marks are created where records are read, before rows are routed to buckets: a mark applies to all keys of its topic
+partition, although the tuple that caused it has one key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from sluice.model.spec import Stream
 
 
 def standing(stream: Stream, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Before and behind which of the tuples a window mark stands. A condition without value does not hold."""
+    """For each tuple: whether a window mark stands before it, and whether one stands behind it. A condition without a
+    value counts as false.
+    """
     return _holds(stream.mark_before, tuples), _holds(stream.mark_after, tuples)
 
 
@@ -29,7 +31,7 @@ def _holds(condition: Expression | None, tuples: pa.RecordBatch) -> np.ndarray:
 
 
 def marked(stream: Stream, items: Items) -> Items:
-    """The items with the marks that the stream's tuples tell of, each of the event of its tuple."""
+    """The items with the marks that the conditions of the stream create. Each mark has the event of its tuple."""
     before, behind = standing(stream, items.tuples)
     if not (before.any() or behind.any()):
         return items

@@ -1,6 +1,6 @@
-"""Tuples for which an expression has no value (a remainder of a division by zero, a text that is no number).
+"""Tuples for which an expression has no value, for example a remainder of a division by zero.
 
-They leave the operator on a stream of their own, for the dead letters: nothing is lost, nothing is silent.
+They leave the operator on a stream of their own, which is written to the dead letters. So none is lost silently.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sluice.engine.stream.items import TUPLE, Items
 from sluice.model.expressions import Expression
 from sluice.model.unparse import expression as written
 
-#: the name of that stream; an item has the event that brought the tuple, or made it
+#: name of the stream of rejected tuples; the event of an item is that of the rejected tuple
 REJECTS = ""
-#: what the reasons of all those say that lack a value
+#: end of the reason of each tuple that lacks a value
 NO_VALUE = "has no value"
 SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple", pa.string())])
 
@@ -29,21 +29,27 @@ SCHEMA = pa.schema([("operator", pa.string()), ("reason", pa.string()), ("tuple"
 def readable(
     items: Items, expressions: Sequence[Expression], operator: str
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """The items without the tuples that lack the value of an expression, all values, and the rejected tuples."""
+    """Evaluates the expressions. Returns the items without the tuples for which one of them has no value, the values of
+    the others, and the rejected tuples or None.
+    """
     return _without_nulls(items, computed(expressions, items.tuples), operator, lambda n: written(expressions[n]))
 
 
 def complete(
     items: Items, made: pa.RecordBatch, operator: str, stream: str
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """The items, and what was made of them for an output stream, where all values are there; the rejected tuples."""
+    """Checks the rows that were computed for an output stream. Returns the items and rows without those that have a
+    null, and the rejected tuples or None.
+    """
     return _without_nulls(items, made, operator, lambda n: f"{stream}.{made.schema.names[n]}")
 
 
 def _without_nulls(
     items: Items, columns: pa.RecordBatch, operator: str, name: Callable[[int], str]
 ) -> tuple[Items, pa.RecordBatch, Items | None]:
-    """`columns` has a row for each tuple of `items`; `name` says what a column is, for the reason."""
+    """Removes the tuples with a null in `columns`, which has one row per tuple of `items`. `name` gives the name of a
+    column, for the reason.
+    """
     if not any(column.null_count for column in columns.columns):
         return items, columns, None
     null = np.array([column.is_null().to_numpy(zero_copy_only=False) for column in columns.columns])
@@ -55,7 +61,7 @@ def _without_nulls(
 
 
 def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
-    """All rejected tuples as one stream, where there are some."""
+    """All rejected tuples as one stream; an empty dict if there are none."""
     some = [part for part in parts if part is not None and len(part)]
     if not some:
         return {}
@@ -68,7 +74,7 @@ def joined(parts: Sequence[Items | None]) -> dict[str, Items]:
 
 
 def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
-    """These tuples as rejected ones, each with its reason."""
+    """The tuples as items of the stream of rejected tuples, each with its reason."""
     columns = dict(zip(items.tuples.schema.names, map(_shown, items.tuples.columns), strict=True))
     rows = [{name: values[row] for name, values in columns.items()} for row in range(len(reasons))]
     texts = [orjson.dumps(row).decode() for row in rows]
@@ -77,7 +83,7 @@ def rejected(items: Items, operator: str, reasons: list[str]) -> Items:
 
 
 def _shown(column: pa.Array) -> list[Any]:
-    """As JSON has the values; null where there is none."""
+    """The values as JSON has them, None for null."""
     there = column.is_valid()
     values = iter(json_values(column.filter(there), type_of(column.type)))
     return [next(values) if one else None for one in there.to_pylist()]

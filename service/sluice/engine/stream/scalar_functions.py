@@ -1,7 +1,8 @@
 """The kernels of the scalar functions in service/sluice/model/functions.py.
 
-Each takes columns, a constant being a scalar, and gives no value (null) where an argument has none or there is none to
-give. None raises. Those that are not here are functions of pyarrow.compute with the same name.
+A kernel takes columns; a constant is a scalar. The result is null where an argument is null or the function has no
+value. No kernel raises an exception. A function without a kernel here uses the function of pyarrow.compute with its
+name.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ Kernel: TypeAlias = Callable[..., Column]
 INT64, FLOAT64, STRING, INSTANT, NAIVE = (
     pa.int64(), pa.float64(), pa.string(), pa.timestamp("ns", "UTC"), pa.timestamp("ns"),
 )  # fmt: skip
-#: int64 reaches from -EDGE to EDGE - 1; a float64 below EDGE fits
+#: int64 holds -EDGE to EDGE - 1, both inclusive; a float64 from -EDGE to below EDGE fits
 EDGE = 2**63
-#: a format that shows a zone
+#: the directives of a time format that show the zone
 ZONED = re.compile("%[zZ]")
 
 
@@ -52,7 +53,9 @@ def remainder(left: Column, right: Column) -> Column:
 
 
 def int_remainder(left: Column, right: Column) -> Column:
-    """Of -1 it is 0 as of 1, whose quotient always fits."""
+    """The remainder, with the sign of `left`; null for a divisor of 0. A divisor of -1 is replaced by 1, which gives
+    the same remainder 0 and whose quotient always fits.
+    """
     zero = pc.equal(right, 0)
     divisor = pc.if_else(pc.or_(zero, pc.equal(right, -1)), 1, right)
     rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
@@ -60,7 +63,7 @@ def int_remainder(left: Column, right: Column) -> Column:
 
 
 def float_remainder(left: Column, right: Column) -> Column:
-    """By numpy, exact for quotients of any size; pyarrow has none."""
+    """The remainder by numpy, which is exact for quotients of any size. pyarrow has no remainder."""
     return by_numpy(np.fmod, left, right)
 
 
@@ -75,7 +78,7 @@ def by_numpy(function: np.ufunc, *columns: Column) -> Column:
 
 
 def numbers(column: Column) -> float | np.ndarray:
-    """For numpy, which knows no missing values: 0 stands for them."""
+    """The values for numpy, which has no nulls: 0 takes their place."""
     filled = pc.coalesce(column, pa.scalar(0.0))
     values: float | np.ndarray = filled.as_py() if is_scalar(filled) else filled.to_numpy(zero_copy_only=False)
     return values
@@ -90,7 +93,9 @@ def larger(left: Column, right: Column) -> Column:
 
 
 def round_half_away(value: Column, decimals: Column | None = None) -> Column:
-    """A value too large to have so many decimals stays as it is; pyarrow would fail."""
+    """Rounds halves away from zero. A value too large to have so many decimals stays as it is, because pyarrow would
+    fail.
+    """
     places = max(-300, min(300, decimals.as_py())) if decimals is not None else 0
     coarse = pc.less(pc.abs(value), 2.0**53 / 10.0**places)
     rounded = pc.round(pc.if_else(coarse, value, 0.0), ndigits=places, round_mode="half_towards_infinity")
@@ -151,7 +156,7 @@ def index_of(text: Column, part: Column) -> Column:
 
 
 def replace(text: Column, old: Column, new: Column) -> Column:
-    if constants(old, new) and old.as_py():  # pyarrow never ends on an empty pattern
+    if constants(old, new) and old.as_py():  # pyarrow loops without end on an empty pattern
         return pc.replace_substring(text, pattern=old.as_py(), replacement=new.as_py())
     return by_row(lambda t, o, n: t.replace(o, n) if o else t, STRING, text, old, new)
 
@@ -181,7 +186,9 @@ def regex_replace(text: Column, pattern: Column, new: Column) -> Column:
 
 
 def regex_extract(text: Column, pattern: Column) -> Column:
-    """The whole text is replaced by what was found; pyarrow's own extraction wants every group to have a name."""
+    """The first match of the pattern, null if there is none. The whole text is replaced by the match, because pyarrow's
+    own extraction requires a name for every group.
+    """
     found = regex_contains(text, pattern)
     whole = rf"(?s)^.*?((?-s){pattern.as_py()})(?s).*$"
     extracted = pc.replace_substring_regex(text, pattern=whole, replacement=r"\1")
@@ -197,7 +204,7 @@ def is_scalar(column: Column) -> bool:
 
 
 def by_row(function: Callable[..., Any], type_: pa.DataType, *columns: Column) -> Column:
-    """For what pyarrow does only with constants."""
+    """Applies a Python function to each row, for what pyarrow computes only with constants."""
     if all(map(is_scalar, columns)):
         return pa.scalar(row_value(function, [column.as_py() for column in columns]), type_)
     values = [repeat(column.as_py()) if is_scalar(column) else column.to_pylist() for column in columns]
@@ -231,7 +238,7 @@ def to_boolean(text: Column) -> Column:
 
 
 def to_timestamp(text: Column) -> Column:
-    """ISO 8601; without zone it is UTC, without time midnight."""
+    """Parses ISO 8601. A text without zone is in UTC, one without time is midnight."""
     padded = pc.replace_substring_regex(text, pattern=r"^(\d{4}-\d\d-\d\d)$", replacement=r"\1T00:00Z")
     zoned = pc.replace_substring_regex(padded, pattern=r"^(\S+[T ]\d\d:\d\d(:\d\d(\.\d+)?)?)$", replacement=r"\1Z")
     pattern = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[-+]\d\d:?\d\d)$"
@@ -239,14 +246,16 @@ def to_timestamp(text: Column) -> Column:
 
 
 def parsed(text: Column, pattern: str, type_: pa.DataType) -> Column:
-    """The values of the texts of a form; none for the others, and for those that the type cannot hold."""
+    """The values of the texts that match the pattern; null for other texts and for values out of the type's range."""
     if is_scalar(text):
         return parsed(pa.array([text.as_py()], STRING), pattern, type_)[0]
     return cast_each(pc.if_else(pc.match_substring_regex(text, pattern=pattern), text, none(text)), type_)
 
 
 def cast_each(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Halves until the few that do not fit are alone, since pyarrow casts all or fails."""
+    """Casts each text, null if it does not fit. pyarrow casts all values or fails, so the texts are halved until those
+    that do not fit are alone.
+    """
     try:
         return pc.cast(texts, type_)
     except pa.ArrowInvalid:
@@ -263,7 +272,9 @@ def to_string(value: Column) -> Column:
 
 
 def instant_text(value: Column) -> Column:
-    """2013-01-01T05:00:00.5Z: the shortest fraction; the point shields the zeros of whole seconds."""
+    """Formats a time with the shortest fraction: 2013-01-01T05:00:00.5Z. Zeros are removed before the decimal point is,
+    so the zeros of whole seconds stay.
+    """
     text = pc.replace_substring(pc.cast(naive(value), STRING), pattern=" ", replacement="T")
     return concatenate(pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), "."), pa.scalar("Z"))
 
@@ -289,7 +300,9 @@ def earlier(time: Column, seconds: Column) -> Column:
 
 
 def shifted(time: Column, seconds: Column, operation: Kernel) -> Column:
-    """No value where int64 nanoseconds would wrap around: the result lies on the wrong side of the start."""
+    """The time plus or minus the seconds; null if int64 nanoseconds overflow, which puts the result on the wrong side
+    of `time`.
+    """
     start, by = ticks(time), ticks(from_seconds(seconds))
     end = operation(start, by)
     forward = pc.greater_equal(by, 0) if operation is pc.add else pc.less_equal(by, 0)
@@ -298,7 +311,9 @@ def shifted(time: Column, seconds: Column, operation: Kernel) -> Column:
 
 
 def seconds_between(later_: Column, earlier_: Column) -> Column:
-    """Exact to the nanosecond where int64 holds the difference, which is up to 292 years."""
+    """The difference in seconds, computed from exact nanoseconds if they fit int64 (up to 292 years), else from
+    float64.
+    """
     end, start = ticks(later_), ticks(earlier_)
     between = pc.subtract(end, start)
     fits = pc.equal(pc.greater_equal(end, start), pc.greater_equal(between, 0))
@@ -319,7 +334,7 @@ def from_milliseconds(milliseconds: Column) -> Column:
 
 
 def times(count: Column, unit: int) -> Column:
-    """`count` units as nanoseconds, where that fits an int64."""
+    """`count` units as nanoseconds; null if int64 cannot hold them."""
     most = (EDGE - 1) // unit - 1
     fits = pc.and_(pc.greater_equal(count, -most), pc.less_equal(count, most))
     return pc.multiply(pc.if_else(fits, count, none(count)), unit)
@@ -330,7 +345,7 @@ def to_seconds(time: Column) -> Column:
 
 
 def to_milliseconds(time: Column) -> Column:
-    """Rounded down, also before 1970."""
+    """Milliseconds since 1970, rounded down, also before 1970."""
     nanoseconds = ticks(time)
     cut_ = pc.divide(nanoseconds, MILLISECOND)
     below = pc.less(nanoseconds, pc.multiply(cut_, MILLISECOND))
@@ -346,12 +361,12 @@ def instant(nanoseconds: Column) -> Column:
 
 
 def naive(time: Column) -> Column:
-    """Without zone: the calendar in UTC needs no time zone database then."""
+    """The time in UTC without its zone. The calendar functions then need no time zone database."""
     return pc.cast(pc.cast(time, INT64), NAIVE)
 
 
 def local(time: Column, zone: Column | None) -> Column:
-    """On the calendar of the zone, or of UTC."""
+    """The time on the calendar of the zone, or of UTC without one."""
     return naive(time) if zone is None else pc.cast(time, pa.timestamp("ns", zone.as_py()))
 
 
@@ -364,9 +379,10 @@ def day_of_week(time: Column, zone: Column | None = None) -> Column:
 
 
 def start_of_day(time: Column, zone: Column | None = None) -> Column:
-    """The first moment of the local date: where midnight is skipped what follows it, where it comes twice the first.
+    """The first instant of the local date. If midnight is skipped, this is the instant behind the gap; if midnight
+    occurs twice, the first one.
 
-    No value where that is before 1677.
+    Null if the result is before 1677.
     """
     wall = naive(time) if zone is None else pc.local_timestamp(local(time, zone))
     midnight = pc.floor_temporal(wall, unit="day")
@@ -376,7 +392,9 @@ def start_of_day(time: Column, zone: Column | None = None) -> Column:
 
 
 def floor_time(time: Column, seconds: Column) -> Column:
-    """Rounded down, also before 1970; no value where that is before 1677."""
+    """The time rounded down to a multiple of `seconds` since 1970, also before 1970; null if the result is
+    before 1677.
+    """
     nanoseconds, size_ = ticks(time), round(seconds.as_py() * SECOND)
     past = pc.if_else(pc.less(int_remainder(nanoseconds, pa.scalar(size_)), 0), size_, 0)
     start = pc.subtract(pc.subtract(nanoseconds, int_remainder(nanoseconds, pa.scalar(size_))), past)
@@ -384,19 +402,19 @@ def floor_time(time: Column, seconds: Column) -> Column:
 
 
 def not_after(end: Column, start: Column) -> Column:
-    """The start as a time; no value where it wrapped around, being before 1677."""
+    """`start` as a time; null if it overflowed because it is before 1677."""
     return instant(pc.if_else(pc.less_equal(start, end), start, none(start)))
 
 
 def format_time(time: Column, form: Column, zone: Column | None = None) -> Column:
-    """Only a format that shows the zone needs one in UTC."""
+    """Formats a time. Without `zone` the zone UTC is set only if the format shows a zone."""
     if zone is None and ZONED.search(form.as_py()):
         zone = pa.scalar("UTC")
     return pc.strftime(local(time, zone), format=form.as_py())
 
 
 def parse_time(text: Column, form: Column) -> Column:
-    """By seconds, since pyarrow wraps around where nanoseconds do not reach."""
+    """Parses a time in seconds, because pyarrow overflows silently if nanoseconds do not fit."""
     if is_scalar(text):
         return parse_time(pa.array([text.as_py()], STRING), form)[0]
     seconds = pc.strptime(text, format=form.as_py(), unit="s", error_is_null=True)
@@ -405,10 +423,10 @@ def parse_time(text: Column, form: Column) -> Column:
 
 
 def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
-    """Whether pyarrow made another time of one that there is not, as 1 March of 30 February.
+    """Whether pyarrow read an impossible time as another one, as 30 February as 1 March.
 
-    That is among the first days of a month, or the first second of a minute, and does not give its text back. Of the
-    few that are left Python's own calendar knows.
+    Such a result is among the first days of a month or at second 0, and formatting it does not give the text back.
+    Python's calendar decides for the few texts of this kind.
     """
     if ZONED.search(form):
         return pa.array([value is not None and impossible(value, form) for value in texts.to_pylist()], pa.bool_())
@@ -421,9 +439,9 @@ def rolled_over(texts: pa.Array, seconds: pa.Array, form: str) -> pa.Array:
 
 
 def impossible(text: str, form: str) -> bool:
-    """Whether Python refuses a day that its month, or a second that its minute does not have."""
+    """Whether Python rejects the text because its month has no such day or its minute no such second."""
     try:
-        datetime.strptime(text, form)  # noqa: DTZ007 - the zone is not asked for
+        datetime.strptime(text, form)  # noqa: DTZ007 - the zone does not matter
     except ValueError as error:
         return "out of range" in str(error) or "must be in" in str(error)
     return False
@@ -433,7 +451,7 @@ def impossible(text: str, form: str) -> bool:
 
 
 def over_rows(function: Kernel) -> Kernel:
-    """For what needs columns: a constant becomes one."""
+    """Wraps a function that needs columns: constants become columns."""
 
     def computed(*columns: Column) -> Column:
         length = next((len(column) for column in columns if not is_scalar(column)), None)
@@ -448,7 +466,9 @@ def size(values: Column) -> Column:
 
 
 def bounds(values: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each list starts among the elements, and its length; a missing list is empty."""
+    """The index of each list's first element among all elements, and the length of each list; the length of a null is
+    0.
+    """
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return values.offsets.to_numpy()[:-1].astype(np.int64), lengths
 
@@ -462,7 +482,7 @@ def element_at(values: pa.ListArray, position: pa.Array) -> pa.Array:
 
 
 def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = None) -> pa.Array:
-    """As `substring` of texts: a start before the first is the first, a negative length is 0."""
+    """As `substring`: a negative start counts as 0, and so does a negative length."""
     starts, lengths = bounds(values)
     missing = pc.is_null(values).to_numpy(zero_copy_only=False) | pc.is_null(start).to_numpy(zero_copy_only=False)
     first = np.minimum(np.maximum(pc.fill_null(start, 0).to_numpy(zero_copy_only=False), 0), lengths)
@@ -478,7 +498,7 @@ def sublist(values: pa.ListArray, start: pa.Array, length: pa.Array | None = Non
 
 
 def list_index(values: pa.ListArray, wanted: pa.Array) -> pa.Array:
-    """The first position whose element equals the value, -1 without one; NaN equals nothing."""
+    """The first position whose element equals the value, -1 if none does; NaN equals nothing."""
     starts, lengths = bounds(values)
     row = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

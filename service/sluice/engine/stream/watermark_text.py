@@ -1,4 +1,4 @@
-"""Watermarks as people and marks write them: seconds since 1970, or a time in ISO 8601 (without a zone: UTC)."""
+"""Watermarks as text: seconds since 1970, or a time in ISO 8601 (UTC if it has no zone)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from sluice.model.types import TIMESTAMP
 from sluice.time_units import SECOND
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,4})?", re.ASCII)
-#: the year 2262, beyond which watermarks are all one
+#: seconds since 1970 (in 2262) from which on every watermark is MAX_TIME
 LAST_SECOND = MAX_TIME // SECOND
 
 
 def watermark(value: Any) -> int:  # noqa: ANN401 - of JSON
-    """Nanoseconds since 1970; a number beyond what int64 holds is the maximum (E9). Raises ValueError."""
+    """The watermark in nanoseconds since 1970. A number beyond the range of int64 nanoseconds gives MAX_TIME, or
+    -MAX_TIME if it is negative (E9). Raises ValueError.
+    """
     try:
         if isinstance(value, int | float | Decimal) and abs(Decimal(value)) >= LAST_SECOND:
             return MAX_TIME if value > 0 else -MAX_TIME
@@ -30,11 +32,11 @@ def watermark(value: Any) -> int:  # noqa: ANN401 - of JSON
 
 
 def from_text(text: str) -> int:
-    """The same of a text without quotes. Raises ValueError."""
+    """The watermark of a text without quotes, in nanoseconds since 1970. Raises ValueError."""
     return watermark(Decimal(text) if NUMBER.fullmatch(text) else text)
 
 
 def to_text(nanoseconds: int) -> str:
-    """In ISO 8601; `from_text` gives it back."""
+    """The time in ISO 8601, which `from_text` can read."""
     times = pa.array([nanoseconds], pa.int64())
     return str(json_values(times, TIMESTAMP)[0])

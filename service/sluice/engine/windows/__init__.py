@@ -1,1 +1,1 @@
-"""WHEN windows change: policies and timers."""
+"""Decides when windows change and fire: policies, timers, and the kernels of all kinds of windows."""

@@ -1,4 +1,4 @@
-"""Window clauses as the numbers that the kernels read: one shape for every policy."""
+"""Window clauses as the numbers that the kernels read, in one form for every policy."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ from sluice.model.spec import (  # fmt: skip
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
 
 COUNT, TIME, DELTA, PUNCT, NONE = range(5)
-#: which partitions leave as a whole: ALL stay
+#: kinds of partition eviction; ALL: all partitions stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
 
-#: where a tuple has an attribute or an expression among its words, and its type
+#: of an attribute or an expression: the index of its word in a tuple, and its type
 Columns = Mapping[str | Expression, tuple[int, Type]]
 
 
 class Policy(NamedTuple):
-    """A policy: `kind`, and its size as a word: tuples, partitions, nanoseconds, or units of a delta's attribute.
+    """A policy: its kind, and its size as a word, which counts tuples, partitions, nanoseconds or units of a delta's
+    attribute.
 
-    `column` is where a delta finds its attribute among the words of a tuple, `floating`: it is a float64. `sized` is
-    where the newest tuple has the size, or -1; `seconds`: there it is in seconds, as float64, and the attribute is not.
+    `column` is the index of a delta's attribute among the words of a tuple; `floating`: the attribute is a float64.
+    `sized` is the index of the word of the newest tuple that has the delta's size, or -1 if `size` has it. `seconds`:
+    that word is a float64 of seconds, while the attribute is a timestamp.
     """
 
     kind: int
@@ -50,29 +52,29 @@ class Policy(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """A window clause."""
+    """A window clause as the kernels read it."""
 
     sliding: bool
     #: whether tuples leave by time
     expiring: bool
-    #: whether the tuples of a partition are known by their slots, as a chain: who does not ask which tuple leaves,
-    #: because only the oldest does, needs none
+    #: whether the tuples of a partition are linked by their slots. An operator that need not know which tuple leaves,
+    #: because only the oldest does, needs no such chain
     chained: bool
     partitioned: bool
     eviction: Policy
     trigger: Policy
-    #: the partition eviction; its age is in seconds
+    #: the policy of partition eviction; an age is in seconds
     leaving: Policy
-    #: whether a trigger counts before the window was full once (S17)
+    #: whether the window fires before it was full once (S17)
     incomplete: bool
     #: whether an evicted partition fires (V16)
     evicted: bool
-    #: nanoseconds from tick to tick, 0 without one
+    #: nanoseconds between two ticks of the timer, 0 without a timer
     period: int
 
 
 def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> Clause:
-    """The clause of a window; `columns` tells of the attributes and sizes of deltas.
+    """The clause of a window. `columns` has the attributes of deltas, and the sizes that are expressions.
 
     A window with sized parts has no policies: its kernels read these sizes instead.
     """
@@ -138,17 +140,17 @@ def sizes(window: Window) -> list[Expression]:
 
 @inlined
 def size_of(policy: Policy, words: np.ndarray, slot: int) -> int:
-    """The word of a delta's size when the tuple in `slot` is the newest."""
+    """The size of a delta, as a word, if the tuple in `slot` is the newest."""
     return policy.size if policy.sized < 0 else words[slot, policy.sized]
 
 
 @inlined
 def exceeds(policy: Policy, new: int, reference: int, size: int) -> bool:
-    """Whether the word `new` lies strictly more than the delta's size above `reference` (T11, S8, S11).
+    """Whether the word `new` is above `reference` by strictly more than the delta's size (T11, S8, S11).
 
-    What is less never does, however far below it is (T12, T13). NaN never exceeds and is never exceeded (T14), and
-    nothing exceeds by NaN. Timestamps are compared to the nanosecond (T15). By a negative size a value exceeds all that
-    are no greater (W25).
+    A smaller value never exceeds, however far below it is (T12, T13). NaN neither exceeds nor is exceeded (T14), and
+    nothing exceeds by a size that is NaN. Timestamps are compared to the nanosecond (T15). With a negative size, a
+    value exceeds every value that is not greater (W25).
     """
     if policy.floating:
         return as_real(new) >= as_real(reference) and as_real(new) - as_real(reference) > as_real(size)

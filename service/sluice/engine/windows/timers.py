@@ -1,11 +1,13 @@
-"""When the timer of a window is due: periodically, or by a clock on a wall, as every day at 23:59 in Berlin.
+"""Computes when the timer of a window is due: periodically, or by the local time of a zone, as every day at 23:59 in
+Berlin.
 
-A clock on a wall follows daylight saving. Each local date has the times of day `at`, `at` + `every` and so on, as
-instants. Where clocks are set forward, all the times that they skip are the instant at which they are. Where clocks are
-set back, times come twice: both count if what is repeated is at least as long as `every`, so that a timer for each
-quarter of an hour goes on through that hour; else the first one does, so that there is one tick a day.
+A timer by local time follows daylight saving time. Each local date has the times of day `at`, `at` + `every` and so on,
+each converted to an instant. If clocks are set forward, all times that are skipped are the instant of the change. If
+clocks are set back, some times occur twice. Both occurrences count if the repeated stretch is at least as long as
+`every`, so a timer for each quarter of an hour continues through that hour. Otherwise only the first occurrence counts,
+so a daily timer has one tick a day.
 
-The rules of a zone are those of the time zone database of the machine; nothing else is asked of it.
+The rules of a zone come from the time zone database of the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from sluice.time_units import SECOND
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - without zone, as the local times that are measured from it
 ONE_DAY = timedelta(days=1)
 DAY = 86_400 * SECOND
-#: local dates that are kept at hand
+#: number of local dates whose ticks are cached
 DATES = 16
 
 
@@ -38,7 +40,7 @@ def timer(window: Window) -> Periodic | WallClock | None:
 
 
 class Periodic:
-    """Ticks that count from the clock's origin (C1)."""
+    """A timer whose ticks are one period apart, counted from the clock's origin (C1)."""
 
     def __init__(self, period: int) -> None:
         self._period = period
@@ -49,7 +51,9 @@ class Periodic:
 
 
 class WallClock:
-    """The ticks of an aligned timer of `every` nanoseconds, as nanoseconds since 1970."""
+    """An aligned timer, whose ticks are local times of day, `every` nanoseconds apart. Ticks are nanoseconds since
+    1970.
+    """
 
     def __init__(self, of: Aligned, every: int) -> None:
         self._zone, self._weekday, self._every = ZoneInfo(of.zone), of.weekday, every
@@ -57,11 +61,11 @@ class WallClock:
         self._of = lru_cache(DATES)(self._on)
 
     def after(self, time: int) -> int:
-        """The first tick behind this time."""
+        """The first tick after this time."""
         return int(next(ticks[ticks > time][0] for ticks in self._from(time) if len(ticks) and ticks[-1] > time))
 
     def through(self, tick: int, end: int) -> np.ndarray:
-        """The ticks from this one on, up to the first behind `end`."""
+        """The ticks from this one on, up to and including the first tick after `end`."""
         if tick > end:
             return np.array([tick])
         found = []
@@ -73,7 +77,7 @@ class WallClock:
         return whole[np.searchsorted(whole, tick) : np.searchsorted(whole, end, "right") + 1]
 
     def _from(self, time: int) -> Iterator[np.ndarray]:
-        """All ticks in order, each once, from some before this time on."""
+        """All ticks in ascending order, each once, one local date at a time. They begin before `time`."""
         day = datetime.fromtimestamp(time // SECOND, self._zone).date() - ONE_DAY
         waiting = self._of(day)
         while True:
@@ -94,19 +98,21 @@ class WallClock:
         return np.unique([tick for one in local.tolist() for tick in self._shown(one)])
 
     def _shown(self, local: int) -> list[int]:
-        """When the clock on the wall shows this time, in nanoseconds since its own 1970."""
+        """The instants at which a local time occurs. `local` is in nanoseconds since 1970 of the local calendar."""
         first, second = local - self._offset(local), local - self._offset(local, again=1)
-        if first > second:  # it never does
+        if first > second:  # the local time is skipped
             return [self._set_forward(second, first)]
         return [first, second] if second - first >= self._every else [first]
 
     def _offset(self, local: int, again: int = 0) -> int:
-        """How far the zone is ahead of UTC when the wall shows this for the first time, or again."""
+        """The zone's offset from UTC, in nanoseconds, at the first occurrence of a local time, or at the second if
+        `again` is 1.
+        """
         shown = (EPOCH + timedelta(seconds=local // SECOND)).replace(tzinfo=self._zone, fold=again)
         return _nanoseconds(shown.utcoffset())
 
     def _set_forward(self, before: int, after: int) -> int:
-        """When between these instants the clocks are, to the second."""
+        """The instant between these two at which clocks are set forward, to the second."""
         low, high = before // SECOND, after // SECOND
         ahead = datetime.fromtimestamp(high, self._zone).utcoffset()
         while high - low > 1:

@@ -1,4 +1,6 @@
-"""A plan as an SVG drawing: a band for each stage, topics at its sides, operators between them."""
+"""Draws a plan as SVG: a band for each stage, with its input topics on the left, its output topics on the right, and
+its operators between them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from sluice.planning.explain.explain_plan import Stage
 WIDTH, HEIGHT, ACROSS, DOWN = 250, 50, 70, 22
 MARGIN, TITLE = 24, 30
 FONT = "font: 13px sans-serif"
-#: fill and border
+#: the colours of the fill and the border of a box
 COLOURS = {"topic": ("#fff7e6", "#c98a1b"), "operator": ("#eaf2fd", "#3b6fb5")}
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node: where it stands in its band, and its two lines."""
+    """A topic or an operator: its position in its band, and its two lines of text (`name` and `detail`)."""
 
     name: str
     column: int
@@ -32,7 +34,10 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A stage's boxes, and the arrows between them: from, to, and the stream inside the service that it stands for."""
+    """The boxes of a stage, and the arrows between them.
+
+    An arrow is (from box, to box, label). The label is the name of a stream within the stage, "" for a topic's arrow.
+    """
 
     title: str
     boxes: dict[str, Box]
@@ -60,7 +65,7 @@ def drawing(pipeline: Pipeline, stages: Sequence[Stage]) -> str:
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
-# ---- where things stand ----------------------------------------------------------------------------------------------
+# ---- positions -------------------------------------------------------------------------------------------------------
 
 
 def _band(stage: Stage, number: int) -> Band:

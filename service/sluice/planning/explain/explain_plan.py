@@ -1,4 +1,4 @@
-"""What the service makes of a pipeline, as values: stages, what they read and write, where and when things happen."""
+"""The plan of a pipeline as data: its stages, their topics and buckets, and when each operator emits its outputs."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from sluice.planning.footprint import Footprint, footprints
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator."""
+    """One operator: its windows, when they fire, how long a tuple waits for that, and its state, in words."""
 
     name: str
     kind: str
-    #: window clauses, each with its stream and its partition_by
+    #: the window clauses; for a join each with its stream
     windows: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     fires: str
     waits: str
-    #: None: it remembers nothing
+    #: None: the operator has no state
     state: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What runs in one query, with a checkpoint and a ledger of its own.
+    """The part of a pipeline that runs in one query, with a checkpoint and a ledger of its own.
 
-    spread      how its tuples are spread over buckets, None where all are in one
-    together    why all are in one
+    spread      how the tuples of each stream are spread over buckets; None if all tuples are in one bucket
+    together    the reasons why all tuples are in one bucket
     """
 
     name: str
@@ -86,7 +86,7 @@ def _by(keys: tuple[Expression, ...]) -> str:
 
 
 def _state(operator: Operator, needs: Footprint | None) -> str | None:
-    """Bytes for each window partition as far as they can be known, and for each tuple where they cannot."""
+    """The size of the state in words: bytes for each window partition, and for each tuple that it stores."""
     if isinstance(operator, Custom):
         return "what its window holds, and what the class remembers of it, as JSON"
     if needs is None:
@@ -101,7 +101,10 @@ def _state(operator: Operator, needs: Footprint | None) -> str | None:
 
 
 def _held(operator: Operator) -> int | None:
-    """The tuples of a full window partition, where that is a matter of count."""
+    """The most tuples that a window partition stores, if its eviction policy is a count; else None.
+
+    The tuple that fills a tumbling window flushes it, so that a tumbling window stores one tuple less.
+    """
     if not isinstance(operator, Aggregate | Sort):
         return None
     return operator.window.tuples_when_full

@@ -1,4 +1,4 @@
-"""A plan as lines for people."""
+"""Writes a plan as lines of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.planning.explain.explain_plan import Stage, Step
 
 
 def lines(pipeline: Pipeline, stages: Sequence[Stage]) -> Iterator[str]:
-    """What `sluice explain` prints."""
+    """The lines that `sluice explain` prints."""
     count = f"{len(stages)} stages, one query each" if len(stages) > 1 else "1 stage, one query"
     yield f"pipeline {pipeline.name}: {count}"
     yield from (f"  {line}" for line in _settings(pipeline.settings))

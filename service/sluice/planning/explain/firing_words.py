@@ -1,4 +1,4 @@
-"""When a window fires, and how long a tuple waits for it, in words."""
+"""Describes in words when a window fires, and how long a tuple waits for the firing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sluice.model.windows.window_kind import AT_ONCE
 
 
 def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
-    """When the operator makes something, and what a tuple waits for until then."""
+    """When the operator emits outputs, and how long a tuple waits until then, as two texts."""
     match operator:
         case Map():
             return "with each tuple", AT_ONCE

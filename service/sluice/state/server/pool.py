@@ -1,13 +1,15 @@
-"""The process that forks the keepers of buckets, and leads every task to the one it needs.
+"""The pool: the process that forks the state servers of buckets and connects each Spark task to the server it needs.
 
-It is forked from Spark's daemon once everything is imported and compiled, so keepers are ready at once. Each worker
-that the daemon forks has the door to it: a task makes a pair of sockets and sends one of them through the door, with
-the name of the bucket; the nursery hands it to the bucket's keeper. Nothing has a place in the file system, and all of
-them end with the daemon.
+The pool is forked from Spark's Python daemon after all modules are imported and all kernels are compiled, so a new
+state server can work at once. Every worker that the daemon forks inherits the pool socket. A task creates a pair of
+connected sockets and sends one of them, with the number of the bucket and the name of the query, through the pool
+socket. The pool passes it on to the bucket's state server. No socket has a name in the file system, and all these
+processes end when the daemon ends.
 
-Any of these processes may be killed. The parent of the nursery is a supervisor, which does nothing else. It then
-forks another nursery, which goes on with what waits at the same door. If the supervisor was killed too, a task that
-finds the door closed ends the daemon. Spark then starts a new daemon and repeats the task.
+Any of these processes may be killed. The parent of the pool is a supervisor, whose only work is to fork a new pool
+when the pool has died. The new pool reads the requests that are still queued in the same pool socket. If the supervisor
+was killed as well, a task cannot write to the pool socket, and it ends the daemon. Spark then starts a new daemon and
+repeats the task.
 """
 
 from __future__ import annotations
@@ -26,28 +28,33 @@ from contextlib import suppress
 
 from sluice.processes import name_process
 
-#: queries whose keepers are kept; a service has one for each of its stages, tests run many, one after the other
+#: maximum number of queries whose state servers stay alive. A service has one query for each stage; tests start many
+#: queries one after the other.
 QUERIES = 32
-#: seconds after which the nursery sees that the daemon has died
+#: seconds between two checks of the pool whether its parent process is still alive
 INTERVAL = 1.0
-#: seconds after which the supervisor sees that the nursery or the daemon has died
+#: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
-#: bytes of a message through the door
+#: maximum number of bytes of a message in the pool socket
 MOST = 4096
 
 Keep = Callable[[socket.socket], None]
 
 
 class PoolSocket:
-    """This process's way to the nursery."""
+    """The end of the pool socket that this process and the workers forked from it use. One per process."""
 
     way: socket.socket | None = None
-    #: the process that forks the workers
+    #: process id of the daemon that forks the workers
     daemon: int = 0
 
 
 def start_pool(keep: Keep) -> None:
-    """Forks it. `keep` is what a keeper does with its end of a pair, until the other end is closed."""
+    """Forks the supervisor, which forks the pool.
+
+    `keep` is the main function of a state server. Its argument is the server's end of a socket pair, and it returns
+    when the other end is closed.
+    """
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     daemon = os.getpid()
     sys.stdout.flush()
@@ -60,7 +67,7 @@ def start_pool(keep: Keep) -> None:
 
 
 def _supervise(daemon: int, work: Callable[[], None]) -> None:
-    """Does the work in a forked process, and in another one when that dies, as long as the daemon lives."""
+    """Runs `work` in a forked process, and forks a new one whenever that process has ended, until the daemon ends."""
     name_process("sluice-pool")
     while os.getppid() == daemon:
         pid = os.fork()
@@ -73,7 +80,11 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
 
 
 def connection(query: str, bucket: int) -> socket.socket:
-    """To the keeper of a bucket of a query, which is forked if there is none."""
+    """A new connection to the state server of a bucket of a query. The pool forks the server if there is none.
+
+    Raises RuntimeError outside of the workers of sluice.spark.daemon. Raises OSError if the pool and its supervisor are
+    dead, and then ends the daemon.
+    """
     if PoolSocket.way is None:
         msg = "spark.python.daemon.module must be sluice.spark.daemon"
         raise RuntimeError(msg)
@@ -89,25 +100,25 @@ def connection(query: str, bucket: int) -> socket.socket:
 
 
 def received_connection(control: socket.socket) -> socket.socket | None:
-    """The next connection; None when there will be no more."""
+    """The next connection that the pool passes through `control`. None when the pool has closed `control`."""
     data, numbers, _, _ = socket.recv_fds(control, 1, 1)
     return socket.socket(fileno=numbers[0]) if data and numbers else None
 
 
 class Pool:
-    """`door` is where tasks knock; it ends with its parent process."""
+    """The work of the pool process. `door` is the pool socket. The pool ends when its parent process has ended."""
 
     def __init__(self, door: socket.socket, parent: int, keep: Keep) -> None:
         self._door, self._parent, self._keep = door, parent, keep
-        #: by query, the least recently asked for first, and bucket: our end of the keeper's control
+        #: by query (least recently used first) and by bucket: the pool's end of the state server's control socket
         self._keepers: OrderedDict[str, dict[str, socket.socket]] = OrderedDict()
 
     def run(self) -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
         while os.getppid() == self._parent:
             if select.select([self._door], [], [], INTERVAL)[0]:
                 name, numbers, _, _ = socket.recv_fds(self._door, MOST, 1)
-                with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task will ask again
+                with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
                     self._lead(name.decode(), task)
 
     def _lead(self, name: str, task: socket.socket) -> None:
@@ -116,7 +127,7 @@ class Pool:
         self._keepers.move_to_end(query)
         try:
             socket.send_fds(keepers[bucket], [b"!"], [task.fileno()])
-        except (KeyError, OSError):  # there is none yet, or it died
+        except (KeyError, OSError):  # the bucket has no state server yet, or its server has died
             if bucket in keepers:
                 keepers.pop(bucket).close()
             self._forget()
@@ -126,7 +137,7 @@ class Pool:
     def _fork(self, task: socket.socket) -> socket.socket:
         ours, theirs = socket.socketpair()
         if not os.fork():
-            # What others wait for us to close must not stay open in a keeper.
+            # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
             for one in (ours, task, self._door, *(s for some in self._keepers.values() for s in some.values())):
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -137,24 +148,27 @@ class Pool:
         return ours
 
     def _forget(self) -> None:
-        """Lets the keepers of queries go that have not been asked for longest."""
+        """Ends the state servers of the least recently used queries until QUERIES queries are left."""
         while len(self._keepers) > QUERIES:
             for keeper in self._keepers.popitem(last=False)[1].values():
                 keeper.close()
 
 
 def _stay(work: Callable[[], None]) -> None:
-    """What a forked process does, and nothing after it. Whom to end is Spark's to say, to the daemon."""
+    """Runs `work` in a forked process and then exits; it never returns.
+
+    The process ignores SIGINT, SIGTERM and SIGHUP: Spark ends the daemon, and the end of the daemon ends this process.
+    """
     code = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123
             os.dup2(nothing.fileno(), 0)
-        os.dup2(2, 1)  # what the daemon writes to its standard output is read by Spark
+        os.dup2(2, 1)  # Spark reads the daemon's standard output, so no other text may get into it
         work()
         code = 0
-    except BaseException:  # noqa: BLE001 - told, and in the exit code
+    except BaseException:  # noqa: BLE001 - the error is printed, and the exit code reports it
         traceback.print_exc()
     finally:
         os._exit(code)

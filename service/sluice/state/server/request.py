@@ -1,4 +1,4 @@
-"""The question that a Spark task puts to the keeper of its bucket: what comes out of these rows?"""
+"""The request of a Spark task to the state server of its bucket: the rows of a batch; the answer has their outputs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.state.message import Message
 from sluice.state.server import pool
 
-#: the first number of an answer
+#: the first number of an answer: success, an exception, or a state that cannot be read
 DONE, FAILED, UNREADABLE = range(3)
-#: keepers that may die under one task before it fails
+#: maximum number of attempts: a task fails if this many state servers died while they worked for it
 TRIES = 3
 
 
 class StateServerError(Exception):
-    """The work failed; the message is the keeper's own account of it."""
+    """The work failed in the state server. The message is the stack trace from there."""
 
 
 def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
-    """Feeds the rows to the bucket at `version`, which then is at the next one; what goes out.
+    """Applies the rows to the bucket's state of `version`, which becomes that of `version` + 1. Returns the outputs.
 
-    Raises CheckpointError where the state of that version is missing or damaged.
+    Raises CheckpointError if the state of `version` is missing or damaged, and KeeperError if the work failed.
     """
     question = Message(
         (bucket, version, *(holds for holds, _ in rows)),
@@ -33,7 +33,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
         try:
             answer = _answer(f"{plan.query}/{plan.start}", bucket, question)
             break
-        except (EOFError, ConnectionError):  # it died; another one will make the state again
+        except (EOFError, ConnectionError):  # the state server died; a new one rebuilds the state from the checkpoint
             if not left:
                 raise
     kind, *holds = answer.numbers

@@ -1,8 +1,8 @@
-"""The process that keeps a bucket's state at hand, and answers what Spark's tasks ask of it (ask.py).
+"""The state server of a bucket: the process that holds the bucket's state and answers the requests of Spark's tasks.
 
-Spark gives a bucket's task to any of its Python workers, and may end them when it likes. So the state lives in a
-process of its own, which does the work of one task after the other. It holds nothing that the checkpoint does not have,
-so it may be killed at any time.
+Spark runs a bucket's task in any of its Python workers, and may end a worker at any time. Therefore a separate process
+holds the state and does the work of one task after the other. Everything that it holds can be read again from the
+checkpoint, so this process may be killed at any time as well. request.py sends the requests.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from sluice.state.message import Message
 from sluice.state.server import pool
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 
-#: seconds that a task may take to say what it wants
+#: timeout of a connection in seconds: how long the server waits for the next bytes of a task
 PATIENCE = 60.0
 
 
 def serve(control: socket.socket) -> None:
-    """Answers one connection after the other, as they come through `control`, until that is closed."""
-    configure()  # what is wrong with the files of the state is logged
+    """Receives connections through `control` and answers one request on each, until `control` is closed."""
+    configure()  # damage to the files of the state is logged
     bucket: Bucket | None = None
     while (connection := pool.received_connection(control)) is not None:
-        with connection, suppress(EOFError, OSError):  # if the task is gone, it is gone
+        with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
             connection.settimeout(PATIENCE)
             bucket = _served(connection, bucket)
         if bucket is not None:
-            with suppress(OSError):  # a full disk: the next batch fails of it, and tells
+            with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
                 bucket.settle()
 
 
@@ -49,18 +49,18 @@ def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
     number, version, *holds = question.numbers
     plan, *packed = question.bodies
     try:
-        bucket = bucket or Bucket(pickle.loads(plan), number)  # noqa: S301 - a task of this service sent it
+        bucket = bucket or Bucket(pickle.loads(plan), number)  # noqa: S301 - only tasks of this service send plans
         answer = _fed(bucket, version, list(zip(holds, packed, strict=True)))
     except StateError as error:
         answer = Message((UNREADABLE,), [str(error).encode()])
-    except Exception:  # noqa: BLE001 - whatever it is, the task tells it
+    except Exception:  # noqa: BLE001 - the answer carries the error to the task, which raises it
         answer = Message((FAILED,), [traceback.format_exc().encode()])
     answer.write(connection.sendall)
     return bucket
 
 
 def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
-    """What comes of a batch."""
+    """Applies the rows of a batch to the bucket. The answer holds the packed outputs and the reports of all parts."""
     plan = bucket.plan
     made: list[Packed] = []
     with Spool(plan.checkpoint, version, plan.returned) as spool:
@@ -79,7 +79,7 @@ def _fed(bucket: Bucket, version: int, rows: list[Packed]) -> Message:
 
 
 def _report(bucket: Bucket, fed: BucketResult) -> Report:
-    """What the ledger says of the last part of a batch, and of the bucket after it."""
+    """The report for the ledger: counts of the last part of the batch, and the state of the bucket after the batch."""
     plan, clock = bucket.plan, fed.batch.clock.end
     sizes = {"read": fed.read, "written": fed.written, "held": fed.held}
     operators = report_of(plan.pipeline.operators, fed.batch.inputs | fed.made, bucket.sizes())

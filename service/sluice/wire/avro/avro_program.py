@@ -1,7 +1,9 @@
-"""An Avro schema as a program for the machine in avro_scan.py: what to read, what to pass over, and where things go.
+"""Compiles an Avro schema to a program for the interpreter in avro_scan.py.
 
-One program per writer's schema. It resolves the writer's schema with the reader's, as Avro's specification has it, and
-both with the attributes. What cannot be resolved is a fault of the records that need it, not of the schema.
+There is one program for each writer's schema. It says which values of a record to read, which to skip, and into which
+buffers the values go. The compiler resolves the writer's schema against the reader's, as Avro's specification says, and
+both against the stream's attributes. A part that cannot be resolved becomes an instruction that rejects the records
+that use it; the compilation does not fail.
 """
 
 from __future__ import annotations
@@ -20,42 +22,45 @@ T = TypeVar("T")
 
 
 class Op(IntEnum):
-    """Operand a is a buffer, where something is kept, or a place in the program; f is the attribute, for faults."""
+    """The instructions. Each has two operands, a and b, and the number of an attribute for faults, -1 for none.
+
+    PASS_... instructions skip a value. The others from INT on append a value to a buffer.
+    """
 
     END = 0
     FAULT = auto()  # a: the fault
-    JUMP = auto()  # a: where to
-    CALL = auto()  # a: where to
+    JUMP = auto()  # a: target
+    CALL = auto()  # a: target
     RETURN = auto()
-    BRANCH = auto()  # a: how many; that many JUMPs follow
-    BLOCK = auto()  # the next block of an array or map; a: where to if there is none
-    AGAIN = auto()  # a: the items, b: the BLOCK
-    EMPTY_BLOCKS = auto()  # of items that take no bytes
-    CLOSE = auto()  # a: buffer of a list, b: buffer of its items
-    CONSTANT = auto()  # a: buffer, b: which
+    BRANCH = auto()  # reads the number of a branch or symbol; a: how many there are; so many JUMPs follow
+    BLOCK = auto()  # starts the next block of an array or map; a: target if there are no more blocks
+    AGAIN = auto()  # ends an item; a: target if the block has more items, b: the BLOCK
+    EMPTY_BLOCKS = auto()  # skips an array whose items take no bytes
+    CLOSE = auto()  # ends a list; a: buffer of the list, b: buffer of its items
+    CONSTANT = auto()  # appends a constant; a: buffer, b: number of the constant
     PASS_NUMBER = auto()
     PASS_INT = auto()
     PASS_BOOLEAN = auto()
-    PASS_ENUM = auto()  # a: how many symbols
-    PASS_FIXED = auto()  # a: how many bytes
+    PASS_ENUM = auto()  # a: number of symbols
+    PASS_FIXED = auto()  # a: number of bytes
     PASS_BYTES = auto()
     PASS_TEXT = auto()
     INT = auto()  # a: buffer
     LONG = auto()  # a: buffer
-    INT_TIME = auto()  # a: buffer, b: nanoseconds in one
-    LONG_TIME = auto()  # a: buffer, b: nanoseconds in one
-    INT_REAL = auto()  # a: buffer, b: whether it was to be a float
-    LONG_REAL = auto()
+    INT_TIME = auto()  # a: buffer, b: nanoseconds of the unit
+    LONG_TIME = auto()  # a: buffer, b: nanoseconds of the unit
+    INT_REAL = auto()  # a: buffer, b: 1 if the reader's type is float (32 bits)
+    LONG_REAL = auto()  # like INT_REAL
     FLOAT = auto()  # a: buffer
     DOUBLE = auto()  # a: buffer
     BOOLEAN = auto()  # a: buffer
     TEXT = auto()  # a: buffer
-    BYTES = auto()  # a: buffer, b: at most how many
-    FIXED = auto()  # a: buffer, b: how many
+    BYTES = auto()  # a: buffer, b: the most bytes
+    FIXED = auto()  # a: buffer, b: number of bytes
 
 
 class Fault(IntEnum):
-    """Why a record is no tuple."""
+    """The reasons why a record cannot be decoded; avro_read.py has their texts."""
 
     NONE = 0
     CUT = auto()
@@ -73,13 +78,18 @@ class Fault(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The code; of each buffer its number of list levels above it; the constants, as words or as texts."""
+    """A compiled program.
+
+    code        a row for each instruction: Op, a, b, attribute
+    buffers     the number of buffers
+    constants   two words for each constant: its value and 0, or for a text ~start and ~end of its bytes in `texts`
+    """
 
     code: np.ndarray
     buffers: int
-    #: the buffers of each attribute, lists first, values last
+    #: for each attribute the numbers of its buffers: one for each list level, the outermost first, then that of values
     kept: tuple[tuple[int, ...], ...]
-    #: of each attribute: digits behind the point of the decimals among its values; None: there are none
+    #: for each attribute the scale of its decimals (digits behind the point); None if it has no decimals
     scales: tuple[int | None, ...]
     constants: np.ndarray
     texts: bytes
@@ -87,19 +97,22 @@ class Program:
 
 @dataclass(slots=True)
 class Compiler:
-    """Makes a program. Subroutines are the named types that are passed over: a schema may name itself."""
+    """Compiles one program.
+
+    A named type that is skipped becomes a subroutine, since a schema may contain itself.
+    """
 
     writer: Avro
     reader: Avro | None
     schema: Schema
-    #: values for attributes that are missing or null, as words: an int, a float or a text; lists of them
+    #: the values for attributes that are missing or null: an int, a float, a text, or a list of these
     defaults: Mapping[str, Any]
     code: list[list[int]] = field(default_factory=list)
     constants: list[tuple[int, int]] = field(default_factory=list)
     texts: bytearray = field(default_factory=bytearray)
     calls: list[tuple[int, str]] = field(default_factory=list)
     scales: dict[int, int] = field(default_factory=dict)
-    #: names of types whose values take no bytes: an array could claim any number of them
+    #: names of types whose values take no bytes; a short array may have any number of such items
     weightless: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,17 +157,20 @@ class Compiler:
         return tuple(kept)
 
     def _emit(self, op: Op, a: int = 0, b: int = 0, attribute: int = -1) -> int:
-        """Where the instruction is."""
+        """Appends an instruction and returns its position."""
         self.code.append([op, a, b, attribute])
         return len(self.code) - 1
 
     def _here(self, *instructions: int) -> None:
-        """Sends these instructions to what comes next."""
+        """Sets the target of the given instructions to the next instruction."""
         for at in instructions:
             self.code[at][1] = len(self.code)
 
     def _branch(self, cases: Sequence[T]) -> Iterator[T]:
-        """Each of the cases that a number in the record chooses from; what is emitted for one leads behind them all."""
+        """Emits a BRANCH and yields each case in turn; the caller emits the code of the case.
+
+        The code of each case ends with a jump behind the last case.
+        """
         self._emit(Op.BRANCH, len(cases))
         jumps = [self._emit(Op.JUMP) for _ in cases]
         ends = []
@@ -164,7 +180,7 @@ class Compiler:
             ends.append(self._emit(Op.JUMP))
         self._here(*ends)
 
-    # ---- taking a value ----
+    # ---- reading a value ----
 
     def _take(
         self, node: Node, meant: Node | None, type_: Type, buffers: tuple[int, ...], attribute: int, *, top: bool
@@ -181,7 +197,7 @@ class Compiler:
         self, node: Node, branches: tuple[Node, ...] | None, type_: Type, buffers: tuple[int, ...], attribute: int,
         *, top: bool,
     ) -> None:  # fmt: skip
-        """A value that is no union. A fault ends the record, so what stands behind it does not matter."""
+        """Emits the code that reads a value that is no union. A fault ends the record, so no code follows it."""
         if node.type == "null":
             self._null(type_, buffers, attribute, top=top)
             return
@@ -216,7 +232,7 @@ class Compiler:
             self._enum(node, meant, buffer, attribute)
         elif kind is Kind.TIMESTAMP:
             unit = node.unit or meant.unit
-            assert unit is not None  # noqa: S101 - else it were not accepted
+            assert unit is not None  # noqa: S101 - `accepts` refuses types without a unit
             self._emit(Op.INT_TIME if node.type == "int" else Op.LONG_TIME, buffer, unit, attribute)
         elif kind is Kind.FLOAT64 and node.type in ("int", "long"):
             op = Op.INT_REAL if node.type == "int" else Op.LONG_REAL
@@ -241,10 +257,10 @@ class Compiler:
             else:
                 self._emit(Op.CONSTANT, buffer, self._known(known))
 
-    # ---- values that are in no record ----
+    # ---- values that are not in the record ----
 
     def _absent(self, attribute: int, ours: Field | None, buffers: tuple[int, ...]) -> None:
-        """An attribute that the writer does not know: the file's default, else the reader's."""
+        """Emits an attribute that the writer's schema lacks: the default of the pipeline file, else of the reader."""
         name, type_ = self.schema[attribute]
         if name in self.defaults:
             self._constant(self.defaults[name], type_, buffers)
@@ -254,7 +270,7 @@ class Compiler:
             self._default(ours, type_, buffers, attribute)
 
     def _default(self, ours: Field, type_: Type, buffers: tuple[int, ...], attribute: int) -> None:
-        assert self.reader is not None  # noqa: S101 - whose default it is
+        assert self.reader is not None  # noqa: S101 - the default is the reader's
         try:
             value = default_of(self.reader, ours.node, ours.default, type_)
         except AvroError:
@@ -271,7 +287,7 @@ class Compiler:
         self._emit(Op.CLOSE, buffers[0], buffers[1])
 
     def _known(self, value: Any) -> int:  # noqa: ANN401
-        """The number of a constant. Of a text it holds where it begins and ends, below zero."""
+        """Adds a constant and returns its number. A text is stored as ~start and ~end, which are negative."""
         if isinstance(value, str):
             start = len(self.texts)
             self.texts += value.encode()
@@ -281,7 +297,7 @@ class Compiler:
         self.constants.append(words)
         return len(self.constants) - 1
 
-    # ---- passing over ----
+    # ---- skipping ----
 
     def _pass(self, node: Node) -> None:  # noqa: C901 - a case for each type
         match node.type:
@@ -334,7 +350,7 @@ class Compiler:
 
 
 def _weightless(names: Mapping[str, Node]) -> frozenset[str]:
-    """All but those of which a part takes bytes."""
+    """The names of the types whose values take no bytes."""
     found = frozenset(names)
     while True:
         left = frozenset(
@@ -356,7 +372,7 @@ def _takes_nothing(node: Node) -> bool:
 
 
 def default_of(avro: Avro, node: Node, value: Any, type_: Type) -> Any:  # noqa: ANN401 - JSON
-    """The default of a field, as JSON has it, as a constant. Raises AvroError where it gives no such attribute."""
+    """Converts the default of a field from JSON to a constant. Raises AvroError if it does not fit the type."""
     _, branch = branch_of_default(avro, node, value)
     if accepts(type_, branch, None) is None or branch.decimal:
         raise AvroError(f"a default that gives {type_}")

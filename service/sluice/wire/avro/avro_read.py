@@ -1,4 +1,4 @@
-"""Avro's bytes -> tuples, for one writer's schema."""
+"""Decodes Avro's bytes to tuples, for one writer's schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads what was written with one schema."""
+    """Decodes values that were written with one schema."""
 
     schema: Schema
     program: Program
@@ -45,7 +45,7 @@ class Reader:
         return cls(schema, Compiler(writer, reader, schema, defaults).program())
 
     def read(self, values: pa.BinaryArray, skipped: int = 0) -> Decoded:
-        """The tuples in these values, whose first `skipped` bytes are not Avro's."""
+        """The tuples in these values. The first `skipped` bytes of each value are not part of the Avro data."""
         data, starts = bytes_of(values)
         return self.read_bytes(data, starts, skipped)
 
@@ -63,7 +63,7 @@ class Reader:
         return Decoded(tuples, np.flatnonzero(good), bad)
 
     def _run(self, data: np.ndarray, starts: np.ndarray, skipped: int, faults: np.ndarray) -> Buffers:
-        """Where there are lists, a first run tells how long they are together."""
+        """Runs the program over all records. If there are lists, a first run counts the items for their buffers."""
         room = np.full(self.program.buffers, faults.shape[1], np.int64)
         lists = [buffer for kept in self.program.kept for buffer in kept[1:]]
         if lists:
@@ -90,7 +90,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """What texts are cut from: the records, and for places below zero the constants of the program."""
+    """The sources of texts: the records, and for negative positions the constants of the program."""
 
     data: np.ndarray
     constants: bytes
@@ -143,7 +143,7 @@ def _values(type_: Type, buffer: int, to: Buffers, texts: _Texts, scale: int | N
 
 
 def _decimals(first: np.ndarray, last: np.ndarray, texts: _Texts, type_: Type, scale: int) -> pa.Array:
-    """Each as its exact text, or as the nearest float64 to that."""
+    """Decimals as their exact texts for a string attribute, or as the nearest float64."""
     written = texts.cut(first, last, pa.binary()).to_pylist()
     exact = [
         _decimal(value, scale) if start >= 0 else value.decode() for value, start in zip(written, first, strict=True)

@@ -1,7 +1,7 @@
-"""The machine that runs programs of avro_program.py over a batch of records, in one compiled loop.
+"""The interpreter for the programs of avro_program.py: one compiled loop over the records of a batch.
 
-It makes no Python objects and reads each byte once. A record is a tuple or has a fault; nothing that stands in one
-record can reach another, and no record takes longer than its bytes.
+It makes no Python objects and reads each byte once. Each record gives a tuple or a fault. The contents of a record
+cannot affect other records, and the time for a record is proportional to its bytes.
 """
 # ruff: noqa: C901, PLR0912, PLR0915, PLR0917, PLR1714, PLR2004, SIM109 - an instruction is a branch of plain comparisons
 
@@ -16,7 +16,7 @@ from sluice.wire.avro.avro_program import Fault, Op
 from sluice.wire.json.json_grammar import character
 
 NO = -1
-#: calls and blocks within each other, two words for a block
+#: the size of the stack in words, which bounds the depth of nested calls and blocks
 STACK = 256
 
 (
@@ -30,10 +30,10 @@ LONG_MOST = 2**63 - 1
 
 
 class Buffers(NamedTuple):
-    """Where values go: buffer b has `room[b]` places from `base[b]` on, and `filled[b]` of them are taken.
+    """The buffers for values. Buffer b has `room[b]` entries from index `base[b]` on, of which `filled[b]` are used.
 
-    `words` and `reals` are the same memory; a text is where it begins, in `words`, and where it ends, in `ends`. What
-    finds no room is only counted.
+    `words` and `reals` are the same memory, as int64 and as float64. A text is stored as its start, in `words`, and its
+    end, in `ends`. A value for which there is no room is counted in `filled`, but not stored.
     """
 
     words: np.ndarray
@@ -45,7 +45,12 @@ class Buffers(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory that the machine works in: what was filled before a record; a stack; `single` is `bits` as a float."""
+    """Scratch memory.
+
+    before         the values of `filled` before the current record, to undo a record with a fault
+    stack          return positions of calls, and numbers of remaining items of blocks
+    bits, single   one 32-bit word, as an int and as a float
+    """
 
     before: np.ndarray
     stack: np.ndarray
@@ -58,7 +63,11 @@ def scan(
     data: np.ndarray, starts: np.ndarray, skipped: int, code: np.ndarray, constants: np.ndarray, to: Buffers,
     scratch: Scratch, faults: np.ndarray,
 ) -> None:  # fmt: skip
-    """Reads each record r, `data[starts[r] + skipped:starts[r + 1]]`; `faults[:, r]` gets its fault and whose it is."""
+    """Decodes each record r, which is `data[starts[r] + skipped:starts[r + 1]]`.
+
+    `faults[0, r]` becomes the fault of the record, NONE if there is none. `faults[1, r]` becomes the number of the
+    attribute with the fault, -1 if it belongs to no attribute.
+    """
     for row in range(faults.shape[1]):
         for b in range(len(to.filled)):
             scratch.before[b] = to.filled[b]
@@ -185,7 +194,7 @@ def _record(
             return fault, attribute
 
 
-# ---- keeping ---------------------------------------------------------------------------------------------------------
+# ---- storing values --------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -218,7 +227,7 @@ def _keep_text(to: Buffers, buffer: int, start: int, end: int) -> None:
 
 @kernel
 def _number(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
-    """A long; what stands behind it; the fault. It takes up to ten bytes, the last of which adds one bit."""
+    """Reads a long, which has at most ten bytes; the tenth adds one bit. Returns value, position behind it, fault."""
     bits, shift = np.uint64(0), 0
     while i < stop:
         byte = np.uint64(data[i])
@@ -243,7 +252,7 @@ def _int(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _length(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
-    """Of what follows; it is all there."""
+    """Reads a length. Without a fault, so many bytes follow in the record. Returns length, position, fault."""
     size, i, fault = _number(data, i, stop)
     if fault == NONE and size < 0:
         fault = LENGTH
@@ -254,7 +263,10 @@ def _length(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _block(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
-    """How many items follow; 0: none any more. Below zero it comes with the number of bytes, which nobody needs."""
+    """Reads the start of a block. Returns its number of items (0: no more blocks), position, fault.
+
+    After a negative number of items comes the block's number of bytes, which is read and ignored.
+    """
     count, i, fault = _number(data, i, stop)
     if fault == NONE and count < 0:
         count = -count
@@ -268,7 +280,7 @@ def _block(data: np.ndarray, i: int, stop: int) -> tuple[int, int, int]:
 
 @kernel
 def _little(data: np.ndarray, i: int, stop: int, size: int) -> tuple[int, int, int]:
-    """So many bytes as a number, the lowest first."""
+    """Reads `size` bytes as a little-endian number. Returns value, position, fault."""
     if size > stop - i:
         return 0, i, CUT
     bits = np.uint64(0)

@@ -1,4 +1,7 @@
-"""Tuples -> Avro's bytes, batch-wise: each column as the pieces that its values are, then the pieces row by row."""
+"""Encodes tuples as Avro's bytes, a batch at a time.
+
+Each column is encoded as an array of byte strings, one for each value. Then the strings of each row are joined.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,17 @@ from sluice.model.avro_schema import Avro, Node, branch_for, branch_of_default, 
 from sluice.model.types import Kind, Schema, Type
 from sluice.wire.decoded import bytes_of
 
-#: of a varint
+#: the most bytes of a varint
 MOST_BYTES = 10
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes with one schema."""
+    """Encodes tuples with one schema."""
 
     avro: Avro
     schema: Schema
-    #: for each field the bytes of its default, where no attribute has its name
+    #: for each field the name of its attribute, or the bytes of its default if there is no such attribute
     parts: tuple[str | bytes, ...]
 
     @classmethod
@@ -55,7 +58,7 @@ class Writer:
 
 
 def default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401 - JSON
-    """The bytes of a field's default as JSON has it; of a union it is of the first branch that it may be of."""
+    """Encodes the default of a field from JSON. In a union it belongs to the first branch that allows it."""
     branch, meant = branch_of_default(avro, node, value)
     prefix = _varint(branch) if avro.meant(node).type == "union" else b""
     return prefix + _plain_default(avro, meant, value)
@@ -82,7 +85,7 @@ def _plain_default(avro: Avro, node: Node, value: Any) -> bytes:  # noqa: ANN401
         case "string":
             return _sized(value.encode())
         case "bytes":
-            return _sized(value.encode("latin-1"))  # as the specification has it: a character for each byte
+            return _sized(value.encode("latin-1"))  # the specification: each character is one byte
         case "fixed":
             return bytes(value.encode("latin-1"))
         case _:
@@ -102,7 +105,7 @@ def _joined(*pieces: pa.Array | pa.Scalar) -> pa.BinaryArray:
 
 
 def _pieces(column: pa.Array, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
-    """The bytes of each value."""
+    """The encoded bytes of each value of a column."""
     branch, written = branch_for(avro, node, type_)
     values = _lists(column, type_, written, avro) if type_.element else _scalars(column, type_, written)
     if avro.meant(node).type != "union":
@@ -124,7 +127,7 @@ def _scalars(column: pa.Array, type_: Type, node: Node) -> pa.BinaryArray:
             text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             return _joined(numbers(pc.binary_length(text).to_numpy().astype(np.int64)), text.cast(pa.binary()))
         case Kind.TIMESTAMP:
-            assert node.unit is not None  # noqa: S101 - else no branch took it
+            assert node.unit is not None  # noqa: S101 - `branch_for` refuses types without a unit
             return numbers(column.cast(pa.int64()).to_numpy() // node.unit)
         case _:
             return numbers(column.to_numpy())
@@ -137,7 +140,7 @@ def _fixed(values: np.ndarray, size: int) -> pa.BinaryArray:
 
 
 def _lists(column: pa.ListArray, type_: Type, node: Node, avro: Avro) -> pa.BinaryArray:
-    """One block with all items, then the block of none that ends each array."""
+    """Encodes each list as one block with all items, then the empty block that ends it."""
     assert type_.element is not None  # noqa: S101
     items = _pieces(pc.list_flatten(column), type_.element, node.inner[0], avro)
     counts = pc.list_value_length(column).to_numpy().astype(np.int64)
@@ -155,7 +158,7 @@ def _lists(column: pa.ListArray, type_: Type, node: Node, avro: Avro) -> pa.Bina
 
 
 def numbers(values: np.ndarray) -> pa.BinaryArray:
-    """Each as a long."""
+    """Encodes each number as a long (a zigzag varint)."""
     starts = np.zeros(len(values) + 1, np.int32)
     data = np.empty(len(values) * MOST_BYTES, np.uint8)
     _numbers(np.ascontiguousarray(values, np.int64), data, starts)

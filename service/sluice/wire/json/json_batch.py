@@ -1,4 +1,4 @@
-"""The columns of those rows of a batch of JSON values of which the scanner is sure."""
+"""Decodes those rows of a batch of JSON values that the compiled scanner accepts, as columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sluice.wire.json.json_scan import CODES, FieldSpans, Wanted, scan
 
 
 def scannable(schema: Schema) -> bool:
-    """Whether the scanner knows all types of the schema."""
+    """Whether the scanner supports all types of the schema: lists it does not."""
     return all(type_.kind in CODES for _, type_ in schema)
 
 
 def decode_surely(values: pa.BinaryArray, schema: Schema) -> tuple[pa.RecordBatch, np.ndarray]:
-    """The tuples of the rows that are sure, and for each row whether it is."""
+    """The tuples of the rows that the scanner accepts, and for each row whether it does."""
     data, starts = bytes_of(values)
     names = pa.array([name.encode() for name, _ in schema], pa.binary())
     wanted = Wanted(*bytes_of(names), np.array([CODES[type_.kind] for _, type_ in schema], np.int64))

@@ -1,4 +1,7 @@
-"""Values in JSON: one object per record, one attribute per name."""
+"""The JSON format: a record is one object, whose names are the attributes.
+
+A compiled scanner decodes most rows a batch at a time. Rows that it does not accept are decoded one by one.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ NO_DEFAULTS: Mapping[str, Any] = {}
 
 
 class Unusable(ValueError):  # noqa: N818
-    """A value that is no tuple of the schema; its text is the reason."""
+    """A value is not a tuple of the schema. The text of the exception is the reason."""
 
 
 def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
-    """The tuples in these values; `defaults` has values for attributes that are missing or null.
+    """The tuples in these values. `defaults` has the values for attributes that are missing or null.
 
-    Attributes that the schema does not name are ignored; of several with one name the last counts.
+    Names that are not in the schema are ignored. If a name occurs several times, its last value counts.
     """
     if not scannable(schema):
         return decode_exactly(values, schema, defaults)
@@ -42,7 +45,7 @@ def decode(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] =
 
 
 def decode_exactly(values: pa.BinaryArray, schema: Schema, defaults: Mapping[str, Any] = NO_DEFAULTS) -> Decoded:
-    """The law: each value by itself, through Python objects."""
+    """Decodes each value on its own, through Python objects. `decode` must give the same results as this function."""
     attributes = [(name, type_, reader(type_)) for name, type_ in schema]
     good, tuples, bad = [], [], []
     for row, value in enumerate(values.to_pylist()):

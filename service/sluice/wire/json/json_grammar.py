@@ -1,7 +1,8 @@
-"""The grammar of JSON (RFC 8259) as compiled functions over bytes: each says where what begins at `i` ends, or NO.
+"""The grammar of JSON (RFC 8259) as compiled functions over bytes.
 
-They accept no more than the exact way does, and less where that makes them simpler: no number that could be infinite,
-no nesting deeper than DEEPEST.
+Each function reads one element that starts at `data[i]`, and returns the position behind it, or NO if there is no such
+element before `stop`. The functions accept nothing that the exact decoder refuses. They refuse some valid texts to stay
+simple: numbers that could be infinite, and nesting deeper than DEEPEST.
 """
 # ruff: noqa: PLR2004 - the numbers are those of JSON, Unicode and UTF-8
 
@@ -19,7 +20,7 @@ SPACE, TAB, NEWLINE, RETURN = (ord(c) for c in " \t\n\r")
 ESCAPED = b'"\\/bfnrt'
 
 DEEPEST = 60
-#: a number of this length whose exponent has this many digits is finite
+#: the limits of a number: its characters, and the digits of its exponent. Within them a float64 is finite
 LONGEST_NUMBER, LONGEST_EXPONENT = 40, 2
 
 
@@ -32,14 +33,17 @@ def space(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def colon(data: np.ndarray, i: int, stop: int) -> int:
-    """Where the value behind the colon begins."""
+    """Reads a colon with the space around it. Returns the position of the value behind it, or NO."""
     i = space(data, i, stop)
     return space(data, i + 1, stop) if i < stop and data[i] == COLON else NO
 
 
 @kernel
 def value(data: np.ndarray, i: int, stop: int) -> int:
-    """Any value. The bits of `objects` say of all that is open, from the inside out, whether it is an object."""
+    """Reads any value.
+
+    Each open object or list has a bit in `objects`, 1 for an object; the lowest bit is the innermost one.
+    """
     depth = objects = 0
     while i != NO and i < stop:
         if data[i] == OPEN_OBJECT or data[i] == OPEN_LIST:
@@ -61,7 +65,7 @@ def value(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def _item(data: np.ndarray, i: int, stop: int, objects: int) -> int:
-    """Where the value of the item that begins here begins, in an object behind its name."""
+    """The position of the value of the item that starts here: in an object it is behind the name and colon; or NO."""
     if not objects & 1:
         return i
     end, _ = string(data, i, stop)
@@ -70,7 +74,11 @@ def _item(data: np.ndarray, i: int, stop: int, objects: int) -> int:
 
 @kernel
 def _closed(data: np.ndarray, i: int, stop: int, depth: int, objects: int) -> tuple[int, int, int]:
-    """Behind all that is closed behind a value; what is still open is followed by something."""
+    """Reads the closing brackets behind a value.
+
+    Returns the position behind them, or NO if the text ends while an object or list is open; and the new `depth` and
+    `objects`.
+    """
     while depth and i != NO:
         i = space(data, i, stop)
         if i == stop:
@@ -94,7 +102,7 @@ def _scalar(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def literal(data: np.ndarray, i: int, stop: int) -> int:
-    """`true`, `false` or `null`."""
+    """Reads `true`, `false` or `null`."""
     for word in (b"true", b"false", b"null"):
         if stop - i >= len(word):
             same = True
@@ -110,7 +118,7 @@ def literal(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def string(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
-    """A string with its quotes, and whether it holds escapes."""
+    """Reads a string with its quotes. Also returns whether it contains escapes."""
     has_escape = False
     if i == stop or data[i] != QUOTE:
         return NO, has_escape
@@ -167,7 +175,9 @@ def _hexadecimal(byte: int) -> int:
 
 @kernel
 def character(data: np.ndarray, i: int, stop: int) -> int:
-    """A character of two to four bytes in UTF-8 (RFC 3629): not overlong, no half of a pair, not beyond Unicode."""
+    """Reads a UTF-8 character of two to four bytes (RFC 3629). Refuses overlong forms, surrogates, and code points
+    beyond U+10FFFF.
+    """
     lead = data[i]
     low, high = 0x80, 0xBF
     if 0xC2 <= lead <= 0xDF:
@@ -193,7 +203,7 @@ def character(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def number(data: np.ndarray, i: int, stop: int) -> tuple[int, int, bool]:
-    """A number; where its point is, or NO; whether it has an exponent."""
+    """Reads a number. Also returns the position of its decimal point, or NO, and whether it has an exponent."""
     start, point = i, NO
     i = _whole(data, i + (data[i] == MINUS), stop)
     if i != NO and i < stop and data[i] == POINT:
@@ -207,7 +217,7 @@ def number(data: np.ndarray, i: int, stop: int) -> tuple[int, int, bool]:
 
 @kernel
 def _whole(data: np.ndarray, i: int, stop: int) -> int:
-    """Digits that begin with a zero only if it is all."""
+    """Reads the integer part of a number: digits without a leading zero, or a single zero."""
     end = _some_digits(data, i, stop)
     return NO if end > i + 1 and data[i] == ZERO else end
 

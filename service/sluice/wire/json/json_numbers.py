@@ -1,6 +1,7 @@
-"""Integers and moments from their texts, as compiled functions over bytes: each gives a value and whether it is sure.
+"""Parses integers and points in time from bytes, in compiled functions.
 
-What is not sure is left to the exact way (`json_values.py`), which has the rules.
+Each function returns the value and whether it is certain. Texts for which it is not certain are left to the exact
+decoder (`json_values.py`), which defines the rules.
 """
 # ruff: noqa: PLR2004 - the numbers are those of the calendar and of what 64 bits hold
 
@@ -27,7 +28,10 @@ def integer(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
 
 @kernel
 def seconds(data: np.ndarray, i: int, stop: int, point: int) -> tuple[int, bool]:
-    """Nanoseconds of a number of seconds. Of 15 digits each decimal number has a float64 of its own."""
+    """The nanoseconds of a decimal number of seconds; `point` is the position of its decimal point, or NO.
+
+    Only numbers of at most 15 digits are certain: they convert to float64 and back without a change.
+    """
     negative = data[i] == MINUS
     i += negative
     end = stop if point == NO else point
@@ -42,7 +46,7 @@ def seconds(data: np.ndarray, i: int, stop: int, point: int) -> tuple[int, bool]
 
 @kernel
 def moment(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
-    """Nanoseconds of an ISO 8601 text."""
+    """The nanoseconds since 1970 of an ISO 8601 text; certain only for the years 1678 to 2261."""
     days, sure = _days(data, i, stop)
     if stop - i == 10 or not sure:
         return days * 86400 * SECOND, sure
@@ -53,7 +57,7 @@ def moment(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
 
 @kernel
 def _days(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
-    """Days since 1970-01-01 of the date that begins here; the first and last years of int64 are not sure."""
+    """The days from 1970-01-01 to the date that starts here. Years outside 1678 to 2261 are not certain."""
     if stop - i < 10 or data[i + 4] != MINUS or data[i + 7] != MINUS:
         return 0, False
     century, year, month, day = _pair(data, i), _pair(data, i + 2), _pair(data, i + 5), _pair(data, i + 8)
@@ -62,7 +66,7 @@ def _days(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
     year += century * 100
     if not (1678 <= year < 2262 and 1 <= month <= 12 and 1 <= day <= _length(year, month)):
         return 0, False
-    year -= month < 3  # a year that begins in March has its leap day at the end
+    year -= month < 3  # count years from March, so that the leap day is the last day
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return year * 365 + year // 4 - year // 100 + year // 400 + of_year - 719_468, True
 
@@ -77,7 +81,7 @@ def _length(year: int, month: int) -> int:
 
 @kernel
 def _time(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
-    """Nanoseconds of the time of day that begins here, and where it ends, or NO."""
+    """The nanoseconds of the time of day that starts here, and the position behind it, or NO."""
     if stop - i < 6 or not (data[i] == BIG_T or data[i] == SPACE) or data[i + 3] != COLON:
         return 0, NO
     hour, minute, second, fraction = _pair(data, i + 1), _pair(data, i + 4), 0, 0
@@ -96,7 +100,7 @@ def _time(data: np.ndarray, i: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _zone(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
-    """Nanoseconds ahead of UTC; nothing is UTC."""
+    """The offset of a zone from UTC in nanoseconds, positive to the east. An empty text is UTC."""
     if i == stop or (i + 1 == stop and data[i] == BIG_Z):
         return 0, True
     if stop - i != 6 or not (data[i] == PLUS or data[i] == MINUS) or data[i + 3] != COLON:
@@ -108,7 +112,7 @@ def _zone(data: np.ndarray, i: int, stop: int) -> tuple[int, bool]:
 
 @kernel
 def _natural(data: np.ndarray, i: int, stop: int) -> int:
-    """The number that at most 19 digits make; negative where it is more than 63 bits hold."""
+    """The value of at most 19 digits; negative if it does not fit into 63 bits."""
     value = 0
     for j in range(i, stop):
         value = value * 10 + (data[j] - ZERO)
@@ -117,7 +121,7 @@ def _natural(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def _fraction(data: np.ndarray, i: int, stop: int) -> int:
-    """Nanoseconds of one to nine digits behind the point of seconds."""
+    """The nanoseconds of one to nine digits behind the decimal point of a number of seconds."""
     value = _natural(data, i, stop)
     for _ in range(9 - (stop - i)):
         value *= 10
@@ -126,6 +130,6 @@ def _fraction(data: np.ndarray, i: int, stop: int) -> int:
 
 @kernel
 def _pair(data: np.ndarray, i: int) -> int:
-    """The number that two digits make, or NO."""
+    """The value of the two digits that start here, or NO."""
     tens, ones = data[i] - ZERO, data[i + 1] - ZERO
     return tens * 10 + ones if 0 <= tens <= 9 and 0 <= ones <= 9 else NO

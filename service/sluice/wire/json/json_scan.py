@@ -1,7 +1,8 @@
 """Finds the attributes in a batch of JSON objects, in compiled loops that make no Python objects.
 
-The scanner is sure or silent. A row is sure if it is one valid JSON object in which each attribute has a plain value of
-its type; of all the rest (an error, a list, a huge number, an escaped name) it says nothing, and the exact way decides.
+The scanner accepts a row if it is certain of the result: the row is one valid JSON object in which each attribute has a
+plain value of its type. It leaves every other row open (an error, a list, a huge number, an escaped name); the exact
+decoder (json_format.py) then decides about these rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sluice.wire.json.json_grammar import CLOSE_OBJECT, COMMA, MINUS, NO, OPEN_O
 from sluice.wire.json.json_numbers import integer, moment, seconds
 
 BOOLEAN, INT64, TIMESTAMP, FLOAT64, STRING = range(5)
-#: the types that the scanner knows, as numbers for its loops
+#: the types that the scanner supports, as numbers for its loops
 CODES = {
     Kind.BOOLEAN: BOOLEAN,
     Kind.INT64: INT64,
@@ -25,11 +26,11 @@ CODES = {
     Kind.FLOAT64: FLOAT64,
     Kind.STRING: STRING,
 }
-MINUS_ZERO = 2  # its length
+MINUS_ZERO = 2  # the length of the text -0
 
 
 class Wanted(NamedTuple):
-    """The attributes: number a is named `names[starts[a]:starts[a + 1]]` and of the type `codes[a]`."""
+    """The attributes to find. Attribute a has the name `names[starts[a]:starts[a + 1]]` and the type `codes[a]`."""
 
     names: np.ndarray
     starts: np.ndarray
@@ -37,9 +38,12 @@ class Wanted(NamedTuple):
 
 
 class FieldSpans(NamedTuple):
-    """Of attribute a in row r its value, in `first[a, r]`; of a string or float its bytes, from there to `last[a, r]`.
+    """The values that were found.
 
-    `escaped[a, r]` says whether the string holds escapes, `seen[a]` whether the row that is being read has attribute a.
+    first     `first[a, r]` is the value of attribute a in row r; for a string or float the position of its first byte
+    last      `last[a, r]` is the position behind the last byte of a string or float
+    escaped   `escaped[a, r]` is true if the string contains escapes
+    seen      scratch memory: `seen[a]` is true if the current row has attribute a
     """
 
     first: np.ndarray
@@ -50,7 +54,7 @@ class FieldSpans(NamedTuple):
 
 @kernel
 def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans, sure: np.ndarray) -> None:
-    """Reads each row r, which is `data[starts[r]:starts[r + 1]]`."""
+    """Reads each row r, which is `data[starts[r]:starts[r + 1]]`; sets `sure[r]` to whether the scanner accepts it."""
     for row in range(len(sure)):
         for attribute in range(len(found.seen)):
             found.seen[attribute] = False
@@ -62,7 +66,7 @@ def scan(data: np.ndarray, starts: np.ndarray, wanted: Wanted, found: FieldSpans
 
 @kernel
 def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int) -> int:  # noqa: PLR0917
-    """Behind the object and the space around it, or NO."""
+    """Reads an object. Returns the position behind it and behind the space around it, or NO."""
     i = grammar.space(data, i, stop)
     if i == stop or data[i] != OPEN_OBJECT:
         return NO
@@ -87,7 +91,7 @@ def _object(data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpa
 
 @kernel
 def _attribute(data: np.ndarray, start: int, stop: int, wanted: Wanted, expected: int) -> int:
-    """The attribute of this name, looked for from the expected one on; NO if there is none."""
+    """The number of the attribute whose name is `data[start:stop]`, or NO. The search starts at `expected`."""
     count = len(wanted.codes)
     for step in range(count):
         attribute = (expected + step) % count
@@ -105,7 +109,7 @@ def _attribute(data: np.ndarray, start: int, stop: int, wanted: Wanted, expected
 def _value_of(  # noqa: PLR0917
     data: np.ndarray, i: int, stop: int, wanted: Wanted, found: FieldSpans, row: int, attribute: int
 ) -> int:
-    """Notes the value if it is one of an attribute's type; behind it, or NO."""
+    """Stores the value of an attribute, or skips it if `attribute` is NO. Returns the position behind it, or NO."""
     if not NO < i < stop:
         return NO
     if attribute == NO:
@@ -122,17 +126,17 @@ def _value_of(  # noqa: PLR0917
 
 @kernel
 def _text(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, bool]:
-    """A value that is kept as its bytes: behind it, or NO; whether it holds escapes."""
+    """Reads a string or float. Returns the position behind it, or NO, and whether it contains escapes."""
     if code == STRING:
         return grammar.string(data, i, stop)
     end, _, _ = grammar.number(data, i, stop)
-    # -0 is an integer, which has no sign of zero; the exact way reads it so.
+    # -0 is an integer in JSON, whose zero has no sign; the exact decoder reads it so.
     return (NO if end - i == MINUS_ZERO and data[i] == MINUS and data[i + 1] == ZERO else end), False
 
 
 @kernel
 def _plain(data: np.ndarray, i: int, stop: int, code: int) -> tuple[int, int]:
-    """A value that fits into 64 bits: behind it, or NO; the value."""
+    """Reads a boolean, int64 or timestamp. Returns the position behind it, or NO, and the value."""
     if code == BOOLEAN:
         end = grammar.literal(data, i, stop)
         return (NO if data[i] == SMALL_N else end), int(data[i] == SMALL_T)

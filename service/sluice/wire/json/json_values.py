@@ -1,6 +1,6 @@
-"""The rules of JSON values, one value at a time: what is accepted for each type, and how each type is written.
+"""The rules of JSON values: which values each type accepts, and how each type is written. One value at a time.
 
-`docs/formats.md` has them as a table.
+`docs/formats.md` has these rules as a table.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SHOWN = 80
 
 
 class NotOfTypeError(ValueError):
-    """A JSON value that the type does not accept."""
+    """A JSON value is not accepted by the type of its attribute."""
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 def reader(type_: Type) -> Callable[[Any], Any]:
-    """What turns a parsed JSON value into a value of this type (a timestamp into nanoseconds).
+    """The function that converts a parsed JSON value to a value of this type (a timestamp to nanoseconds).
 
-    It raises NotOfTypeError for a value that the type does not accept.
+    The function raises NotOfTypeError for a value that the type does not accept.
     """
     if type_.element is None:
         return READERS[type_.kind]
@@ -53,7 +53,7 @@ def reader(type_: Type) -> Callable[[Any], Any]:
 
 
 def shown(value: object) -> str:
-    """The value as JSON text, cut where it is long, for a reason."""
+    """The value as JSON text of at most SHOWN characters and "...", for the reason of a dead letter."""
     try:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError:
@@ -62,7 +62,7 @@ def shown(value: object) -> str:
 
 
 def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970 of an ISO 8601 text; without a zone it is UTC. Raises NotOfTypeError."""
+    """The nanoseconds since 1970 of an ISO 8601 text. A text without a zone is in UTC. Raises NotOfTypeError."""
     match = TIMESTAMP.fullmatch(text)
     if match is None:
         raise NotOfTypeError
@@ -99,7 +99,10 @@ def _read_string(value: object) -> object:
 
 
 def _read_timestamp(value: object) -> int:
-    """A number counts seconds; one with a fraction is the shortest decimal number that stands for this float64."""
+    """Nanoseconds of a text, or of a number of seconds.
+
+    A float64 counts as the shortest decimal number that is read as this float64.
+    """
     if type(value) is str:
         return nanoseconds(value)
     if type(value) is int:
@@ -131,7 +134,7 @@ READERS: dict[Kind, Callable[[Any], Any]] = {
 
 
 def finite_or_word(value: Any) -> Any:  # noqa: ANN401
-    """The value as JSON can hold it: NaN and the infinities, also those in lists, as words."""
+    """The value with NaN and the infinities, also in lists, replaced by words, since JSON has no such numbers."""
     if isinstance(value, list):
         return [finite_or_word(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Tuples to JSON, batch-wise."""
+"""Encodes tuples as JSON, a batch at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEWLINE = 10
 
 
 def encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    """One JSON object per row, attributes in the order of the schema."""
+    """One JSON object per row, with the attributes in the order of the schema."""
     if not tuples.num_columns:
         return pa.array([b"{}"] * tuples.num_rows, pa.binary())
     frame = pl.DataFrame(tuples)
@@ -24,7 +24,7 @@ def encode(tuples: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def _split(lines: bytes, count: int) -> pa.BinaryArray:
-    """The lines without their ends. A newline inside of a JSON text is always escaped, so each one ends a line."""
+    """The lines as values, without the newlines. JSON escapes newlines in strings, so each newline ends a line."""
     data = np.frombuffer(lines, np.uint8)
     ends = np.flatnonzero(data == NEWLINE)
     starts = np.zeros(count + 1, np.int64)
@@ -37,7 +37,7 @@ def _split(lines: bytes, count: int) -> pa.BinaryArray:
 
 
 def _timestamps_as_text(series: pl.Series) -> pl.Series:
-    """ISO 8601 in UTC with the shortest fraction in place of a timestamp, also in lists."""
+    """Replaces timestamps, also in lists, by ISO 8601 texts in UTC with the shortest fraction."""
     column = pl.col(series.name)
     return series.to_frame().select(_as_text(column, series.dtype).alias(series.name)).to_series()
 
@@ -52,7 +52,7 @@ def _as_text(column: pl.Expr, type_: pl.DataType) -> pl.Expr:
 
 
 def _has_word(tuples: pa.RecordBatch) -> np.ndarray:
-    """Whether a row holds a NaN or an infinity, for which JSON has only words."""
+    """For each row whether it has a NaN or an infinity, which are written as words."""
     found = np.zeros(tuples.num_rows, np.bool_)
     for column in tuples.columns:
         rows, leaves = np.arange(len(column)), column
@@ -64,7 +64,7 @@ def _has_word(tuples: pa.RecordBatch) -> np.ndarray:
 
 
 def _with_words(values: pa.BinaryArray, frame: pl.DataFrame, rows: np.ndarray) -> pa.BinaryArray:
-    """Writes these rows anew, one by one."""
+    """Replaces the values of the given rows, with NaN and infinities as words. The rows are encoded one by one."""
     if not rows.any():
         return values
     texts = [

@@ -1,1 +1,1 @@
-"""Aggregate, over windows of processing time and of event time."""
+"""The Aggregate operator, over windows of processing time and of event time."""

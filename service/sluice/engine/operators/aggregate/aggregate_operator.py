@@ -1,4 +1,8 @@
-"""The Aggregate operator: columns in, window events, summaries, columns out."""
+"""The Aggregate operator over windows of processing time.
+
+A batch of tuples passes through three steps: the tuples get partitions, groups and slots; a kernel applies the window
+policies and writes window events; a second kernel follows these events and computes the results of the firings.
+"""
 
 from __future__ import annotations
 
@@ -35,25 +39,26 @@ from sluice.model.types import Schema
 from sluice.model.unparse import expression
 from sluice.time_units import UNSET
 
-#: room for window events per item, to begin with
+#: the initial room for window events, per item
 EVENTS_PER_ITEM = 4
-#: window events at a time, so that they are still near when the contents read them
+#: the most window events that are written before they are read, so that they are still in the CPU's cache then
 MOST_EVENTS = 16_384
 
 
 class AggregateOperator(Stateful[AggregateState]):
     """Runs one `Aggregate`, or the windows of another operator.
 
-    That operator says in `spec` what the windows keep, and by `making` what becomes of it when they fire; or it calls
-    `arrive` and `window_events` instead of `feed`, and gets the window events.
+    Another operator passes an Aggregate as `spec` that lists what its windows keep, and a `making` that computes its
+    outputs. Or it calls `arrive` and `window_events` instead of `feed`, and handles the window events itself.
     """
 
     def __init__(
         self, spec: Aggregate, schema: Schema, sources: int, *, by_slot: bool = False,
         making: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
-        """`schema` is that of the input, `sources` the number of its topic partitions; `by_slot`: window events say
-        which tuple leaves.
+        """`schema` belongs to the input; `sources` is the number of its topic partitions. `by_slot`: eviction events
+        name the slot of the tuple. `making` makes the object that computes the outputs; None: the results of an
+        Aggregate.
         """
         self.spec = spec
         self.program = Program.of(spec, schema, by_slot=by_slot)
@@ -64,7 +69,7 @@ class AggregateOperator(Stateful[AggregateState]):
 
     @property
     def holding(self) -> bool:
-        """Whether tuples are stored beyond their batch."""
+        """Whether tuples are stored after their batch."""
         return self.program.holding
 
     def initial(self) -> AggregateState:
@@ -74,7 +79,10 @@ class AggregateOperator(Stateful[AggregateState]):
         return self.initial().read(data)
 
     def feed(self, state: AggregateState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items and of the timers due by `clock.end`, per output stream."""
+        """The outputs of these items and of the timers that are due by `clock.end` (inclusive), by output stream.
+
+        Rejected tuples are under REJECTS.
+        """
         program = self.program
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
@@ -90,11 +98,14 @@ class AggregateOperator(Stateful[AggregateState]):
         return outputs | joined([unread, *unmade])
 
     def due(self, state: AggregateState) -> int:
-        """The next tick of the timer, MAXIMUM without one."""
+        """The next tick of the timer; MAX_TIME without a timer, and after the final mark."""
         return MAX_TIME if self.timer is None or state.finished else int(state.scalars[processing_time.TICK])
 
     def snapshot(self, state: AggregateState, key: str | None) -> list[WindowSnapshot]:
-        """The window of this key, or where there are no partitions the only one, if it holds anything."""
+        """The window of this key, if it holds tuples; without `partition_by` the only window.
+
+        `now` has the outputs that the window would make if it fired now.
+        """
         program = self.program
         p = window_snapshot.place_of(state.keys, key) if program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
@@ -113,7 +124,7 @@ class AggregateOperator(Stateful[AggregateState]):
         return [WindowSnapshot(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
 
     def _held(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
-        """The words of the tuples of a partition, those that are stored, oldest first."""
+        """The words of the stored tuples of partition `p`, oldest first."""
         if not self.program.clause.sliding:
             return found.listed
         if state.ring:
@@ -121,12 +132,13 @@ class AggregateOperator(Stateful[AggregateState]):
         ends, links = (state.cells[p], state.links) if state.packed else (state.partitions[p], state.chain)
         return state.tuples.take(window_snapshot.chained(ends, links, state.block), axis=0)
 
-    # ---- in ---------------------------------------------------------------------------------------------------------
+    # ---- input ------------------------------------------------------------------------------------------------------
 
     def arrive(self, state: AggregateState, items: Items, read: pa.RecordBatch) -> np.ndarray:
-        """Gives every tuple its partition (W3), its cell and a slot with its words. `read` has the `reads`.
+        """Assigns each tuple its partition (W3), its group and a slot, and stores its words. Gives the arrivals.
 
-        Where no tuple is known by its slot beyond the batch, it is its number in that.
+        `read` has the columns of the program's `reads`. Where tuples are not addressed by slot after their batch, the
+        slot is the tuple's number in the batch.
         """
         program, count = self.program, read.num_rows
         partition = np.zeros(count, np.int64)
@@ -146,7 +158,7 @@ class AggregateOperator(Stateful[AggregateState]):
         return processing_time.arrivals(items, partition, slot, self._scratch)
 
     def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
-        """The part of its partition that each tuple goes to: its group (A7)."""
+        """The number of each tuple's group (A7), which without `group_by` is that of its partition."""
         if not self.program.group_by:
             return partition
         group = key_codes([read.column(i) for i in self.program.group_by], state.groups)
@@ -154,7 +166,10 @@ class AggregateOperator(Stateful[AggregateState]):
         return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
-        """Slots for the tuples of a batch. What leaves in it stays readable: its slot is free for the next batch."""
+        """Slots for the tuples of a batch.
+
+        A tuple that leaves during this batch stays readable: its slot is reused from the next batch on.
+        """
         state.reserve_queue(count)
         if self.program.by_slot:
             slots, state.top = state.free.take(count, state.top)
@@ -165,10 +180,10 @@ class AggregateOperator(Stateful[AggregateState]):
         state.reserve_words(count)
         return np.arange(count)
 
-    # ---- through ----------------------------------------------------------------------------------------------------
+    # ---- windows ----------------------------------------------------------------------------------------------------
 
     def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
-        """What is made of the windows that fired, and the firings."""
+        """Runs the windows over the arrivals. Gives the output rows of the firings, and the firings."""
         state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
         blocks = state.free.next(len(arrivals) if self.program.packed else 0, state.top)
         state.reserve_slots(state.top + len(blocks))
@@ -185,15 +200,15 @@ class AggregateOperator(Stateful[AggregateState]):
         return Rows.joined(parts), firings
 
     def _take(self, parts: list[Rows], state: AggregateState, firings: np.ndarray, results: Results) -> None:
-        """Makes another part of the rows."""
+        """Computes the output rows of `results` and appends them to `parts`."""
         parts.append(self._making.rows(self._found(state, firings, results)))
 
     def window_events(
         self, state: AggregateState, arrivals: np.ndarray, end: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The window events of these arrivals and of the timers due by `end`, some at a time, and the firings so far.
+        """Yields the window events of the arrivals and of the timers due by `end`, in parts, and the firings so far.
 
-        The events stand until more of them are asked for.
+        The events of a part are valid until the next part is requested.
         """
         events = self._scratch.room(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), processing_time.EVENT)
         firings = self._scratch.room(len(arrivals) + len(events), processing_time.FIRING)
@@ -207,10 +222,10 @@ class AggregateOperator(Stateful[AggregateState]):
             yield events[: used[0]], firings[: used[1]]
             if first > len(arrivals):
                 return
-            if used[0] < len(events) // 2:  # an item that may need more than there is
+            if used[0] < len(events) // 2:  # the next item may need more room than there is
                 events = np.empty(2 * len(events), processing_time.EVENT)
             known = int(used[1])
-            firings = grown(firings, known, known + len(events))  # each comes with an event, a lone mark with an item
+            firings = grown(firings, known, known + len(events))  # at most one firing for each event or item
             used[0] = 0
 
     def _found(self, state: AggregateState, firings: np.ndarray, results: Results) -> FiredContents:
@@ -223,14 +238,17 @@ class AggregateOperator(Stateful[AggregateState]):
         )  # fmt: skip
 
     def instants(self, state: AggregateState, end: int) -> np.ndarray:
-        """When the timer is due until then, and once more, where it cannot be told by adding up periods."""
+        """The times until `end` at which a wall-clock timer is due, and the first one after that.
+
+        For other timers PERIODIC: the kernel adds up periods.
+        """
         if not isinstance(self.timer, WallClock):
             return processing_time.PERIODIC
         state.scalars[processing_time.INSTANT] = 0
         return self.timer.through(int(state.scalars[processing_time.TICK]), end)
 
     def _room(self, state: AggregateState, arrivals: int) -> Results:
-        """Room for what comes out of so many arrivals, to begin with."""
+        """Results with the initial room for this number of arrivals."""
         program, rows = self.program, arrivals + 1
         return Results(
             np.empty(rows, np.int64), np.empty(rows, np.int64),
@@ -241,7 +259,7 @@ class AggregateOperator(Stateful[AggregateState]):
         )  # fmt: skip
 
     def _contents(self, state: AggregateState, blocks: np.ndarray) -> tuple[Run, group_contents.Contents | ring.Rings]:
-        """The kernel, and what the windows hold, as it reads that; `blocks` are free."""
+        """The kernel that computes window contents, and its arguments. `blocks` has the numbers of free blocks."""
         program, linked = self.program, state.linked
         if program.ring:
             return ring.run, ring.Rings(
@@ -260,15 +278,16 @@ class AggregateOperator(Stateful[AggregateState]):
 
 
 class Finishing(Protocol):
-    """A state that knows whether the final mark came."""
+    """A state with a flag for the final mark."""
 
     finished: bool
 
 
 def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
-    """The items before the final mark, its event and time where it is among them, and until when timers fire.
+    """Cuts the items off at the final mark. Gives the items before it, its (event, time) or None, and the time until
+    which timers fire.
 
-    No window sees that mark, so it flushes none (P10), and nothing comes out behind it (P14).
+    The windows do not get the final mark, so it flushes none of them (P10). Nothing is emitted after it (P14).
     """
     if state.finished:
         return items.first(0), None, UNSET

@@ -1,4 +1,4 @@
-"""An Aggregate as the numbers that the kernels read."""
+"""The compiled form of an Aggregate: its expressions, columns and functions as the numbers that kernels read."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from sluice.model.expressions import AggregateCall, Attribute, Call, Expression,
 from sluice.model.spec import Aggregate, Count
 from sluice.model.types import FLOAT64, Kind, Schema, Type
 
-#: tuples of a block (packing.py), a power of two: at least, at most, and where nobody knows how many a window will
-#: have. Larger ones are faster, but the last one of a window may be as good as empty
+#: the number of tuples in a block (blocks.py), a power of two: the minimum, the maximum, and the size for windows whose
+#: number of tuples has no bound. Larger blocks are faster, but waste more room in the last block of each window
 LEAST, MOST, BLOCK = 8, 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What `AggregateOperator` runs.
+    """The compiled form of one Aggregate, which `AggregateOperator` and `EventAggregateOperator` run.
 
-    reads         the distinct expressions over the input, those that are kept as words first
-    columns       the types of those that are kept as words: arguments of functions, attributes and sizes of deltas
-    partition_by, group_by   places among `reads`
+    reads         the distinct expressions over the input; the first `len(columns)` of them are stored as words
+    columns       the types of the stored words: arguments of functions, attributes and sizes of deltas
+    partition_by, group_by   indices into `reads`
     clause        the window clause
-    arrival       the word of a tuple that is its number in the order of arrival, NONE where summaries need none
-    layout        the summaries of a cell, `summary` words in all
-    edges         those that the oldest or the youngest tuple alone makes: the words of a result behind the others
-    functions     the functions, each with the first words of its summaries and the columns that it lists
-    outputs       of each stream its name, its schema, and its expressions over the functions' results
-    listing       whether a function lists the tuples
-    series        what is counted (multisets.py)
-    holding       whether tuples are held beyond their batch
-    packed        whether they are packed (packing.py), `block` of them in a block
-    ring          how many tuples a partition's ring has room for (rings.py), 0 where they are in none
-    text_columns, text_words   the words of a tuple and of a summary that are codes of texts or lists
+    arrival       the index of the tuple's word that has its number in order of arrival; NONE if no summary needs it
+    layout        the summaries of a group, which have `summary` words in all
+    edges         the summaries whose value is read from the oldest or the youngest tuple when the window fires; their
+                  words follow the others in a result
+    functions     the functions, each with the first word of each of its summaries, then the columns that it lists, then
+                  the indices of its series
+    outputs       for each output stream its name, its schema, and its expressions over the functions' results
+    listing       whether a function needs a list of the tuples
+    series        the expressions whose values are counted in multisets (multisets.py)
+    holding       whether tuples are stored beyond their batch
+    packed        whether tuples are stored in blocks (blocks.py) of `block` tuples each
+    ring          the number of tuples in the ring of a partition (ring.py); 0 if tuples are in no ring
+    text_columns, text_words   the words of a tuple, and of a summary, that are codes of texts or lists
     """
 
     reads: tuple[Expression, ...]
@@ -64,12 +66,14 @@ class Program:
 
     @property
     def by_slot(self) -> bool:
-        """Whether tuples are known by their slots beyond their batch."""
+        """Whether a tuple is addressed by its slot after its batch: tuples are stored, but not in blocks or rings."""
         return self.holding and not self.packed and not self.ring
 
     @classmethod
     def of(cls, spec: Aggregate, schema: Schema, *, by_slot: bool = False) -> Program:
-        """`schema` is that of the input; `by_slot`: whether somebody asks which tuple leaves."""
+        """Compiles `spec`. `schema` is the schema of the input. `by_slot`: eviction events must name the tuple's slot,
+        so tuples are stored neither in blocks nor in rings.
+        """
         calls = _calls(spec)
         functions = [function(call, counting=spec.window.in_arrival_order) for call in calls]
         columns = _columns(spec, schema, functions)
@@ -120,7 +124,7 @@ class Program:
 
 
 def widths(program: Program, sources: int) -> dict[str, int]:
-    """The words in each row of the tables of AggregateState; `sources` is the number of topic partitions."""
+    """The number of words in a row of each table of AggregateState. `sources` is the number of topic partitions."""
     return {
         "sources": -(-sources // 64) if program.clause.eviction.kind == policies.PUNCT else 0,
         "words": len(program.columns) + (program.arrival != summaries.NONE),
@@ -133,13 +137,13 @@ def widths(program: Program, sources: int) -> dict[str, int]:
 
 
 def _calls(spec: Aggregate) -> list[AggregateCall]:
-    """The distinct aggregate calls of all outputs."""
+    """The distinct calls of aggregation functions in all outputs."""
     expressions = [e for output in spec.outputs for _, e in output.attributes]
     return list(dict.fromkeys(e for whole in expressions for e in walk(whole) if isinstance(e, AggregateCall)))
 
 
 def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list[Expression]:
-    """What is kept of a tuple: the arguments of the functions, and the attributes and sizes of deltas."""
+    """The expressions that are stored for a tuple: arguments of functions, and attributes and sizes of deltas."""
     types = dict(schema)
     arguments = [e for f in functions for k in f.kept for e in (k.value, k.companion) if not isinstance(e, int)]
     arguments += [e for f in functions for e in (*f.lists, *(counted.value for counted in f.counted))]
@@ -148,7 +152,10 @@ def _columns(spec: Aggregate, schema: Schema, functions: list[Function]) -> list
 
 
 def _at_edge(kept: Kept) -> bool:
-    """Whether the oldest or the youngest tuple says it alone: no need to carry it along where these are at hand."""
+    """Whether this is the value of the oldest or the youngest tuple, as for First and Last.
+
+    A sliding window reads it from the stored tuple when it fires, so no summary holds it.
+    """
     return kept.code in (summaries.OLDEST, summaries.YOUNGEST) and kept.companion == summaries.NONE
 
 
@@ -179,19 +186,22 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
 
 
 def _worth_packing(clause: policies.Clause) -> bool:
-    """Whether only the oldest tuple leaves, of windows that may have some blocks."""
+    """Whether the window evicts only its oldest tuple (by time or count) and may fill at least two blocks."""
     return clause.eviction.kind == policies.TIME or (
         clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * LEAST
     )
 
 
 def _ring(clause: policies.Clause) -> int:
-    """The places of a ring for all tuples of a window, 0 where nobody knows how many those are."""
+    """The number of tuples in a full window that evicts by count, which is the size of its ring; 0 for others."""
     return int(clause.eviction.size) if clause.eviction.kind == policies.COUNT else 0
 
 
 def _block(clause: policies.Clause) -> int:
-    """The more tuples a block has, the fewer blocks: about as many as tuples in one, where a window counts."""
+    """The number of tuples in a block: BLOCK for eviction by time.
+
+    For eviction by count about the square root of the window's size, so that the number of blocks is about that, too.
+    """
     if clause.eviction.kind == policies.TIME:
         return BLOCK
     root = isqrt(int(clause.eviction.size) - 1) + 1
@@ -208,7 +218,7 @@ def _is_text(expression: Expression) -> bool:
 
 
 def _text_words(layout: summaries.Layout, columns: list[Expression]) -> np.ndarray:
-    """The words of values and companions that are texts; no sum has one."""
+    """The words of summaries that are codes of texts: their values and companions. Sums have no such words."""
     texts: list[int] = []
     for word, value, companion in layout[["word", "value", "companion"]].tolist():
         texts += [word + i for i, column in enumerate((value, companion)) if column >= 0 and _is_text(columns[column])]

@@ -1,4 +1,4 @@
-"""What an aggregate remembers between batches: records per partition, per group and per stored tuple."""
+"""The state of an Aggregate: tables with a row for each window partition, each group and each stored tuple."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ from sluice.engine.windows.processing_time import CHAIN, LIVE, TICK, window_stat
 from sluice.engine.windows.processing_time.window_state import SLOTS, WindowTables
 from sluice.time_units import UNSET
 
-#: the lists of a partition's groups
+#: the fields of `ends` with the first and the last group in the list of a partition's groups
 GROUPS = dict.fromkeys(("oldest", "youngest"), "group")
 
 
 def tables(program: Program, sources: int) -> dict[str, Table]:
-    """The tables beside those of the window. A row of the space "part" has the summaries of the tuples of a block."""
+    """The tables of AggregateState, without those of the window.
+
+    A row of the space "part" has the summaries of the tuples of a block.
+    """
     width, columns, texts = widths(program, sources), len(program.columns), program.text_columns
     return {
         "ends": Table("partition", ENDS, refers=GROUPS, fresh=dict.fromkeys(GROUPS, NIL)),
@@ -63,11 +66,12 @@ def tables(program: Program, sources: int) -> dict[str, Table]:
 
 
 def needed(program: Program) -> set[str]:
-    """The names of the tables that are not always empty.
+    """The names of the tables that this program uses; the others have no rows.
 
-    The tuples of a group have links of their own where it is not the whole partition, and where the window's do not
-    serve: a tumbling one has none, and where tuples leave by value, wherever they stand, the window's links no longer
-    say which tuples stood beside them. Where tuples are packed, their blocks have links. Rings need nothing else.
+    The table "links" chains the tuples of a group. The window's own chain serves where a group is a whole partition.
+    "links" is needed with `group_by`; for tumbling windows that list tuples, which have no chain; and for eviction by
+    value, after which the window's chain does not show the former neighbours of a tuple. Where tuples are packed,
+    "links" chains blocks. Rings need no links.
     """
     names = processing_time.needed(program.clause) | {"sources"}
     if program.ring:
@@ -82,10 +86,11 @@ def needed(program: Program) -> set[str]:
 
 
 class AggregateState(WindowTables):
-    """Partition ids are codes of `keys`; group ids are partition ids or, with `group_by`, codes of `pairs`.
+    """The state of one Aggregate.
 
-    What is said of slots holds for blocks where tuples are packed, `block` in each. Then, and where they are in rings,
-    `words` are those of a batch.
+    The number of a partition is the code of its key in `keys`. The number of a group is that of its partition or, with
+    `group_by`, the code of its pair in `pairs`. Where tuples are packed, a "slot" is a block of `block` tuples. Where
+    tuples are packed or in rings, `words` has only the tuples of the current batch.
     """
 
     FORMAT: ClassVar[Format] = Format("aggregate", 1)
@@ -112,14 +117,14 @@ class AggregateState(WindowTables):
         self._program, self._sources = program, sources
         self.block, self.ring, self.packed = program.block, program.ring, program.packed
         self.declare({**window_state.TABLES, **tables(program, sources)}, needed(program))
-        self.scalars[TICK] = UNSET  # while the timer has not started
-        #: rows of `spread` that no group has, and how many there are of all that (blocks.py)
+        self.scalars[TICK] = UNSET  # until the timer starts
+        #: the unused rows of `spread`, and the counters of blocks.py (COUNTS of them)
         self.idle, self.used = np.zeros(0, np.int32), np.zeros(COUNTS, np.int64)
-        #: whether the final mark came
+        #: whether the final mark was received
         self.finished = False
         self.keys, self.groups, self.pairs = Interner(), Interner(), Interner()
         self.strings = Interner()
-        #: entries of `keys` and `strings` after they were last compacted
+        #: the numbers of entries that the last compaction of `keys` and of `strings` left
         self.kept_keys = self.kept_strings = 0
         #: how often each value is in each group
         self.counted = multisets.Table(program.series)
@@ -134,9 +139,9 @@ class AggregateState(WindowTables):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many partitions are known, which is at least those that hold something, and how many tuples are stored.
+        """The number of window partitions in memory, including empty ones, and the number of stored tuples. O(1).
 
-        O(1): no table is looked through. A window that keeps no more than its summary stores no tuples.
+        A window that keeps only its summary stores no tuples.
         """
         tuples = int(self.scalars[LIVE]) if self.packed or self.ring else self.top - len(self.free)
         return self.keys.count or min(1, len(self.partitions)), tuples
@@ -153,12 +158,12 @@ class AggregateState(WindowTables):
 
     @property
     def linked(self) -> bool:
-        """Whether the tuples of a group have links of their own."""
+        """Whether the tuples of a group have a chain apart from that of the window."""
         return "links" in self.declared
 
     @property
     def tuples(self) -> np.ndarray:
-        """The words of tuples by slot, or by place."""
+        """The words of stored tuples, by slot; in blocks and rings by the tuple's number over all blocks or rings."""
         if self.ring:
             return self.ringed.reshape(len(self.ringed) * self.ring, self.words.shape[1])
         if self.packed:
@@ -170,7 +175,7 @@ class AggregateState(WindowTables):
 
     def reserve_cells(self, count: int) -> None:
         self.reserve("group", count)
-        if self.packed and len(self.spread) < count:  # no more than one for each, and most of them may never be used
+        if self.packed and len(self.spread) < count:  # a group has at most one row, and most groups may need none
             self.spread = grown(self.spread[: self.used[PARTS]], count)
             self.idle = grown(self.idle, len(self.spread))
 
@@ -178,13 +183,16 @@ class AggregateState(WindowTables):
         self.reserve("slot", count)
 
     def reserve_words(self, count: int) -> None:
-        """Those of a batch, where slots have none."""
+        """Makes room for the words of a batch's tuples, where slots have no words."""
         self.words = grown(self.words, count)
 
     # ---- compaction -------------------------------------------------------------------------------------------------
 
     def forget_partitions(self) -> None:
-        """Keeps the partitions that hold tuples, and those with a counter or reference, which outlive tuples (S7)."""
+        """Removes the partitions that hold no tuples and have neither a trigger counter nor a delta's reference.
+
+        Counter and reference outlive the tuples of a partition (S7).
+        """
         count = self.keys.count
         parts = self.partitions[:count]
         kept = np.flatnonzero((parts["size"] > 0) | (parts["counter"] > 0) | parts["referenced"])
@@ -193,7 +201,7 @@ class AggregateState(WindowTables):
         self.forget_groups(renamed)
 
     def forget_groups(self, partitions: np.ndarray) -> None:
-        """Keeps the groups that hold tuples. `partitions` gives the new id of each old partition."""
+        """Removes the groups without tuples. `partitions` has the new number of each partition, NIL if it is gone."""
         kept, renamed = np.flatnonzero(partitions != NIL), partitions
         if self.pairs.count:
             kept = np.flatnonzero(self.cells["size"][: self.pairs.count] > 0)
@@ -203,14 +211,14 @@ class AggregateState(WindowTables):
         self.kept_keys = max(self.keys.count, self.pairs.count)
 
     def forget_strings(self) -> None:
-        """Keeps the texts of tuples, of summaries and of counted values, and for a while those of rows not in use."""
+        """Removes the texts that no table refers to. Rows that are not in use may keep some unused texts alive."""
         columns = self._program.text_columns
         counted = self.counted.words(columns)
         keep_texts(self.strings, [*self.texts(), (counted, np.array([0]))])
         self.counted.reword(counted, columns)
         self.kept_strings = self.strings.count
 
-    # ---- bytes ------------------------------------------------------------------------------------------------------
+    # ---- saving and loading -----------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
         counted = {f"counted.{name}": values for name, values in self.counted.save().items()}
@@ -223,14 +231,14 @@ class AggregateState(WindowTables):
         self.counted.restore(*(column(saved[f"counted.{name}"], kind) for name, kind in multisets.TABLE.items()))
 
     def restored(self, name: str, table: Table, data: pa.Buffer, count: int, width: int) -> np.ndarray:
-        """A stream may have gained topic partitions, of which `sources` has a bit each."""
+        """Widens the saved rows of `sources`, which has a bit for each topic partition, if a stream has more by now."""
         if name != "sources":
             return super().restored(name, table, data, count, width)
         found = column(data, np.int64).reshape(count, width)
         more = (table.width or 0) - width
         return np.pad(found, ((0, 0), (0, more))) if more > 0 else found
 
-    # ---- from one state to another ----------------------------------------------------------------------------------
+    # ---- split and merge --------------------------------------------------------------------------------------------
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[AggregateState]:
         return [self.gathered([(self, partitions)])[0] for partitions in self.divided(parts, part_of_key)]
@@ -239,20 +247,20 @@ class AggregateState(WindowTables):
         return self.merged(others)[0]
 
     def merged(self, others: Sequence[AggregateState]) -> tuple[AggregateState, list[Maps]]:
-        """As `merge`, and where the rows of each state went."""
+        """Like `merge`; also returns for each state the new numbers of its rows."""
         return self.gathered([(state, state.own_partitions(first=state is self)) for state in (self, *others)])
 
     def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
-        """The partitions of each part. A window without partitions is whole in part 0."""
+        """The partitions of each part of a split. A window without partitions is whole in part 0."""
         of = parts_of(self.keys, part_of_key) if self.keyed else np.zeros(1, np.int64)
         return [np.flatnonzero(of == part) for part in range(parts)]
 
     def own_partitions(self, *, first: bool) -> np.ndarray:
-        """All partitions. Of a window without partitions only the `first` of several states holds something."""
+        """The numbers of all partitions. Without `partition_by` only the `first` of several states has one."""
         return np.arange(self.keys.count if self.keyed else int(first))
 
     def gathered(self, chosen: Sequence[tuple[AggregateState, np.ndarray]]) -> tuple[AggregateState, list[Maps]]:
-        """A state with these partitions of other states and all that they hold; and where the rows of each went."""
+        """A new state with the given partitions of other states, and the new numbers of the rows of each state."""
         made = AggregateState(self._program, self._sources)
         made.finished = chosen[0][0].finished
         sources = [(state, made._maps(state, partitions)) for state, partitions in chosen]
@@ -267,7 +275,7 @@ class AggregateState(WindowTables):
         return made, [maps for _, maps in sources]
 
     def _maps(self, state: AggregateState, partitions: np.ndarray) -> Maps:
-        """Where the rows of these partitions of another state go: behind those that are here."""
+        """The new numbers in this state for the rows of these partitions of another state."""
         numbers, known = partitions, self.keys.count
         if self.keyed:
             numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
@@ -280,19 +288,19 @@ class AggregateState(WindowTables):
         return {"partition": partition, "group": group, "slot": slot, "part": part}
 
     def stored_in(self, partition: np.ndarray, group: np.ndarray) -> np.ndarray:
-        """The slots, or blocks, of the tuples of partitions and groups that have a number in these maps."""
+        """The slots (blocks, where tuples are packed) of the partitions and groups that are not NIL in these maps."""
         if not self.top:
             return np.zeros(0, np.int64)
-        chained = "chain" in self.declared  # by the window; else groups have links of their own
+        chained = "chain" in self.declared  # by the window; otherwise each group is chained
         lists, wanted, links = (self.partitions, partition, self.chain) if chained else (self.cells, group, self.links)
         count = min(len(wanted), len(lists))
         holding = (wanted[:count] != NIL) & (lists["size"][:count] > 0)
         heads = np.where(holding, lists["oldest"][:count] // self.block, NIL)
-        slots, _ = walked(heads, links["younger"] // self.block)  # so that NIL comes out as NIL
+        slots, _ = walked(heads, links["younger"] // self.block)  # -1 // block is -1, so NIL stays NIL
         return slots
 
     def _parts_of(self, state: AggregateState, group: np.ndarray) -> np.ndarray:
-        """The map of the rows of `spread`."""
+        """The new numbers in this state for the rows of `spread` of another state."""
         if not self.packed:
             return np.zeros(0, np.int64)
         count = min(len(group), len(state.cells))
@@ -303,7 +311,7 @@ class AggregateState(WindowTables):
         return moved_to(parts, first + np.arange(len(parts)), state.rows["part"])
 
     def _take_counted(self, state: AggregateState, group: np.ndarray) -> None:
-        """Takes over how often each value is in each of the groups that have a number in this map."""
+        """Copies the multisets of the groups that are not NIL in this map."""
         series = len(self.counted.series)
         if not series or not len(state.counted.heads):
             return
@@ -330,5 +338,5 @@ class AggregateState(WindowTables):
 
 
 def _repeated(texts: np.ndarray, width: int, times: int) -> tuple[int, ...]:
-    """The words that are texts in a row of `times` tuples, or summaries, of so many words each."""
+    """The indices of the text words in a row of `times` tuples or summaries of `width` words each."""
     return tuple((np.arange(times)[:, None] * width + texts).reshape(-1).tolist())

@@ -1,4 +1,8 @@
-"""The Aggregate over windows of event time: columns in, window events, summaries, columns out."""
+"""The Aggregate operator over event-time windows.
+
+A batch of tuples passes through three steps: the tuples get partitions, groups and slots; a kernel decides when windows
+fire and writes window events; a second kernel follows these events and computes the results of the firings.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +43,20 @@ from sluice.model.spec import Aggregate, EventTime, SlidingTime, TimeInterval
 from sluice.model.spreading import sees_all
 from sluice.model.types import Schema
 
-#: room for window events and for firings per item, to begin with
+#: the initial room for window events and for firings, per item
 EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 5, 3
 
 
 class EventAggregateOperator(Stateful[EventState]):
-    """Runs one `Aggregate` over event time, or the windows of another operator, as AggregateOperator does."""
+    """Runs one `Aggregate` over event time, or the windows of another operator, in the way of AggregateOperator."""
 
     def __init__(
         self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int, *, only_full: bool = True,
         making: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
-        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions. `only_full`:
-        a partition fires late only if it was there when some pane became complete (E34).
+        """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions. `only_full`:
+        a partition fires for late tuples only if it was there when some pane became complete (E34). `making` makes the
+        object that computes the outputs; None: the results of an Aggregate.
         """
         self._only_full = only_full
         self.spec = spec
@@ -63,15 +68,15 @@ class EventAggregateOperator(Stateful[EventState]):
         self.ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
         self.when = _when(window, self.ticks, only_full=only_full)
-        #: whether the tuples of all partitions are asked for, and for how long those of a slice may be
+        #: whether a function counts the tuples of all partitions, and for how many ticks the count of a slice is needed
         self._counting = bool(sees_all(spec))
         self._longest = sum(self.ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
-        #: stream time is for each topic partition apart
+        #: the number of clocks: with slidingTime each topic partition has a stream time of its own
         self._apart = sources if isinstance(window, SlidingTime) else 1
 
     @property
     def holding(self) -> bool:
-        """Whether each tuple is stored, not only what they make together."""
+        """Whether each tuple is stored, not only the summaries."""
         return self.program.listing
 
     @property
@@ -86,7 +91,7 @@ class EventAggregateOperator(Stateful[EventState]):
         return self.initial().read(data)
 
     def feed(self, state: EventState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items, per output stream, and the tuples that came too late."""
+        """The output items by stream, and the rejected tuples under REJECTS, among them the late ones."""
         program = self.program
         (items,) = inputs
         items, last, _ = until_final(state, items, clock)
@@ -101,11 +106,14 @@ class EventAggregateOperator(Stateful[EventState]):
         return outputs | joined([unread, untimed, self._dropped(items, times, late), *unmade])
 
     def due(self, state: EventState) -> int:
-        """Never: only watermarks move panes (E1)."""
+        """MAX_TIME: the clock never fires these windows, only watermarks do (E1)."""
         return MAX_TIME
 
     def snapshot(self, state: EventState, key: str | None) -> list[WindowSnapshot]:
-        """What is held of this key, or where there are no partitions at all; of each topic partition apart."""
+        """How many tuples the window of this key holds at each event time; without `partition_by` `key` is ignored.
+
+        With slidingTime each topic partition has an entry of its own.
+        """
         code = window_snapshot.place_of(state.keys, key) if self.program.partition_by else 0
         own = state.partitions[: state.rows["partition"]]["key"] == code
         found = []
@@ -117,7 +125,7 @@ class EventAggregateOperator(Stateful[EventState]):
         return found
 
     def _times(self, state: EventState, p: int) -> dict[float, int]:
-        """How many tuples a partition holds at each time, in seconds."""
+        """Event time in seconds -> the number of tuples that partition `p` holds at this time."""
         times: dict[float, int] = {}
         for cell in window_snapshot.chained(state.ends[p], state.cells).tolist():
             nodes = window_snapshot.chained(state.cells[cell], state.slices)
@@ -126,10 +134,13 @@ class EventAggregateOperator(Stateful[EventState]):
                 times[seconds] = times.get(seconds, 0) + count
         return times
 
-    # ---- in ---------------------------------------------------------------------------------------------------------
+    # ---- input ------------------------------------------------------------------------------------------------------
 
     def _timed(self, items: Items, read: pa.RecordBatch) -> tuple[Items, pa.RecordBatch, np.ndarray, Items | None]:
-        """The tuples that have an event time, what was read of them and their ticks, and those that have none."""
+        """Splits off the tuples without a usable event time.
+
+        Gives the other items, their part of `read`, their event times in ticks, and the rejected tuples or None.
+        """
         times, bad = self.ticks.of(items.tuples)
         if bad is None:
             return items, read, times, None
@@ -142,7 +153,10 @@ class EventAggregateOperator(Stateful[EventState]):
         )  # fmt: skip
 
     def arrive(self, state: EventState, items: Items, read: pa.RecordBatch, times: np.ndarray) -> np.ndarray:
-        """Gives every tuple its partition, its cell and a slot with its words. `read` has the program's `reads`."""
+        """Assigns each tuple its partition, its group and a slot, and stores its words. Gives the arrivals.
+
+        `read` has the columns of the program's `reads`; `times` has the event times of the tuples in ticks.
+        """
         program, count = self.program, read.num_rows
         is_tuple = items.kind == TUPLE
         partition = self._partitions(state, items, read, is_tuple)
@@ -164,7 +178,11 @@ class EventAggregateOperator(Stateful[EventState]):
         return arrivals(items, partition, slot, times, marks, self._scratch)
 
     def _partitions(self, state: EventState, items: Items, read: pa.RecordBatch, is_tuple: np.ndarray) -> np.ndarray:
-        """The partition of each tuple: its key (KIP W11), and with several stream times its source (KIP T2)."""
+        """The number of the window partition of each tuple.
+
+        A partition is a key (KIP W11); where each topic partition has a stream time of its own, it is the pair of
+        topic partition and key (KIP T2).
+        """
         program = self.program
         key = np.zeros(read.num_rows, np.int64)
         if program.partition_by:
@@ -172,7 +190,7 @@ class EventAggregateOperator(Stateful[EventState]):
         if self._apart == 1:
             state.reserve_partitions(state.rows["partition"])
             return key
-        if not state.places.count:  # what was there before came from the first topic partition
+        if not state.places.count:  # existing partitions belong to the first topic partition
             known = np.arange(len(state.partitions), dtype=np.int64)
             intern_pairs(state.places, np.zeros(len(known), np.int64), known)
         source = np.maximum(items.source[is_tuple], 0).astype(np.int64)
@@ -182,7 +200,7 @@ class EventAggregateOperator(Stateful[EventState]):
         return partition
 
     def _slots(self, state: EventState, count: int) -> np.ndarray:
-        """Slots for the tuples of a batch: they are held only where functions list them."""
+        """Slots for the tuples of a batch. Tuples stay stored only if a function lists them."""
         if not self.program.listing:
             state.reserve_rows(count)
             return np.arange(count)
@@ -190,10 +208,13 @@ class EventAggregateOperator(Stateful[EventState]):
         state.reserve_rows(state.top)
         return slots
 
-    # ---- through ----------------------------------------------------------------------------------------------------
+    # ---- windows ----------------------------------------------------------------------------------------------------
 
     def window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The window events, the firings, and the tuples that came too late."""
+        """Runs the windows over the arrivals. Gives the window events, the firings and the late tuples.
+
+        The kernel stops where the room for events or firings runs out, and continues there after they have grown.
+        """
         events = self._scratch.room(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
         firings = self._scratch.room(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
         late, used = np.empty(len(arrivals), LATE), np.zeros(3, np.int64)
@@ -218,7 +239,7 @@ class EventAggregateOperator(Stateful[EventState]):
         return events[: used[0]], firings[: used[1]], late[: used[2]]
 
     def _free_unused(self, state: EventState, arrivals: np.ndarray, events: np.ndarray) -> None:
-        """Slots of tuples that no window took."""
+        """Frees the slots of tuples that entered no window."""
         if self.program.listing:
             inserted = events["slot"][events["code"] == INSERT]
             slots = arrivals["slot"][arrivals["kind"] == TUPLE]
@@ -226,7 +247,7 @@ class EventAggregateOperator(Stateful[EventState]):
                 state.free.give(np.setdiff1d(slots, inserted))
 
     def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Rows:
-        """What is made of what the windows hold at each firing."""
+        """The output rows of all firings, computed from the contents of the windows at each firing."""
         program = self.program
         width = program.summary
         results = Results(
@@ -252,10 +273,10 @@ class EventAggregateOperator(Stateful[EventState]):
     def _take(
         self, parts: list[Rows], state: EventState, firings: np.ndarray, stored: np.ndarray, results: Results
     ) -> None:
-        """Makes another part of the rows."""
+        """Computes the output rows of `results` and appends them to `parts`."""
         rows, listed, _, _ = results.used
         size, firing = results.size[:rows], results.firing[:rows]
-        if self._counting and isinstance(self.spec.window, SlidingTime):  # the tuples of the partition
+        if self._counting and isinstance(self.spec.window, SlidingTime):  # CountAll counts the partition
             stored = np.bincount(firing, size, len(firings)).astype(np.int64)
         found = FiredContents(
             size, firing, stored, bool(self.program.group_by), results.summary[:rows],
@@ -264,10 +285,10 @@ class EventAggregateOperator(Stateful[EventState]):
         )  # fmt: skip
         parts.append(self._making.rows(found))
 
-    # ---- out --------------------------------------------------------------------------------------------------------
+    # ---- outputs ----------------------------------------------------------------------------------------------------
 
     def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
-        """The tuples that came too late, and how late."""
+        """The late tuples as rejects, each with a reason that says how late it was; None if there are none."""
         if not len(late):
             return None
         dropped = np.zeros(len(items), np.bool_)
@@ -288,8 +309,9 @@ class EventAggregateOperator(Stateful[EventState]):
         return f"{late}, and no open window holds it"
 
     def _stored(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> np.ndarray:
-        """What CountAll sees at each firing of a pane: all tuples in it (A18). Empty where nobody asks, or there are no
-        panes.
+        """The value of CountAll for each firing of a pane: the tuples of all partitions in the pane (A18).
+
+        Empty if no function needs it, and with slidingTime, which has no panes.
         """
         if not self._counting or isinstance(self.spec.window, SlidingTime):
             return np.zeros(0, np.int64)
@@ -300,12 +322,12 @@ class EventAggregateOperator(Stateful[EventState]):
 
     @property
     def _keeps_full(self) -> bool:
-        """Whether it matters for ever that a partition was there when a pane became complete (E34)."""
+        """Whether empty partitions that were there when a pane became complete must be kept for ever (E34)."""
         return self._only_full and isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
 
 
 def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool) -> panes.Grid | sliding_time.Shape:
-    """The window as the kernel reads it; `window_set` says which windows there are (KIP P2)."""
+    """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
         return panes.Grid(
@@ -324,7 +346,7 @@ def _run(window: Window, when: panes.Grid | sliding_time.Shape, arrivals: np.nda
 
 
 def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The listed tuples of each result in the order in which they came (KIP R2); the last word is their number."""
+    """Sorts the listed tuples of each result by arrival (KIP R2). The last word of a tuple is its arrival number."""
     came = words[:, -1]
     row = np.repeat(np.arange(len(size)), size) if len(words) else came
     if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():

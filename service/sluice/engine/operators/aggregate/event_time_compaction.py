@@ -1,4 +1,4 @@
-"""Forgetting partitions, groups and texts that no window needs any more, when there are many of them."""
+"""Compaction of the state of an event-time aggregate: removes partitions, groups and texts that no window uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from sluice.engine.operators.compaction import should_compact
 
 
 def compact(state: EventState, *, full: bool) -> None:
-    """`full`: partitions that took part in the completion of a pane are kept for ever (E34)."""
+    """Compacts the tables that have many unused entries.
+
+    With `full`, empty partitions that were there when a pane became complete are kept, too (E34).
+    """
     if should_compact(max(state.keys.count, state.places.count, state.pairs.count), state.kept_keys, state.top):
         _forget_partitions(state, full=full)
     if should_compact(state.strings.count, state.kept_strings, state.top):
@@ -26,7 +29,7 @@ def _forget_partitions(state: EventState, *, full: bool) -> None:
     needed = parts["size"] > 0
     if full:
         needed |= parts["full"]
-    if not state.keys.count:  # without keys there is one partition for each topic partition
+    if not state.keys.count:  # without keys each topic partition has one partition, which stays
         needed[:] = True
     kept = np.flatnonzero(needed)
     renamed = np.full(count, NIL, np.int64)
@@ -38,7 +41,7 @@ def _forget_partitions(state: EventState, *, full: bool) -> None:
 
 
 def _forget_keys(state: EventState, partitions: int) -> None:
-    """Keeps the keys of the partitions, which are in their new order already."""
+    """Keeps the keys of the remaining `partitions` partitions. Those have their new numbers already."""
     if not state.keys.count:
         return
     parts = state.partitions[:partitions]
@@ -52,7 +55,7 @@ def _forget_keys(state: EventState, partitions: int) -> None:
 
 
 def _forget_groups(state: EventState, partitions: np.ndarray, kept: np.ndarray) -> None:
-    """Keeps the groups that hold tuples; without `group_by` they are the partitions."""
+    """Keeps the groups that hold tuples. Without `group_by` the groups are the partitions."""
     renamed = partitions
     if state.pairs.count:
         kept = np.flatnonzero(state.cells["size"][: state.pairs.count] > 0)

@@ -1,4 +1,4 @@
-"""What an aggregate over event time remembers between batches."""
+"""The state of an aggregate over event time: tables of partitions, groups, event times, panes and stored tuples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from sluice.engine.windows.event_time.event_records import (  # fmt: skip
 from sluice.engine.windows.event_time.timeline_blocks import LONG, SHARED, SHIFT, SIZE, TOP
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 
-#: the fields of a partition that are nodes, of a group that are slices, and the neighbours in a timeline
+#: the fields of a partition that number nodes, those of a group that number slices, and the links of a timeline
 OF_PARTITION = ("oldest", "youngest", "open", "fresh")
 OF_GROUP = ("oldest", "youngest", "low", "middle", "high")
 NEIGHBOURS = ("older", "younger", "leap")
@@ -47,7 +47,7 @@ ENDS = dict.fromkeys(("oldest", "youngest"), "group")
 
 
 def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
-    """The tables of an aggregate over event time. `nodes`: what the window keeps of a time."""
+    """The tables of an aggregate over event time. `nodes` is the record that the window keeps for each event time."""
     summary, texts = program.summary, program.text_words
     return {
         "partitions": Table(
@@ -74,10 +74,13 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
 
 
 class EventState(Tables):
-    """Partition ids are codes of `keys`, or of `places` where each topic partition has its own; group ids are partition
-    ids or, with `group_by`, codes of `pairs`. `clocks` is how far event time is, kept like all else (KIP D6).
+    """The state of one aggregate over event time.
 
-    Without `group_by` the slices of a group have the numbers of the nodes of its partition.
+    The number of a partition is the code of its key in `keys`, or, where each topic partition has windows of its own,
+    the code of (topic partition, key) in `places`. The number of a group is that of its partition or, with `group_by`,
+    the code of its pair in `pairs`. `clocks` has the event time that was reached; it is saved with the rest (KIP D6).
+
+    Without `group_by` the slices of a group have the same numbers as the nodes of its partition.
     """
 
     FORMAT: ClassVar[Format] = Format("aggregate over event time", 1)
@@ -102,7 +105,9 @@ class EventState(Tables):
     words: np.ndarray
 
     def __init__(self, program: Program, clocks: int, nodes: np.dtype) -> None:
-        """`clocks`: how many times go forward apart. `nodes`: what the window keeps of a time."""
+        """`clocks` is the number of independent event-time clocks; `nodes` is the record that the window keeps for each
+        event time.
+        """
         self._program, self._nodes = program, nodes
         known = tables(program, nodes)
         self.declare(known, known)
@@ -112,15 +117,15 @@ class EventState(Tables):
         self.agenda = TournamentTree(clocks)
         #: slots below `top` that hold no tuple
         self.free = Free(np.int64)
-        #: of all partitions together: the times of slices, then how many tuples each of them has (pane_totals.py)
+        #: over all partitions: the times of the slices, then the number of tuples in each of them (pane_totals.py)
         self.totals = np.zeros(0, np.int64)
         self.top = 0
-        #: tuples that came in so far: the next one's number
+        #: the number of tuples so far, which is the arrival number of the next one
         self.arrived = 0
         self.finished = False
         self.keys, self.places, self.groups, self.pairs = Interner(), Interner(), Interner(), Interner()
         self.strings = Interner()
-        #: entries of the tables of keys and of `strings` after they were last compacted
+        #: the numbers of entries that the last compaction of the keys and of `strings` left
         self.kept_keys = self.kept_strings = 0
 
     @property
@@ -135,14 +140,14 @@ class EventState(Tables):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many partitions are known, which is at least those that hold something, and how many tuples are stored.
+        """The number of window partitions in memory, including empty ones, and the number of stored tuples. O(1).
 
-        O(1): no table is looked through. A window whose functions list no tuples stores none.
+        A window stores tuples only if a function lists them.
         """
         return max(self.keys.count, self.places.count) or min(1, len(self.ends)), self.top - len(self.free)
 
     def reserve(self, space: str, count: int) -> None:
-        """A partition that is new has the key of its own number."""
+        """Like Tables.reserve; also gives each new row of `partitions` its own number as `key`."""
         known = len(self.partitions)
         super().reserve(space, count)
         if len(self.partitions) > known:
@@ -158,7 +163,7 @@ class EventState(Tables):
         self.reserve("slot", count)
 
     def reserve_times(self, more: int) -> None:
-        """Room for so many new times, and for a pane."""
+        """Makes room for `more` new event times, and for one pane."""
         nodes = timeline_blocks.needed(int(self.node_room[TOP]), more)
         times = max(nodes, timeline_blocks.needed(int(self.slice_room[TOP]), more))
         self.reserve("node", nodes)
@@ -168,36 +173,36 @@ class EventState(Tables):
         self.reserve("pane", self.rows["pane"] + 1)
 
     def plan(self) -> None:
-        """Makes the agenda of what the partitions say."""
+        """Rebuilds the tournament tree from the due times of the partitions."""
         self.agenda = TournamentTree(len(self.clocks))
         self.agenda.enter(self.partitions[: self.rows["partition"]])
 
-    # ---- bytes ------------------------------------------------------------------------------------------------------
+    # ---- saving and loading -----------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
         return super().columns() | {"free": self.free.slots}
 
     def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
-        """A stream may have gained topic partitions."""
+        """Like Tables.restore. Topic partitions that were added since get clocks that start at NEVER."""
         clocks = len(self.clocks)
         super().restore(saved)
         self.free.give(column(saved["free"], np.int64))
         self.clocks = np.append(self.clocks, np.full(max(0, clocks - len(self.clocks)), NEVER, np.int64))
         self.plan()
 
-    # ---- from one state to another ----------------------------------------------------------------------------------
+    # ---- split and merge --------------------------------------------------------------------------------------------
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[EventState]:
         made = [self.gathered([(self, partitions)]) for partitions in self.divided(parts, part_of_key)]
         for other in made[1:]:
-            other.totals = np.zeros(0, np.int64)  # all that are counted over all partitions are in one state
+            other.totals = np.zeros(0, np.int64)  # the counts over all partitions stay in one state
         return made
 
     def merge(self, others: Sequence[EventState]) -> EventState:
         return self.gathered([(state, state.own_partitions(first=state is self)) for state in (self, *others)])
 
     def divided(self, parts: int, part_of_key: PartOfKey) -> list[np.ndarray]:
-        """The partitions of each part. A window without partitions is whole in part 0."""
+        """The partitions of each part of a split. A window without partitions is whole in part 0."""
         own = self.own_partitions(first=True)
         of = np.zeros(len(own), np.int64)
         if self.keyed:
@@ -205,7 +210,7 @@ class EventState(Tables):
         return [own[of == part] for part in range(parts)]
 
     def own_partitions(self, *, first: bool) -> np.ndarray:
-        """All partitions. Of a window without partitions only the `first` of several states holds something."""
+        """The numbers of all partitions. Without `partition_by` only the `first` of several states has any."""
         if self.keyed:
             known = self.places.count or self.keys.count
             return np.flatnonzero(self.partitions["key"][:known] < self.keys.count)
@@ -217,7 +222,7 @@ class EventState(Tables):
         return bool(self._program.partition_by)
 
     def gathered(self, chosen: Sequence[tuple[EventState, np.ndarray]]) -> EventState:
-        """A state with these partitions of other states, and all that they hold."""
+        """A new state with the given partitions of other states: their groups, event times and tuples."""
         states = [state for state, _ in chosen]
         made = EventState(self._program, len(self.clocks), self._nodes)
         made._take_clocks(states)
@@ -246,7 +251,7 @@ class EventState(Tables):
         return made
 
     def _take_clocks(self, states: Sequence[EventState]) -> None:
-        """What is not of a partition. Of stream time and panes each state may know something that others do not."""
+        """Takes the data that belongs to no partition. Clocks, panes and counts are combined from all states."""
         self.finished = states[0].finished
         self.arrived = max(state.arrived for state in states)
         self.clocks = np.max([state.clocks for state in states], axis=0)
@@ -262,7 +267,7 @@ class EventState(Tables):
         self.totals = np.concatenate([times, np.bincount(place, counted[1], len(times)).astype(np.int64)])
 
     def _numbered(self, state: EventState, partitions: np.ndarray) -> Maps:
-        """Where the partitions, groups and slots of another state go: behind those that are here."""
+        """The new numbers in this state for the partitions, groups and slots of another state."""
         numbers, known = partitions, self.keys.count
         if self.keyed:
             codes, place = np.unique(state.partitions["key"][partitions], return_inverse=True)
@@ -283,16 +288,18 @@ class EventState(Tables):
 
     @property
     def _apart(self) -> bool:
-        """Whether each topic partition has partitions of its own."""
+        """Whether each topic partition has a clock, and with it window partitions, of its own."""
         return len(self.clocks) > 1
 
     def _place(
         self, space: str, room: np.ndarray,
         timelines: Sequence[tuple[EventState, np.ndarray, np.ndarray, dict[str, np.ndarray], str]],
     ) -> None:  # fmt: skip
-        """Gives the members of timelines new numbers: short timelines share blocks, long ones have blocks of their own.
+        """Gives the members of timelines new numbers, and adds the map of `space` to the maps of each state.
 
-        Adds the map of this space to the maps of each state. `timelines` has their ends and the members of all.
+        Timelines shorter than LONG share blocks; each longer one has blocks of its own. An entry of `timelines` has a
+        state, the table with the ends of its timelines, the table of their members, the state's maps, and the row space
+        of the ends.
         """
         found = []
         for _, ends, members, maps, per in timelines:

@@ -1,4 +1,7 @@
-"""Groups as pairs of a window partition and values of `group_by`: the codes of the interned pairs number the groups."""
+"""Groups as interned pairs of a window partition and the values of `group_by`.
+
+The code of a pair in the interner is the number of the group.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from sluice.columns.state_tables import intern_pairs, moved_to, pairs_of
 
 
 class Grouped(Protocol):
-    """A state whose groups are pairs: `groups` has the values of `group_by`, `pairs` partition and code of these."""
+    """A state whose groups are pairs.
+
+    `groups` interns the values of `group_by`; `pairs` interns (partition, code of these values).
+    """
 
     groups: Interner
     pairs: Interner
@@ -24,7 +30,7 @@ class Grouped(Protocol):
 
 
 def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np.ndarray:
-    """Interns the kept pairs anew, by the new numbers of their partitions; gives the new number of each group."""
+    """Interns the kept pairs anew with the new numbers of their partitions. Returns the new number of each group."""
     pairs = pairs_of(state.pairs)[kept]
     groups = state.groups.keep(pairs[:, 1])
     renamed = state.pairs.keep(np.zeros(0, np.int64))
@@ -33,9 +39,9 @@ def rename_pairs(state: Grouped, kept: np.ndarray, partitions: np.ndarray) -> np
 
 
 def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray) -> np.ndarray:
-    """Interns in `made` the groups of `state` that hold tuples, of the partitions that have a number in this map.
+    """Copies groups of `state` into `made`: those that hold tuples and whose partition moves.
 
-    Gives the map of the groups.
+    `partitions` has the new number of each partition, NIL where it does not move. Returns the same map for groups.
     """
     pairs, count = pairs_of(state.pairs), state.rows["group"]
     holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))

@@ -1,4 +1,4 @@
-"""What comes out of windows that fired: rows of what they hold, and items of these."""
+"""The outputs of windows that fired: first rows computed from the contents of the windows, then items of the rows."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from sluice.engine.stream.expression_eval import evaluate, named
 from sluice.engine.stream.items import Items
 from sluice.engine.stream.rejects import complete
 
-#: the items of each output stream, and the tuples that lack a value
+#: the items of each output stream, and the rejected tuples: those for which an expression has no value
 Outputs = tuple[dict[str, Items], list[Items | None]]
 
 
 class WindowOutputs(Protocol):
-    """How a windowed operator makes its outputs."""
+    """Computes the outputs of a windowed operator from the contents of windows that fired."""
 
     def rows(self, found: FiredContents) -> Rows:
-        """Of some firings, all that comes out of each of them."""
+        """The output rows of some of a batch's firings; all rows of a firing are in one call."""
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
-        """Of all firings of a batch; `keys` are those of the window partitions."""
+        """The output items of all firings of a batch. `keys` are the keys of the window partitions."""
 
 
 class AggregateOutputs:
-    """Makes the results of an Aggregate of what its windows hold."""
+    """Computes the outputs of an Aggregate."""
 
     def __init__(self, program: Program, operator: str) -> None:
         self._program = program
         self._operator = operator
 
     def rows(self, found: FiredContents) -> Rows:
-        """The results of the functions."""
+        """The results of the aggregation functions, one column each."""
         return Rows(found.firing, [function.finish(found, argument) for function, argument in self._program.functions])
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
-        """The expressions of each output stream over these results."""
+        """Evaluates the expressions of each output stream over the results of the functions."""
         plan = emit.plan(firings, rows.firing, keys if self._program.partition_by else None)
         results = named(rows.columns, len(rows.firing))
         outputs, rejected = {}, []

@@ -1,1 +1,1 @@
-"""Join."""
+"""The Join operator: its kernels, its state and the operator itself."""

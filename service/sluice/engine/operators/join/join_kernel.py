@@ -1,9 +1,11 @@
-"""Which tuples of two windows meet, and which leave without having met any: the rules of section 8.2 of the reference.
+"""The kernels of Join: which tuples of two windows match, and which leave unmatched (section 8.2 of the reference).
 
-`walk` goes through the arrivals of both sides in order and logs what may come out: every candidate pair, found through
-the chain of tuples with an equal key, and every tuple that leaves its window by itself. When the condition was
-computed for the candidates, `settle` reads the log, keeps in mind who found a partner, and writes down what does come
-out. The windows are those of windows/; each side has its own, and an arrival changes only that of its side (J7).
+`probe` processes the arrivals of both sides in order. It logs every candidate pair, found through the chain of stored
+tuples with an equal key, and every tuple of an outer side that leaves its window. The caller then evaluates the
+condition for all candidates. `emit_matches` reads the log, marks the tuples that matched, and writes the outputs: the
+matching pairs and the unmatched tuples.
+
+Each side has a window of its own (engine/windows/). An arrival changes only the window of its own side (J7).
 """
 
 from __future__ import annotations
@@ -22,35 +24,36 @@ from sluice.engine.windows.processing_time import EVICT, INSERT, LIVE, LOSE, Win
 LEFT, RIGHT = 0, 1
 #: entries of `Side.state`
 FROZEN, FREED, REACHED = range(3)
-#: arrivals whose partners are looked for ahead together, and how many of each
+#: the number of arrivals that are prefetched together, and the most candidates that are prefetched for each
 GROUP, AHEAD = 16, 64
-#: the slot that stands for no tuple; it holds the default tuple
+#: the slot that means "no tuple"; it has the default tuple
 NOTHING = 0
 
-#: an arrival at either port, the final mark of one, or a watermark of both; `bucket` NOBODY: its key equals none (J16),
-#: `key` NOBODY: it has none; `ahead` is for `_look_ahead`
+#: an arrival: a tuple or final mark of one port, or a watermark of the join. `bucket` is the list of equal keys, NIL if
+#: the key equals no other (J16); `key` is NIL without equalities; `ahead` is scratch memory of `_look_ahead`
 MATCH_STATE = np.dtype([
     ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("source", np.int32), ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("ahead", np.int32),
     ("kind", np.int8), ("port", np.int8),
 ])  # fmt: skip
 
-#: a stored tuple: its key, its neighbours among those of its side with an equal one, and whether it has met any (J12)
+#: a stored tuple: its key, its neighbours in the list of its side's tuples with this key, and whether it matched (J12)
 STORED_TUPLE = np.dtype([
     ("bucket", np.int32), ("key", np.int32), ("older", np.int32), ("younger", np.int32), ("matched", np.bool_),
 ])  # fmt: skip
 
-#: the stored tuples of one side with equal keys
+#: the list of one side's stored tuples with an equal key
 BUCKET = np.dtype([("oldest", np.int32), ("youngest", np.int32), ("count", np.int64)])
 
-#: a candidate pair, or with NOTHING on the other side a tuple that leaves, or NOTHING on both: a watermark; `cause` is
-#: the arrival, or ~row of what the clock lets go from this row of the queue, where it stands until the batch is over
+#: a log entry: a candidate pair of slots; a tuple that leaves, with NOTHING on the other side; or a watermark, with
+#: NOTHING on both. `cause` is the index of the arrival; for a tuple that expired it is ~row, the row of the window's
+#: queue, which stays readable until the batch is over
 ENTRY = np.dtype([("left", np.int32), ("right", np.int32), ("cause", np.int32)])
 
-#: entries of `Port.used`; TIED: some neighbours are of one event or moment and yet of several causes
+#: entries of `Port.used`; TIED: some neighbouring items have the same event and time, but different causes
 ITEMS, ROWS, TIED, SENT = range(4)
 
-#: the number of a key among those of a batch, if `batch` is that batch's
+#: the number of a key within a batch; valid only if `batch` is the number of the current batch
 NAME = np.dtype([("batch", np.int64), ("number", np.int32)])
 
 
@@ -60,20 +63,20 @@ class Side(NamedTuple):
     window: Window
     held: np.ndarray
     buckets: np.ndarray
-    #: the slots of the batch that hold nothing any more, and how many they are
+    #: the slots that became free in this batch; entry FREED of `state` is their number
     freed: np.ndarray
-    #: whether its final mark came, after which nothing leaves (J18), how many slots are `freed`, and its watermark
+    #: FROZEN: whether the final mark came, after which no tuple leaves (J18); FREED: see above; REACHED: the watermark
     state: np.ndarray
-    #: whether tuples are kept: not under count(0) (J17)
+    #: whether tuples are stored: false for count(0) (J17)
     storing: bool
-    #: whether those that leave unmatched come out
+    #: whether tuples that leave unmatched are emitted
     outer: bool
-    #: whether they come out on a port of their own (J14)
+    #: whether unmatched tuples are emitted on a port of their own (J14)
     apart: bool
 
 
 class Port(NamedTuple):
-    """What comes out on one port, as the columns of `Items`, and the slots behind each tuple."""
+    """The outputs on one port, as the columns of `Items`, and the pair of slots behind each tuple."""
 
     event: np.ndarray
     at: np.ndarray
@@ -81,22 +84,25 @@ class Port(NamedTuple):
     key: np.ndarray
     left: np.ndarray
     right: np.ndarray
-    #: ITEMS and ROWS in use, whether items are TIED, and the cause of the last tuple that was SENT
+    #: the numbers of ITEMS and of ROWS, whether items are TIED, and the cause of the last tuple (SENT)
     used: np.ndarray
 
 
 class KeyNumbers(NamedTuple):
-    """The keys of a batch, numbered as they come up."""
+    """The keys that occur in the outputs of a batch, numbered in order of their first occurrence."""
 
     table: np.ndarray
     found: np.ndarray
-    #: the number of the batch, and how many keys it has
+    #: the number of the batch, and the number of its keys
     used: np.ndarray
 
 
 @kernel
 def merge(left: np.ndarray, right: np.ndarray, same: bool, into: np.ndarray) -> None:  # noqa: FBT001
-    """Both ports' arrivals as one sequence: by time, then event, then port; `same` stream: tuple by tuple."""
+    """Merges the arrivals of both ports in order of time, then event, then port.
+
+    `same`: both ports read the same stream; then the arrivals of one event alternate, left before right.
+    """
     i, j = 0, 0
     for k in range(len(into)):
         if j == len(right) or (i < len(left) and _first(left, i, right, j, same)):
@@ -111,7 +117,7 @@ def merge(left: np.ndarray, right: np.ndarray, same: bool, into: np.ndarray) -> 
 def _first(left: np.ndarray, i: int, right: np.ndarray, j: int, same: bool) -> bool:  # noqa: FBT001
     if left[i].at != right[j].at:
         return bool(left[i].at < right[j].at)
-    if left[i].event != right[j].event:  # what a timer made comes before the events of its time: TIMER is below them
+    if left[i].event != right[j].event:  # TIMER is less than all events: timers come first
         return bool(left[i].event < right[j].event)
     return not same or bool(left[i].place <= right[j].place)
 
@@ -123,10 +129,10 @@ def _first(left: np.ndarray, i: int, right: np.ndarray, j: int, same: bool) -> b
 def probe(
     left: Side, right: Side, arrivals: np.ndarray, end: int, first: int, log: np.ndarray, used: np.ndarray
 ) -> int:
-    """Handles the arrivals from number `first` on, and at last what expires by `end`.
+    """Processes the arrivals from index `first` on, then the tuples that expire by `end`, and writes the log.
 
-    Gives the number of the arrival before which the room for the log ran out, or the number of arrivals + 1 when all
-    is done. `used` has the number of log entries.
+    Returns the index of the arrival for which the log had no room, to continue there, or the number of arrivals + 1
+    when all is done. `used[0]` is the number of log entries.
     """
     count = len(arrivals)
     for i in range(first, count + 1):
@@ -153,9 +159,10 @@ def probe(
 
 @inlined
 def _look_ahead(left: Side, right: Side, arrivals: np.ndarray, i: int) -> None:
-    """Brings near what a group of arrivals will meet, which changes nothing.
+    """Prefetches the candidates of the next GROUP arrivals into the CPU's cache. It changes no result.
 
-    A step along a chain waits for memory. Those of several arrivals that are taken side by side wait together.
+    Each step along a chain waits for memory. The chains of several arrivals are followed in turn, so that these waits
+    overlap.
     """
     if i % GROUP == 0:
         _go_along(right, arrivals, LEFT, i)
@@ -181,9 +188,9 @@ def _go_along(y: Side, arrivals: np.ndarray, port: int, i: int) -> None:
 
 @inlined
 def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray) -> bool:
-    """Lets go what has been inside for too long on either side, in order of time (S5), before anybody looks (S6, J21).
+    """Removes the tuples that have expired by `now` from both windows, in order of time (S5).
 
-    False where the log is full.
+    This happens before an arrival is compared with the windows (S6, J21). Returns False if the log is full.
     """
     while True:
         a, b = _expired(left, now), _expired(right, now)
@@ -203,7 +210,9 @@ def _expire(left: Side, right: Side, now: int, log: np.ndarray, used: np.ndarray
 
 @inlined
 def _expired(side: Side, now: int) -> int:
-    """The row of the oldest tuple if its time is over; a side that is final keeps what it holds (J18, P15)."""
+    """The queue row of the oldest tuple if it has expired, else NIL. After its final mark a side keeps its tuples (J18,
+    P15).
+    """
     if not side.window.clause.expiring or side.state[FROZEN]:
         return NIL
     return expired(side.window, now)
@@ -211,7 +220,7 @@ def _expired(side: Side, now: int) -> int:
 
 @inlined
 def _leaves_at(side: Side, row: int) -> int:
-    """The first moment at which it is gone."""
+    """The first nanosecond at which the tuple in this queue row is no longer in the window."""
     return side.window.queue[row].at + side.window.clause.eviction.size + 1  # type: ignore[no-any-return]
 
 
@@ -225,17 +234,18 @@ def _let_go(side: Side, row: int) -> int:
 
 @kernel
 def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> bool:
-    """A tuple comes to side x: the steps of section 8.2. False where the log has no room for what may come of it.
+    """Processes a tuple that arrives at side x: the steps of section 8.2. Returns False if the log may lack room.
 
-    First it meets those of side y, which stay as they are (J7), whatever their partitions (J10). Then it enters its own
-    window, and no other grows older with it (J22); those that it pushes out follow (J8).
+    First the tuple is paired with the stored tuples of side y that have an equal key, in whatever partition they are
+    (J10); window y does not change (J7). Then the tuple enters its own window. Only partitions of side x age with it
+    (J22). The tuples that it evicts from its window are logged last (J8).
     """
     port, slot, bucket = arrivals[i].port, arrivals[i].slot, arrivals[i].bucket
     candidates = y.buckets[bucket].count if bucket != NIL else 0
     leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.eviction.kind == DELTA else 1
     if len(log) - used[0] < candidates + leaving:
         return False
-    if candidates:  # J9: oldest first
+    if candidates:  # J9: oldest candidate first
         other = y.buckets[bucket].oldest
         while other != NIL:
             _pair(log, used, port, slot, other, i)
@@ -255,7 +265,7 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
 
 @inlined
 def _follow(x: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> None:
-    """What the window did with an arrival. What it loses with its partition is not reported (V18)."""
+    """Applies the window events of an arrival. Tuples that are evicted with their partition are not logged (V18)."""
     for k in range(x.window.used[0]):
         event = x.window.events[k]
         if event.code == INSERT:
@@ -310,7 +320,7 @@ def _free(side: Side, slot: int) -> None:
     side.state[FREED] += 1
 
 
-# ---- what comes out --------------------------------------------------------------------------------------------------
+# ---- outputs ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -318,11 +328,12 @@ def emit_matches(
     left: Side, right: Side, arrivals: np.ndarray, log: np.ndarray, holds: np.ndarray, names: KeyNumbers,
     joined: Port, left_alone: Port, right_alone: Port,
 ) -> None:  # fmt: skip
-    """Writes down what the log makes come out. `holds` says of each candidate pair in turn whether it matches.
+    """Writes the outputs that follow from the log. `holds` has the condition of each candidate pair in order; one entry
+    stands for all pairs.
 
-    A tuple comes out alone when it leaves without ever having met one (J12). A mark follows what an arrival made come
-    out on the joint port (J11); those that the clock lets go neither get one nor change when there is one (J19, J20),
-    and neither does what goes out on a port of its own (P7).
+    A tuple is emitted unmatched if it leaves without ever having matched (J12). On the joint port a window mark follows
+    the outputs of each arrival that has any (J11). Tuples that expire get no mark and do not change which arrivals get
+    one (J19, J20), and neither do tuples on a port of their own (P7).
     """
     pair, step = 0, int(len(holds) > 1)
     for k in range(len(log)):
@@ -335,7 +346,7 @@ def emit_matches(
                     right.held[b].matched = 1
                 _put(joined, names, arrivals, cause, arrivals[cause].key, a, b)
             pair += step
-        elif a == b:  # on all ports, behind what came before it (E6)
+        elif a == b:  # a watermark goes to all ports, after the earlier outputs (E6)
             _item(joined, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
             _item(left_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
             _item(right_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
@@ -352,8 +363,8 @@ def emit_matches(
 def _alone(
     side: Side, port: Port, names: KeyNumbers, arrivals: np.ndarray, cause: int, slot: int, left: int, right: int
 ) -> None:
-    """A tuple that found no partner: beside the default tuple, in the run that it belongs to (J13, J15), or
-    on a port of its own (J14).
+    """Emits an unmatched tuple: paired with the default tuple among the outputs of its cause (J13, J15), or on a port
+    of its own (J14).
     """
     if cause < 0:
         _tie(port, TIMER, _leaves_at(side, ~cause), NIL)
@@ -372,7 +383,7 @@ def _put(port: Port, names: KeyNumbers, arrivals: np.ndarray, cause: int, key: i
 
 @inlined
 def _tie(port: Port, event: int, at: int, cause: int) -> None:
-    """Notes that the next item has another cause than the last one, and yet is of the same event or moment."""
+    """Sets TIED if the next item has another cause than the last one, but the same event and time."""
     last = port.used[ITEMS] - 1
     if last >= 0 and port.event[last] == event and port.at[last] == at:
         port.used[TIED] |= port.used[SENT] != cause or cause == NIL

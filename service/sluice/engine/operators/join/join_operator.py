@@ -1,4 +1,8 @@
-"""The Join operator: columns of two streams in, pairs of slots, columns out."""
+"""The Join operator: emits pairs of tuples from the windows of two streams.
+
+A batch of both inputs is merged in order of time. A kernel finds the candidate pairs as pairs of slots, the condition
+`match` is evaluated for all candidates at once, and a second kernel writes the matching pairs and the unmatched tuples.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +41,19 @@ from sluice.model.spreading import independent
 from sluice.model.types import Schema, Type
 from sluice.time_units import UNSET
 
-#: log entries that are settled at a time: a bound on the memory for candidates that do not match
+#: the most log entries that are evaluated at a time, which bounds the memory for candidates that do not match
 ENTRIES = 2_000_000
 ALL = np.ones(1, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """One side of a join as the numbers that the kernels read.
+    """The compiled form of one side of a join.
 
-    reads         expressions over the side's tuples: what is kept as words, then keys
-    names         the kept attributes, and in their places the sizes of deltas, which have no name; their types are
-                  `types`, their values in a default tuple `default`
-    equality, partition_by   places among `reads`
+    reads         the distinct expressions over the side's tuples: those that are stored as words, then keys
+    names         for each stored word the name of its attribute; "" for the size of a delta, which has no name
+    types, default           the types of the stored words, and their values in the default tuple
+    equality, partition_by   indices into `reads`
     """
 
     spec: Side
@@ -101,17 +105,20 @@ class JoinInput:
 
 
 class JoinOperator(Stateful[JoinState]):
-    """Runs one `Join`. It has no state of its own: `feed` changes the one that it is given."""
+    """Runs one `Join`. All data is in the state, which `feed` changes in place."""
 
     def __init__(self, spec: Join, left: Schema, right: Schema, timed: tuple[bool, bool], *, spread: bool) -> None:
-        """`timed` says which sides have an event time."""
+        """`left` and `right` are the schemas of the inputs; `timed` says which inputs have an event time.
+
+        `spread`: the tuples are spread over several buckets.
+        """
         self.spec = spec
         self._timed = timed
         self._ports = (JoinInput.of(spec, LEFT, left), JoinInput.of(spec, RIGHT, right))
         self._types = (self._ports[LEFT].types, self._ports[RIGHT].types)
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
         self._in_key_order = spread and bool(independent(spec))
-        #: scratch
+        #: scratch memory for the log of candidates
         self._log = np.empty(0, join_kernel.ENTRY)
 
     def initial(self) -> JoinState:
@@ -127,7 +134,10 @@ class JoinOperator(Stateful[JoinState]):
         return self._empty().read(data)
 
     def feed(self, state: JoinState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items and of the time that passes until `clock.end`, per output stream."""
+        """The outputs of these items and of the tuples that expire by `clock.end` (inclusive), by output stream.
+
+        Rejected tuples are under REJECTS. After the final marks of both inputs there are no outputs.
+        """
         if state.finished:
             return {}
         left, right = inputs
@@ -150,13 +160,16 @@ class JoinOperator(Stateful[JoinState]):
         return outputs | together([left_unread, right_unread, *unmade])
 
     def due(self, state: JoinState) -> int:
-        """When the oldest tuple leaves a side that tells of what met nobody; MAXIMUM where time takes none out."""
+        """The next time at which a tuple of an outer side expires; MAX_TIME if none does.
+
+        Tuples of other sides expire without an output. A side that got its final mark keeps its tuples.
+        """
         sides = zip(self._ports, state.sides, strict=True)
         telling = [(port, side) for port, side in sides if port.spec.outer and not side.state[FROZEN]]
         return min((processing_time.leaves(port.clause, side) for port, side in telling), default=MAX_TIME)
 
     def snapshot(self, state: JoinState, key: str | None) -> list[WindowSnapshot]:
-        """The tuples of each side with this key, or without `equality` all of them."""
+        """The stored tuples of each side with this key; without equalities all stored tuples."""
         p = window_snapshot.place_of(state.keys, key) if self._ports[LEFT].equality else 0
         found = []
         for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
@@ -166,10 +179,13 @@ class JoinOperator(Stateful[JoinState]):
                 found.append(WindowSnapshot(self.spec.name, len(slots), held, name))
         return found
 
-    # ---- in ---------------------------------------------------------------------------------------------------------
+    # ---- input ------------------------------------------------------------------------------------------------------
 
     def _arrive(self, state: JoinState, number: int, items: Items) -> tuple[np.ndarray, Items | None]:
-        """The arrivals of a port up to its final mark, each tuple with a slot, its words and the codes of its keys."""
+        """Gives each tuple of a port a slot, and stores its words; `number` is LEFT or RIGHT.
+
+        Gives the arrivals up to the port's final mark, with the codes of their keys, and the rejected tuples.
+        """
         port, side = self._ports[number], state.sides[number]
         items = items.first(0) if side.state[FROZEN] else _until_final(items)
         items, read, unread = readable(items, port.reads, self.spec.name)
@@ -187,7 +203,10 @@ class JoinOperator(Stateful[JoinState]):
         return arrivals, unread
 
     def _with_watermarks(self, state: JoinState, arrivals: np.ndarray) -> np.ndarray:
-        """The arrivals with the watermarks of both sides as those of the join: their minimum, where it rises (E4)."""
+        """Replaces the watermarks of both sides by those of the join, which are the minimum of both.
+
+        A watermark that does not raise the minimum is dropped (E4).
+        """
         is_watermark = arrivals["kind"] == WATERMARK
         if not is_watermark.any():
             return arrivals
@@ -206,7 +225,10 @@ class JoinOperator(Stateful[JoinState]):
     def _keys(
         self, state: JoinState, port: JoinInput, read: pa.RecordBatch
     ) -> tuple[np.ndarray | int, np.ndarray | int]:
-        """The codes of the tuples' keys, and their buckets: none for a key with NaN, which equals nothing (J16)."""
+        """The codes of the tuples' keys, and the lists of equal keys in which they are stored.
+
+        Without equalities there is no key, and one list. A key with NaN equals no other key, so it has no list (J16).
+        """
         if not port.equality:
             return NIL, 0
         columns = [read.column(i) for i in port.equality]
@@ -217,12 +239,15 @@ class JoinOperator(Stateful[JoinState]):
                 bucket = np.where(pc.is_nan(column).to_numpy(zero_copy_only=False), NIL, bucket)
         return key, bucket
 
-    # ---- through ----------------------------------------------------------------------------------------------------
+    # ---- windows ----------------------------------------------------------------------------------------------------
 
     def _run(
         self, state: JoinState, left: join_kernel.Side, right: join_kernel.Side, arrivals: np.ndarray, end: int
     ) -> list[JoinOutputs]:
-        """What comes out: on the joint port, and of each side's tuples that go apart."""
+        """Runs both windows over the arrivals. Gives the outputs of the joint port, then those of each side's own port.
+
+        A side's own port has its unmatched tuples if the pipeline file names a stream for them.
+        """
         state.batch += 1
         room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
         found = np.empty(room, np.int64)
@@ -246,7 +271,10 @@ class JoinOperator(Stateful[JoinState]):
         return [JoinOutputs.of(piece, keys, watermarks, in_key_order=self._in_key_order) for piece in pieces]
 
     def _holds(self, state: JoinState, log: np.ndarray) -> np.ndarray:
-        """Whether each candidate pair matches (J3); a condition without value does not hold."""
+        """Whether each candidate pair in the log matches (J3). A condition that is null does not match.
+
+        Gives ALL, an array of one True, if every candidate matches.
+        """
         if self.spec.match is None:
             return ALL
         pairs = log[(log["left"] != NOTHING) & (log["right"] != NOTHING)]
@@ -257,7 +285,7 @@ class JoinOperator(Stateful[JoinState]):
         return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     def _columns(self, state: JoinState, over: list[Expression], left: np.ndarray, right: np.ndarray) -> pa.RecordBatch:
-        """The attributes that these expressions name, of the tuples in these slots."""
+        """The attributes that the expressions in `over` use, for pairs of slots `left` and `right`."""
         named = dict.fromkeys(a for e in over for a in walk(e) if isinstance(a, Attribute))
         columns = {"#": pa.array(np.zeros(len(left), np.int8))}
         for name, kind, side in ((a.name, a.type, SIDES.index(str(a.port))) for a in named):
@@ -265,10 +293,10 @@ class JoinOperator(Stateful[JoinState]):
             columns[f"{SIDES[side]}.{name}"] = from_words(words, kind, state.strings)
         return pa.RecordBatch.from_pydict(columns)
 
-    # ---- out --------------------------------------------------------------------------------------------------------
+    # ---- outputs ----------------------------------------------------------------------------------------------------
 
     def _outputs(self, state: JoinState, made: list[JoinOutputs]) -> tuple[dict[str, Items], list[Items | None]]:
-        """The items of each output stream, and the pairs that lack a value."""
+        """The items of each output stream, and the rejected pairs: those for which an expression has no value."""
         joint, *alone = made
         written = [(output, joint) for output in self.spec.matched]
         written += [(port.spec.unmatched, m) for port, m in zip(self._ports, alone, strict=True) if port.spec.unmatched]
@@ -285,7 +313,7 @@ class JoinOperator(Stateful[JoinState]):
 
 @dataclass(frozen=True, slots=True)
 class JoinOutputs:
-    """What comes out on one port: the columns of `Items`, the slots behind each tuple, and the watermarks."""
+    """The outputs on one port: the columns of `Items`, the slots of the pair behind each tuple, and the watermarks."""
 
     event: np.ndarray
     at: np.ndarray
@@ -309,9 +337,8 @@ class JoinOutputs:
         return made.in_key_order() if tied and in_key_order else made
 
     def in_key_order(self) -> JoinOutputs:
-        """What is of one event or one moment in the order of the keys, which buckets cannot change.
-
-        Watermarks stay where they are, and nothing passes one.
+        """Sorts the outputs of one event, or of one point in time, by key, so that their order does not depend on
+        buckets. Watermarks keep their positions, and no tuple moves across one.
         """
         apart = self.kind == WATERMARK
         new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0) | apart[1:] | apart[:-1]
@@ -337,7 +364,7 @@ class JoinOutputs:
 
 
 def _port(rows: int, marks: int) -> join_kernel.Port:
-    """Room for what may come out."""
+    """An empty port with room for this number of rows, and of marks beside them."""
     of = rows + marks
     return join_kernel.Port(
         np.empty(of, np.int64), np.empty(of, np.int64), np.empty(of, np.int8), np.empty(of, np.int32),
@@ -351,7 +378,7 @@ def _joined(pieces: list[join_kernel.Port], name: str, lengths: list[int]) -> np
 
 
 def _until_final(items: Items) -> Items:
-    """The tuples and watermarks up to the final mark, and that mark; window marks are swallowed (P6)."""
+    """The tuples and watermarks up to the final mark, and the final mark. Window marks are dropped (P6)."""
     ends = np.flatnonzero(items.kind == FINAL)
     if len(ends):
         items = items.first(int(ends[0]) + 1)
@@ -360,7 +387,7 @@ def _until_final(items: Items) -> Items:
 
 
 def _place(items: Items) -> np.ndarray:
-    """The number of each item among those of its event or moment."""
+    """The number of each item among the neighbouring items with the same event and time, from 0."""
     number = np.arange(len(items), dtype=np.int32)
     first = np.ones(len(items), np.bool_)
     first[1:] = (np.diff(items.event) != 0) | (np.diff(items.at) != 0)
@@ -368,12 +395,15 @@ def _place(items: Items) -> np.ndarray:
 
 
 def _over_pairs(join: Join) -> list[Expression]:
-    """The expressions that are computed of pairs, or of a tuple alone."""
+    """The expressions over pairs, or over an unmatched tuple and the default tuple: outputs and condition."""
     made = [e for output in join.outputs for _, e in output.attributes]
     return made if join.match is None else [*made, join.match]
 
 
 def _partition_by(side: Side) -> tuple[Expression, ...]:
-    """What shapes the window: nothing where each tuple leaves by itself, or is not kept."""
+    """The `partition_by` of the side; empty where it has no effect on the window.
+
+    It has no effect if each tuple expires by its own time and there is no partition eviction, or if no tuple is stored.
+    """
     alone = isinstance(side.window.eviction, Time) and side.window.partition_eviction is None
     return () if alone or side.window.eviction == Count(0) else side.partition_by

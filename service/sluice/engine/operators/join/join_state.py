@@ -1,4 +1,4 @@
-"""What a join remembers between batches: of each side the window, its tuples, and which of them found a partner."""
+"""The state of a Join: for each side the window, the stored tuples, and which of them have matched."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ Types = tuple[Type, ...]
 
 
 class SideState(StoredTuples):
-    """One side. Slot NOTHING, the first one, holds the default tuple. The keys are those of the window's partitions;
-    the row space "key" has the keys of the join's equalities, which both sides share.
+    """The state of one side of a join.
+
+    Slot NOTHING, the first one, has the default tuple. `keys` interns the keys of the window's partitions. The row
+    space "key" has a row for each key of the join's equalities; both sides use the same numbers for these keys.
     """
 
     OWN: ClassVar[Mapping[str, Table]] = {
@@ -41,7 +43,7 @@ class SideState(StoredTuples):
     def __init__(self, types: Types, clause: Clause) -> None:
         super().__init__(types, clause, reserved=NOTHING + 1)
         self.reserve("key", 1)
-        #: FROZEN, FREED and REACHED
+        #: the entries FROZEN, FREED and REACHED: see join_kernel.Side.state
         self.state = np.zeros(3, np.int64)
         self.state[REACHED] = UNSET
 
@@ -50,19 +52,19 @@ class SideState(StoredTuples):
         return {**super().rows, "key": len(self.buckets)}
 
     def leave(self, freed: np.ndarray) -> None:
-        """`freed` has the slots of what left in a batch."""
+        """Frees the slots of the tuples that left in a batch: the first FREED entries of `freed`."""
         self.release(freed[: self.state[FREED]])
         self.state[FREED] = 0
 
     def stored(self) -> np.ndarray:
-        """The slots of stored tuples."""
+        """The slots of the stored tuples, without that of the default tuple."""
         return self.stored_slots()[NOTHING + 1 :]
 
     def gather(self, chosen: Sequence[tuple[SideState, np.ndarray, np.ndarray]]) -> None:
-        """Takes over tuples of other states of this side: of each state the slots, and the map of the keys.
+        """Copies tuples from other states of this side. `chosen` has states, their slots, and the maps of their keys.
 
-        A window partition goes where its tuples go. A side without partitions lets each tuple leave by its own time:
-        then its tuples may go to several states, and its one partition is in each of them.
+        A window partition moves with its tuples. On a side without partitions each tuple expires by its own time, so
+        its tuples may go to several states; each of these states gets the one partition.
         """
         sources = []
         for state, slots, key in chosen:
@@ -80,7 +82,7 @@ class SideState(StoredTuples):
             self._chain_by_arrival()
 
     def _partitions(self, state: SideState, slots: np.ndarray) -> np.ndarray:
-        """The map of the partitions that hold these tuples."""
+        """The new numbers in this state for the partitions of another state that hold these tuples."""
         if not state.keys.count:
             return np.zeros(1, np.int64) if len(slots) else np.full(1, NIL, np.int64)
         heads = np.where(state.partitions["size"] > 0, state.partitions["oldest"], NIL)[: state.keys.count]
@@ -91,13 +93,13 @@ class SideState(StoredTuples):
         return moved_to(partitions, self.keys.intern_arrow(state.keys.take(partitions)), state.keys.count)
 
     def entries(self, source: SideState, maps: Maps) -> np.ndarray:
-        """Of one partition some tuples move, and others do not."""
+        """The queue entries of the tuples that move: some tuples of a partition may move and others not."""
         found = super().entries(source, maps)
         moving: np.ndarray = found[found["slot"] != NIL]
         return moving
 
     def _chain_by_arrival(self) -> None:
-        """Links the tuples of the only partition anew, as they stand in the queue."""
+        """Links the tuples of the only partition anew, in the order of the queue."""
         slots = time_queue.in_order(self.queue, self.scalars)["slot"]
         ends = np.concatenate([[NIL], slots, [NIL]])
         self.chain["older"][slots], self.chain["younger"][slots] = ends[:-2], ends[2:]
@@ -109,24 +111,24 @@ class SideState(StoredTuples):
 
 
 class JoinState:
-    """Both sides, and what they share: the keys that must be equal, and the texts and lists among the words."""
+    """The state of a Join: both sides, and two interners that they share: of equality keys, and of texts and lists."""
 
     def __init__(self, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> None:
         self.sides = tuple(map(SideState, types, clauses))
         self.keys, self.strings = Interner(), Interner()
         self.kept_keys = self.kept_strings = 0
-        #: scratch: the keys of a batch by number
+        #: scratch memory: the numbers of keys within a batch
         self.names = np.zeros(1, NAME)
         self.batch = 0
 
     @property
     def finished(self) -> bool:
-        """Whether both final marks came."""
+        """Whether the final marks of both sides were received."""
         return all(side.state[FROZEN] for side in self.sides)
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """As of each side, added up."""
+        """The sums of the sizes of both sides."""
         partitions, tuples = zip(*(side.sizes for side in self.sides), strict=True)
         return sum(partitions), sum(tuples)
 
@@ -145,7 +147,7 @@ class JoinState:
         return save(tables, FORMAT)
 
     def read(self, data: Data) -> JoinState:
-        """Puts what `save` gave in the place of what is here. Raises StateError where it does not fit."""
+        """Replaces the contents by what `save` gave. Raises StateError if the data is not of such a join."""
         saved = load(data, FORMAT)
         for name, side in zip(SIDES, self.sides, strict=True):
             own = f"{name}."
@@ -157,7 +159,7 @@ class JoinState:
         return self
 
     def clean(self) -> None:
-        """Forgets what no window holds, where much came since."""
+        """Removes unused partitions, keys and texts, if enough were added since the last compaction."""
         tuples = sum(side.top for side in self.sides)
         for side in self.sides:
             side.forget_partitions()
@@ -177,18 +179,21 @@ class JoinState:
         self.names["batch"] = 0
         self.kept_keys = self.keys.count
 
-    # ---- from one state to another ----------------------------------------------------------------------------------
+    # ---- split and merge --------------------------------------------------------------------------------------------
 
     def split(self, parts: int, part_of_key: PartOfKey) -> list[JoinState]:
-        """Tuples go by the keys of the equalities; those of a join without equalities are all in part 0."""
-        of = np.append(parts_of(self.keys, part_of_key), 0)  # of NIL the last
+        """Divides the tuples by the keys of the equalities. Without equalities all tuples are in part 0."""
+        of = np.append(parts_of(self.keys, part_of_key), 0)  # the last entry is for NIL
         return [self._gathered([(self, of == part)]) for part in range(parts)]
 
     def merge(self, others: Sequence[JoinState]) -> JoinState:
         return self._gathered([(state, np.ones(state.keys.count + 1, np.bool_)) for state in (self, *others)])
 
     def _gathered(self, chosen: Sequence[tuple[JoinState, np.ndarray]]) -> JoinState:
-        """A state with the tuples of other states whose keys are wanted; the last entry is for tuples without keys."""
+        """A new state with the tuples of other states whose keys are wanted.
+
+        The mask of a state has an entry for each key; its last entry is for tuples without a key.
+        """
         types, clauses = tuple(side.types for side in self.sides), tuple(side.clause for side in self.sides)
         made = JoinState((types[0], types[1]), (clauses[0], clauses[1]))
         slots = [[own[wanted[side.held["key"][own]]] for side in state.sides for own in (side.stored(),)]
@@ -207,9 +212,9 @@ class JoinState:
         return made
 
     def _keys_of(self, state: JoinState, slots: Sequence[np.ndarray]) -> np.ndarray:
-        """The map of the keys of these tuples of both sides. Raises StateError where another state had one of them.
+        """The new numbers in this state for the keys of these tuples, the slots of both sides of another state.
 
-        Without equalities all tuples are in the first bucket.
+        Without equalities all tuples have the first row. Raises StateError if this state has one of the keys already.
         """
         count = max(1, len(state.sides[0].buckets))
         if not state.keys.count:

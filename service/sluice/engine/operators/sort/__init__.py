@@ -1,1 +1,1 @@
-"""Sort."""
+"""The Sort operator: over windows that fire, and over a sliding window (progressive sort)."""

@@ -1,4 +1,8 @@
-"""The Sort operator over a sliding window: holds n tuples of a partition, and lets the first go for each that comes."""
+"""The Sort operator over a sliding window of n tuples.
+
+Each window partition holds at most n tuples. When a tuple arrives at a full partition, the first of the held tuples in
+sort order leaves and is emitted.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +53,15 @@ class SortState(StoredTuples):
     nodes: np.ndarray
 
     def __init__(self, types: tuple[Type, ...], clause: Clause, *, keyed: bool) -> None:
-        """`keyed`: the window has partitions."""
+        """`keyed`: the window has `partition_by`."""
         super().__init__(types, clause)
         self.keyed = keyed
-        #: how many tuples came: the number of the next one
+        #: the number of tuples so far, which is the arrival number of the next one
         self.arrived = np.zeros(1, np.int64)
-        #: whether the final mark came
+        #: whether the final mark was received
         self.finished = False
         self.strings = Interner()
-        #: entries of `strings` after they were last compacted
+        #: the number of entries that the last compaction of `strings` left
         self.kept_strings = 0
 
     def clean(self) -> None:
@@ -76,7 +80,7 @@ class SortState(StoredTuples):
         return self._gathered([(state, np.arange(count)) for state, count in zip(states, rows, strict=True)])
 
     def _gathered(self, chosen: Sequence[tuple[SortState, np.ndarray]]) -> SortState:
-        """A state with these partitions of other states, and all that they hold."""
+        """A new state with the given partitions of other states and their tuples."""
         made, sources = SortState(self.types, self.clause, keyed=self.keyed), []
         made.finished = chosen[0][0].finished
         made.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
@@ -97,14 +101,14 @@ class SortState(StoredTuples):
 
 
 class ProgressiveOperator(Stateful[SortState]):
-    """Runs one `Sort` with a sliding window. It has no state of its own: `feed` changes the one that it is given."""
+    """Runs one `Sort` with a sliding window. All data is in the state, which `feed` changes in place."""
 
     def __init__(self, spec: Sort, schema: Schema) -> None:
         self.spec, self._scratch = spec, Scratch()
         kept = [Attribute(name, kind) for name, kind in schema]
         keys = [order.key for order in spec.order_by]
         self._reads = list(dict.fromkeys([*kept, *keys, *spec.partition_by]))
-        #: a float64 key is kept as a word that compares as an integer, beside the attribute itself
+        #: the types of a tuple's words: attributes, then sort keys. A float64 key is stored as an int64 of equal order
         self._types = (*(e.type for e in kept), *(STRING if e.type == STRING else INT64 for e in keys))
         self._order = np.array(
             [
@@ -129,7 +133,7 @@ class ProgressiveOperator(Stateful[SortState]):
         return self.initial().read(data)
 
     def feed(self, state: SortState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items, per output stream. Time does nothing here; watermarks pass."""
+        """The output items by stream, and the rejected tuples under REJECTS. The clock has no effect."""
         if state.finished:
             return {}
         (items,) = inputs
@@ -144,11 +148,11 @@ class ProgressiveOperator(Stateful[SortState]):
         return {output.stream: made for output in self.spec.outputs} | joined([unread])
 
     def due(self, state: SortState) -> int:
-        """Never: tuples go when others come."""
+        """MAX_TIME: only an arriving tuple makes another one leave."""
         return MAX_TIME
 
     def snapshot(self, state: SortState, key: str | None) -> list[WindowSnapshot]:
-        """The tuples of this key, or where there are no partitions all of them."""
+        """The held tuples of this key, in order of arrival; without `partition_by` all held tuples."""
         p = window_snapshot.place_of(state.keys, key) if self._partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
@@ -192,7 +196,7 @@ class ProgressiveOperator(Stateful[SortState]):
         return made
 
     def _items(self, state: SortState, items: Items, out: np.ndarray) -> Items:
-        """The tuples that came out, without any mark (O10), and the watermarks in their places (E6)."""
+        """The emitted tuples without window marks (O10), and the watermarks between them in their positions (E6)."""
         words = state.words.take(out["slot"], axis=0)
         columns = [
             from_words(words[:, place], kind, state.strings)

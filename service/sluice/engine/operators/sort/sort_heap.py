@@ -1,7 +1,8 @@
-"""Progressive sort: each partition is a heap of at most n tuples, whose first one leaves when another comes (O8).
+"""The kernel of progressive Sort: a heap of at most n tuples for each partition (O8).
 
-The heaps are skew heaps, which melt into each other along their right-hand side: no array to grow, two links per tuple,
-O(log n) amortised for what comes and what leaves.
+When a tuple arrives at a full heap, the first tuple of the heap leaves. The heaps are skew heaps: two heaps are merged
+along their right-hand paths. A heap needs two links for each tuple and no array of its own; inserting and removing a
+tuple costs O(log n) amortised.
 """
 
 from __future__ import annotations
@@ -16,38 +17,39 @@ from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import TUPLE
 from sluice.engine.windows.processing_time import LOSE, Window, arrive, evict, evict_aged
 
-#: the heap of each partition
+#: the heap of a partition: its first tuple
 HEAP = np.dtype([("top", np.int32)])
-#: a tuple in it: both smaller heaps below it, and its number in order of arrival
+#: a tuple in a heap: the first tuples of its two subheaps, NIL for none, and its arrival number
 NODE = np.dtype([("left", np.int32), ("right", np.int32), ("number", np.int64)])
-#: an order key: which word of a tuple it is, and how it compares
+#: a sort key: its index among a tuple's words, whether it is the code of a text, and its direction
 ORDER = np.dtype([("column", np.int64), ("text", np.bool_), ("descending", np.bool_)])
-#: what comes out: the tuple, its partition, and the arrival that caused it
+#: an emitted tuple: its slot, its partition, and the index of the arrival that caused it
 OUT = np.dtype([("slot", np.int32), ("partition", np.int32), ("cause", np.int32)])
 
 
 class SortHeaps(NamedTuple):
-    """All that the kernel works on."""
+    """The arguments of the kernel: a window, the heaps of its partitions, and the sort keys."""
 
     window: Window
     piles: np.ndarray
     nodes: np.ndarray
     order: np.ndarray
     text: InternedText
-    #: tuples that a partition holds
+    #: the most tuples that a partition holds
     size: int
-    #: how many tuples came so far, in its first entry
+    #: an array of one entry: the number of tuples so far
     came: np.ndarray
-    #: the slots of what left with its partition, and how many they are
+    #: the slots of tuples that were evicted with their partition, and an array with their number
     lost: np.ndarray
     losses: np.ndarray
 
 
 @kernel
 def run(k: SortHeaps, arrivals: np.ndarray, out: np.ndarray) -> int:
-    """Handles all tuples; gives how many came out.
+    """Processes all arriving tuples, writes the emitted ones to `out`, and returns their number.
 
-    Before each the first of a full pile leaves (O8), never itself (O9); where the pile is not full nobody does (O13).
+    If the partition of an arriving tuple is full, its first tuple leaves before the new one enters (O8), so a tuple
+    never leaves on its own arrival (O9). If the partition is not full, no tuple leaves (O13).
     """
     w, used = k.window, 0
     for i in range(len(arrivals)):
@@ -55,7 +57,7 @@ def run(k: SortHeaps, arrivals: np.ndarray, out: np.ndarray) -> int:
             continue
         p, slot = arrivals[i].partition, arrivals[i].slot
         w.used[0] = 0
-        evict_aged(w, arrivals[i].at, arrivals[i].event)  # S2: first of all
+        evict_aged(w, arrivals[i].at, arrivals[i].event)  # S2: partition eviction comes first
         if w.partitions[p].size == k.size:
             first = _pop(k, p)
             evict(w, p, first)
@@ -72,7 +74,7 @@ def run(k: SortHeaps, arrivals: np.ndarray, out: np.ndarray) -> int:
 
 @inlined
 def _lose(k: SortHeaps) -> None:
-    """What leaves with its partition does not come out (V20)."""
+    """Notes the slots of tuples that were evicted with their partition. They are not emitted (V20)."""
     for e in range(k.window.used[0]):
         if k.window.events[e].code == LOSE:
             k.lost[k.losses[0]] = k.window.events[e].slot
@@ -81,7 +83,10 @@ def _lose(k: SortHeaps) -> None:
 
 @kernel
 def drain(k: SortHeaps, partitions: np.ndarray, cause: int, out: np.ndarray, used: int) -> int:
-    """Empties these partitions, one after the other, each in order (O11); gives how many came out in all."""
+    """Empties the given partitions one after the other, each in sort order (O11).
+
+    `used` is the number of entries in `out`; returns this number with the new entries.
+    """
     for j in range(len(partitions)):
         p = partitions[j]
         while k.window.partitions[p].size:
@@ -121,12 +126,12 @@ def _pop(k: SortHeaps, p: int) -> int:
 
 @inlined
 def _melted(k: SortHeaps, a: int, b: int) -> int:
-    """The first of both heaps, with the other melted into it."""
+    """Merges two heaps, given by their first tuples, and returns the first tuple of the result."""
     nodes = k.nodes
     if _before(k, b, a):
         a, b = b, a
     first = a
-    while True:  # b comes after a; it melts with what is on the right of a, and that goes to the left
+    while True:  # b sorts after a: merge b with the right subheap of a, and make the result the left one
         right = nodes[a].right
         nodes[a].right = nodes[a].left
         if right == NIL:
@@ -141,7 +146,7 @@ def _melted(k: SortHeaps, a: int, b: int) -> int:
 
 @inlined
 def _before(k: SortHeaps, a: int, b: int) -> bool:
-    """Whether one tuple comes out before another one: by the keys, then by arrival (O2, O8)."""
+    """Whether tuple `a` sorts before tuple `b`: by the sort keys, then by arrival (O2, O8)."""
     words = k.window.words
     for j in range(len(k.order)):
         column = k.order[j].column

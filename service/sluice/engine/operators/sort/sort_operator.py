@@ -1,4 +1,8 @@
-"""The Sort operator over windows that fire: an Aggregate that lists its tuples, which come out in order."""
+"""The Sort operator over windows that fire: tumbling windows, and panes of event time.
+
+An Aggregate that lists all tuples of its windows runs the windows. Sort emits the listed tuples of each firing in sort
+order.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ from sluice.model.types import Schema, list_of
 
 
 class SortedWindows(Stateful[Remembered]):
-    """A Sort whose windows are run by `windows`, as those of an Aggregate that lists its tuples."""
+    """A Sort whose windows are run by `windows`, the operator of an Aggregate that lists its tuples."""
 
     def __init__(self, spec: Sort, windows: Operator[Remembered]) -> None:
         self.spec, self.windows = spec, windows
@@ -44,11 +48,11 @@ class SortedWindows(Stateful[Remembered]):
         return self.windows.load(data)
 
     def feed(self, state: Remembered, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """The tuples of each window that fires, in order."""
+        """The tuples of each window that fires in sort order, by output stream; rejected tuples under REJECTS."""
         return self.windows.feed(state, inputs, clock)
 
     def due(self, state: Remembered) -> int:
-        """When the windows are due."""
+        """The next time at which a timer fires the windows; MAX_TIME if none does."""
         return self.windows.due(state)
 
     def snapshot(self, state: Remembered, key: str | None) -> list[WindowSnapshot]:
@@ -59,16 +63,19 @@ class SortOperator(SortedWindows[AggregateState]):
     """Runs one `Sort` with a tumbling window. The final mark flushes nothing (O7)."""
 
     def __init__(self, spec: Sort, schema: Schema, sources: int) -> None:
-        """`schema` is that of the input, `sources` the number of its topic partitions."""
+        """`schema` belongs to the input; `sources` is the number of its topic partitions."""
         making = partial(SortOutputs, spec, schema)
         super().__init__(spec, AggregateOperator(_collecting(spec, schema), schema, sources, making=making))
 
 
 class EventSortOperator(SortedWindows[EventState]):
-    """Runs one `Sort` with a timeInterval window (O14). The first late tuple of a partition comes out too (O15)."""
+    """Runs one `Sort` with a timeInterval window (O14).
+
+    Late tuples are emitted even in a partition that had no tuples when its panes became complete (O15).
+    """
 
     def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
-        """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
+        """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions."""
         making = partial(SortOutputs, spec, schema)
         listing = _collecting(spec, schema)
         windows = EventAggregateOperator(listing, schema, event_time, sources, only_full=False, making=making)
@@ -76,10 +83,10 @@ class EventSortOperator(SortedWindows[EventState]):
 
 
 class SortOutputs:
-    """Makes the tuples of a Sort of what its windows hold."""
+    """Computes the outputs of a Sort: the listed tuples of each firing in sort order."""
 
     def __init__(self, spec: Sort, schema: Schema, program: Program) -> None:
-        """`program` is that of the aggregate which lists the tuples."""
+        """`program` is the compiled form of the Aggregate that lists the tuples."""
         reads = program.reads
         self._order = [(reads.index(order.key), order.descending) for order in spec.order_by]
         self._columns = [reads.index(attribute) for attribute in _attributes(schema)]
@@ -89,7 +96,7 @@ class SortOutputs:
         self._schema = arrow_schema(schema)
 
     def rows(self, found: FiredContents) -> Rows:
-        """The tuples of each firing in order (O5, O14); equal ones as they came (O6)."""
+        """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6)."""
         each, types = np.repeat(found.firing, found.size), self._types
         words = [
             ranks(ordered(found.listed[:, column], types[column]), types[column], found.strings, descending=descending)
@@ -99,7 +106,7 @@ class SortOutputs:
         return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
-        """The same items for each output stream; no tuple lacks a value."""
+        """The same items for each output stream. No tuple is rejected."""
         plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
         items = plan.items(pa.record_batch(rows.columns, schema=self._schema))
         return dict.fromkeys(self._streams, items), []
@@ -110,7 +117,7 @@ def _attributes(schema: Schema) -> list[Expression]:
 
 
 def _collecting(spec: Sort, schema: Schema) -> Aggregate:
-    """An aggregate that lists the attributes and the keys of every tuple."""
+    """An Aggregate with the window of the Sort that lists the attributes and the sort keys of every tuple."""
     kept = [*_attributes(schema), *(order.key for order in spec.order_by)]
     lists = tuple((f"#{n}", AggregateCall("Collect", (e,), list_of(e.type))) for n, e in enumerate(kept))
     outputs = tuple(Output(output.stream, lists) for output in spec.outputs)

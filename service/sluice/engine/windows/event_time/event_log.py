@@ -1,6 +1,8 @@
-"""What both kernels write down."""
+"""Appends window events, firings and late tuples to the output tables of the event-time kernels (panes.py and
+sliding_time.py).
+"""
 
-# A record of an array has its fields as attributes, which numpy tells no type checker.
+# The fields of an array's record are attributes, which numpy does not declare to type checkers.
 # ruff: noqa: ANN401
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def append_event(w: Window, code: int, p: int, slot: int, begin: int, end: int) 
 
 @inlined
 def append_insert(w: Window, p: int, slot: int, node: int) -> None:
-    """A tuple comes in at the time of a node."""
+    """Appends the insertion of a tuple at the time of `node`."""
     event = w.events[w.used[0]]
     event.node = node
     event.older = w.nodes[node].older
@@ -40,9 +42,10 @@ def append_insert(w: Window, p: int, slot: int, node: int) -> None:
 
 @inlined
 def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int, index: int) -> None:
-    """The window [start, end] fires; its last time is `last`. Windows that end together share a group.
+    """Appends the firing of the window from `start` to `end`, whose last time is `last`. Consecutive firings with the
+    same last time share a group.
 
-    What comes of it stands beside what came of earlier firings of that window, and takes nothing back (E33).
+    The results of earlier firings of the same window are not withdrawn (E33).
     """
     if w.scalars[LAST] != last:
         w.scalars[LAST] = last
@@ -63,7 +66,7 @@ def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int,
 
 @inlined
 def pass_watermark_on(w: Window, item: Any) -> None:
-    """A watermark goes on behind what it brought about (E6)."""
+    """Passes a watermark on, behind the firings that it caused (E6)."""
     w.scalars[GROUP] += 1
     firing = w.firings[w.used[1]]
     firing.event = item.event

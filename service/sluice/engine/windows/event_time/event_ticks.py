@@ -1,7 +1,7 @@
-"""Event times as the whole numbers that the kernels count in.
+"""Converts event times to ticks: the whole numbers in which the kernels count.
 
-A timestamp counts nanoseconds, an int64 what its stream says, float64 seconds are taken as the exact decimal that they
-are written as, to the nearest nanosecond. A slidingTime window counts whole milliseconds.
+A timestamp is counted in nanoseconds, an int64 in the unit that its stream declares. A float64 of seconds stands for
+the shortest decimal that names it, rounded to the nearest nanosecond. A slidingTime window counts whole milliseconds.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from sluice.model.spec import EventTime, Window
 from sluice.model.types import FLOAT64, Type
 
 LARGEST = 2**63 - 1
-#: the largest float64 of seconds that int64 nanoseconds hold
+#: a float64 of seconds fits int64 nanoseconds if its magnitude is below this
 MOST_SECONDS = 9_223_372_036.0
-#: below this many seconds a float64 tells nanoseconds apart
+#: below this many seconds, float64 distinguishes nanoseconds
 EXACT_BELOW = 4_000_000.0
 
 
 def units(column: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray | None]:
-    """The event times in units of the attribute (nanoseconds for float64), and which of them are no times."""
+    """The event times in units of the attribute (nanoseconds for float64), and which of them are no times (None: all
+    are).
+    """
     if type_ == FLOAT64:
         return exact_nanoseconds(column.to_numpy(zero_copy_only=False))
     return column.view(pa.int64()).to_numpy(zero_copy_only=False), None
 
 
 def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """The nearest nanosecond of the shortest decimal that names each number."""
+    """For each number of seconds the nearest nanosecond of the shortest decimal that names it; and which numbers are
+    NaN or out of range (None: none is).
+    """
     bad = ~(np.abs(seconds) < MOST_SECONDS)
     sound = np.where(bad, 0.0, seconds) if bad.any() else seconds
     found = np.rint(sound * 1e9).astype(np.int64)
@@ -43,7 +47,7 @@ def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
 
 
 class Ticks:
-    """How a window counts event time; a slidingTime in whole milliseconds (KIP W4)."""
+    """How a window counts event time. A slidingTime window counts whole milliseconds (KIP W4)."""
 
     def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
         self.attribute = of.attribute
@@ -63,7 +67,7 @@ class Ticks:
         return tuple(size // self._nanoseconds for size in window.sizes)
 
     def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
-        """The ticks of each tuple, and which of them lie outside of what can be counted."""
+        """The ticks of each tuple, and which of them are out of range or no times (None: none is)."""
         found, bad = units(tuples.column(self.attribute), self.type)
         if self._units > 1:
             found = found // self._units
@@ -73,15 +77,15 @@ class Ticks:
         return found, outside if outside.any() else None
 
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
-        """The ticks of watermarks in nanoseconds; the maximum is behind every window (E9)."""
+        """The ticks of watermarks in nanoseconds. The maximum watermark is behind every window (E9)."""
         return np.clip(watermarks // self._nanoseconds, -self.most, self._latest) if len(watermarks) else watermarks
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
-        """In units of the attribute; nanoseconds of a float64."""
+        """Ticks in units of the attribute (nanoseconds for float64)."""
         return ticks * self._units
 
     def seconds(self, ticks: int) -> str:
-        """For people."""
+        """Ticks as a text of seconds, for messages."""
         return f"{ticks * self._nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")
 
 

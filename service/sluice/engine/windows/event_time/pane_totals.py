@@ -1,4 +1,4 @@
-"""How many tuples all partitions together have in a pane when it fires: what CountAll sees (A18)."""
+"""Counts the tuples of all partitions in a pane when it fires: the result of CountAll (A18)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sluice.engine.windows.event_time.event_records import FIRE, INSERT
 
 
 def totals(known: np.ndarray, events: np.ndarray, firings: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each firing the number of tuples in it, and what is known then.
+    """Returns for each firing the number of tuples in its pane, over all partitions; and `known` after the events.
 
-    `known` has the times of slices, in order, and below each the number of its tuples; `events` are window events.
+    `known` has two rows: the times of slices, ascending, and the number of tuples in each. `events` are window events.
     """
     came, fires = events["code"] == INSERT, events["code"] == FIRE
     begins, fired = events["begin"][came], events[fires]

@@ -1,11 +1,12 @@
-"""When the panes of a timeInterval window fire (reference section 5).
+"""Decides when the panes of a timeInterval window fire (reference section 5).
 
-A pane holds whole slices of gcd(period, duration), so a tuple enters one slice however many panes it is in, and a
-pane is a stretch of slices. Panes react to advancing watermarks only (E22). Each partition knows the end of the next
-pane that it must fire, and due.py gives them in the order of ends: what fires costs something, what does not, does not.
+A pane consists of slices of gcd(period, duration) ticks, so a tuple is stored in one slice however many panes contain
+it. Only advancing watermarks make panes fire (E22). Each partition stores the end of its next pane. A priority queue
+(timer_queue.py) orders these ends, so a watermark costs O(panes that fire), however many partitions exist.
 
-Since all complete panes fire what is new in them at each watermark, a complete pane has something new exactly if a
-tuple has come to one of its slices since the last watermark (`epoch`), and one that becomes complete if it has slices.
+At each watermark, all complete panes with something new fire. So a pane that was complete before has something new
+exactly if a tuple came to one of its slices since the last watermark (`epoch`). A pane that becomes complete has
+something new exactly if it has slices.
 """
 
 from __future__ import annotations
@@ -42,27 +43,31 @@ from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_afte
 from sluice.engine.windows.event_time.timeline_blocks import far
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
-#: in place of how late a tuple is: there is no pane for it
+#: takes the place of a tuple's lateness if no pane can contain the tuple
 NO_PANE = -1
 
 
 class Grid(NamedTuple):
-    """Panes [offset + k * period, offset + k * period + duration), in ticks; slices of `slice`, from `offset` on."""
+    """The panes [offset + k * period, offset + k * period + duration) of all integers k, in ticks. Slices have `slice`
+    ticks and begin at `offset`.
+    """
 
     duration: int
     period: int
     discard_age: int
     offset: int
     slice: int
-    #: how far the end of a pane is behind the start of another one
+    #: duration modulo period: how far the end of a pane is behind the latest start of another pane
     rest: int
-    #: whether a partition fires late only if it was there when some pane became complete (E34; not in Sort, O15)
+    #: whether a partition fires late only if it existed when some pane became complete (E34); false for Sort (O15)
     only_full: bool
 
 
 @kernel
 def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
-    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items."""
+    """Handles the items from number `first` on. Returns the number of the item at which an output table was full, or
+    the number of items if all were handled.
+    """
     looking = far(w.room)
     for i in range(first, len(arrivals)):
         if looking:
@@ -81,8 +86,8 @@ def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
 
 @inlined
 def phase_of(g: Grid, time: int) -> int:
-    """How far a time is behind the start of a pane; `%` is never negative. All else follows from it without a division,
-    of which nothing is slower.
+    """The distance of a time from the last start of a pane at or before it, never negative. All bounds of panes follow
+    from it without another division, which is the slowest instruction here.
     """
     return (time - g.offset) % g.period
 
@@ -96,14 +101,14 @@ def _next_end(g: Grid, time: int, phase: int) -> int:
 
 @inlined
 def first_end(g: Grid, time: int, phase: int) -> int:
-    """The end of the first pane that holds the slice from `time` on (E12); none reaches across 0 (not E13)."""
+    """The end of the first pane that contains the slice that starts at `time` (E12). No pane extends across 0 (E13)."""
     end = _next_end(g, time, phase)
     return end if time < 0 else max(end, g.offset + g.duration)
 
 
 @inlined
 def last_end(g: Grid, time: int, phase: int) -> int:
-    """The end of the last pane that holds the slice from `time` on (E11)."""
+    """The end of the last pane that contains the slice that starts at `time` (E11)."""
     end = time - phase + g.duration
     return end if time >= 0 else min(end, _next_end(g, 0, phase_of(g, 0)) - g.period)
 
@@ -114,7 +119,8 @@ def last_end(g: Grid, time: int, phase: int) -> int:
 @inlined
 def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     p, time, watermark = arrivals[i].partition, arrivals[i].time, w.clocks[0]
-    # E18, E19: the tuple's time, not the pane's end; before the first watermark nothing is late (E21)
+    # E18, E19: lateness depends on the tuple's time, not on a pane's end; before the first watermark nothing is late
+    # (E21)
     if watermark != NEVER and time < watermark - g.discard_age:
         append_late(w, i, watermark - g.discard_age - time)
         return
@@ -158,14 +164,14 @@ def _last_end(w: Window, g: Grid, node: int) -> int:
 
 @inlined
 def _due(w: Window, g: Grid, p: int) -> int:
-    """When the next pane is to fire, or the oldest slice may go."""
+    """When the next pane of the partition fires or its oldest slice can be dropped; ENDLESS without slices."""
     oldest = w.partitions[p].oldest
     return min(w.partitions[p].fire, _closed(w, g, oldest)) if oldest != NIL else ENDLESS
 
 
 @inlined
 def _closed(w: Window, g: Grid, node: int) -> int:
-    """When the last pane of a slice is closed (E28)."""
+    """The time at which the last pane of a slice is closed (E28)."""
     return _last_end(w, g, node) + g.discard_age
 
 
@@ -174,7 +180,9 @@ def _closed(w: Window, g: Grid, node: int) -> int:
 
 @inlined
 def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
-    """A watermark: panes complete, fire and close (E23), in order of their ends. False: the room ran out."""
+    """Handles a watermark: panes become complete, fire and close (E23), in order of their ends. Returns False if an
+    output table is full.
+    """
     now = arrivals[i].time
     if w.clocks[0] != NEVER and now <= w.clocks[0]:  # E22
         if room(w, 0, 1):
@@ -205,7 +213,9 @@ def _advance(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> bool:
 
 @inlined
 def _bring_near(w: Window, p: int) -> None:
-    """What `_step` looks at: partitions that are due at the same time have their turns as they stand."""
+    """Prefetches the slices that `_step` reads for partition `p`. Partitions that are due together are handled in order
+    of their numbers, so the partition some numbers ahead comes soon.
+    """
     if p < len(w.partitions) and w.partitions[p].size:
         prefetch(w.nodes, w.partitions[p].oldest)
         if w.partitions[p].open != NIL:
@@ -214,7 +224,7 @@ def _bring_near(w: Window, p: int) -> None:
 
 @inlined
 def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
-    """What partition `p` is due for: the next pane fires, its oldest slice goes, or both."""
+    """Does what is due for partition `p`: its next pane fires, its oldest slice is dropped, or both."""
     parts = w.partitions
     end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
     if end <= due:
@@ -235,7 +245,9 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _next(w: Window, g: Grid, p: int, end: int) -> int:
-    """The end of the partition's next pane to fire, behind `end`: one in which something is new (E16, E24, E25)."""
+    """The end of the partition's first pane behind `end` in which something is new (E16, E24, E25); ENDLESS if there is
+    none.
+    """
     parts, nodes, watermark, found = w.partitions, w.nodes, w.clocks[0], ENDLESS
     if parts[p].epoch == w.scalars[EPOCH]:
         node = parts[p].fresh
@@ -264,9 +276,8 @@ def _next(w: Window, g: Grid, p: int, end: int) -> int:
 
 @inlined
 def _fired_before(w: Window, g: Grid, end: int) -> int:
-    """How often the pane fired before this watermark, for any partition (E29), also one that comes late (E31).
-
-    A pane that is new has not (E30).
+    """How often the pane fired before this watermark, in any partition (E29); this includes a partition that joins late
+    (E31). 0 for a new pane (E30). Counts the firing that happens now.
     """
     if g.discard_age == 0:  # E26
         return 0
@@ -293,12 +304,12 @@ def _fired_before(w: Window, g: Grid, end: int) -> int:
 
 @inlined
 def _close(w: Window, g: Grid) -> None:
-    """Panes whose end and discard age the watermark has reached are closed (E28), and forgotten."""
+    """Drops the counters of closed panes: those whose end plus discard age the watermark has reached (E28)."""
     while w.scalars[PANES] and w.panes[w.scalars[FIRST_PANE]].end + g.discard_age <= w.clocks[0]:
         w.scalars[FIRST_PANE] += 1
         w.scalars[PANES] -= 1
     first, count = w.scalars[FIRST_PANE], w.scalars[PANES]
-    if first > count:  # the room before them is used again, at a cost of O(1) for each that left
+    if first > count:  # moves the panes to the front: amortized O(1) for each pane that left
         for k in range(count):
             w.panes[k] = w.panes[first + k]
         w.scalars[FIRST_PANE] = 0

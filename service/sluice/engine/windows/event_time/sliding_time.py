@@ -1,13 +1,13 @@
-"""When the windows of slidingTime (KIP-450) exist, and when they come out.
+"""Decides which windows of slidingTime (KIP-450) exist, and when they fire.
 
-Every kept event time of a partition is a node. For each time t there is a window that ends at it, [t - D, t] ("left"),
-and one that starts behind it, [t + 1, t + 1 + D] ("right"), if something is in that; the window sets of the early draft
-have only one of the two. So the windows of a partition, by their ends, are two walks along its nodes: `open` is
-the node whose left window closes next, the oldest that whose right one does; with it, what only closed windows hold is
-forgotten.
+Each stored event time of a partition is a node. For each time t there is a left window, which ends at it: [t - D, t].
+There is also a right window, which starts behind it, [t + 1, t + 1 + D], if it contains a tuple. The window sets of the
+draft of the KIP have only one of the two. So the windows of a partition, in order of their ends, come from two walks
+along its nodes: `open` is the node whose left window closes next, `oldest` the node whose right window closes next. A
+node is dropped when its right window closes, because no open window can contain it then.
 
-Stream time, and with it closing, is for each topic partition apart, as Kafka Streams has one task for each: a key
-that comes from two of them has two partitions here.
+Each topic partition has its own stream time, by which windows close, because Kafka Streams has one task for each. A key
+that comes from two topic partitions has two window partitions here.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
 
 class Shape(NamedTuple):
-    """Sizes in milliseconds, and which windows there are."""
+    """The sizes of a window in milliseconds, and which windows exist."""
 
     difference: int
     grace: int
-    #: whether a window ends at each time
+    #: whether each time has a window that ends at it
     left: bool
-    #: whether one starts at each time, or `gap` behind it
+    #: whether each time has a window that starts `gap` (0 or 1) behind it
     right: bool
     gap: int
-    #: whether windows come out whenever they change, not when they close
+    #: whether a window fires whenever it changes, instead of once when it closes
     updates: bool
 
 
 @kernel
 def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
-    """Handles the items from number `first` on; gives the number of the item at which the room ran out, or of items.
+    """Handles the items from number `first` on. Returns the number of the item at which an output table was full, or
+    the number of items if all were handled.
 
-    What is open at the end stays open (KIP E8).
+    A window that is open at the end never fires (KIP E8).
     """
     looking = far(w.room)
     for i in range(first, len(arrivals)):
@@ -70,19 +71,21 @@ def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
         elif arrivals[i].kind == WATERMARK:
             if not room(w, 0, 1):
                 return i
-            pass_watermark_on(w, arrivals[i])  # only tuples move stream time (KIP T3)
+            pass_watermark_on(w, arrivals[i])  # only tuples advance stream time (KIP T3)
     return len(arrivals)
 
 
 @inlined
 def _close_time(w: Window, s: Shape, source: int) -> int:
-    """Windows that end before it are closed (KIP T4)."""
+    """A window that ends before this time is closed (KIP T4)."""
     return w.clocks[source] - s.grace  # type: ignore[no-any-return]
 
 
 @inlined
 def _left_end(s: Shape, time: int) -> int:
-    """No window starts below 0: those of early times are one, [0, D] (KIP W6)."""
+    """The end of the left window of a time. No window starts below 0: times up to D share the window [0, D]
+    (KIP W6).
+    """
     return max(time, s.difference)
 
 
@@ -96,11 +99,12 @@ def _right_end(s: Shape, time: int) -> int:
 
 @inlined
 def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
-    """It advances stream time (KIP T1), is judged (KIP T5) and, if an open window holds it, kept.
+    """Handles a tuple: it advances stream time (KIP T1), then its lateness is decided (KIP T5), and it is stored if an
+    open window contains it. So a window contains the tuples that arrived while it was open (KIP R1).
 
-    What is dropped leaves no trace (KIP W9, D4). A time that is new is a node, wherever it is among others (KIP W7),
-    one that is known is not a second one (KIP W10); if its own window is closed already, that is never made (KIP W8).
-    What came while a window was open is what it holds (KIP R1).
+    A dropped tuple creates no window and splits none later (KIP W9, D4). A new time becomes a node, in or out of order
+    (KIP W7); a known time creates no window (KIP W10). If the left window of a new time is closed already, it is never
+    created (KIP W8).
     """
     p, time = arrivals[i].partition, arrivals[i].time
     parts, nodes = w.partitions, w.nodes
@@ -118,7 +122,7 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
         node = add(parts, nodes, w.room, p, older, time)
         if _left_end(s, time) >= close and (parts[p].open == NIL or time < nodes[parts[p].open].time):
             parts[p].open = node
-        if node in (parts[p].oldest, parts[p].open):  # no other one is due earlier than the partition is
+        if node in (parts[p].oldest, parts[p].open):  # other nodes do not change when the partition is due
             schedule(parts, w.matches, w.starts[source], p, _due(w, s, p))
     append_insert(w, p, arrivals[i].slot, node)
     if s.updates:
@@ -127,9 +131,10 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> bool:
-    """Whether an open window holds the time (KIP T7, T8, T9), and none but these (KIP D3).
+    """Whether an open window contains the time (KIP T7, T8, T9). A window that does not contain the time does not count
+    (KIP D3).
 
-    `older` is the youngest node that is not later.
+    `older` is the youngest node that is not later than `time`.
     """
     own = (s.left and _left_end(s, time) >= close) or (s.right and s.gap == 0 and _right_end(s, time) >= close)
     if own:
@@ -148,7 +153,9 @@ def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> boo
 
 @inlined
 def _due(w: Window, s: Shape, p: int) -> int:
-    """When the partition's next window ends, or when its oldest time may be forgotten (KIP S6)."""
+    """The end of the next window of the partition, or of the right window of its oldest node, which can be dropped then
+    (KIP S6); ENDLESS without nodes.
+    """
     parts, nodes = w.partitions, w.nodes
     if parts[p].oldest == NIL:
         return ENDLESS
@@ -161,9 +168,8 @@ def _due(w: Window, s: Shape, p: int) -> int:
 
 @inlined
 def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
-    """The windows that are closed now come out, by their ends (KIP E2), once and for all (KIP E4).
-
-    None is where stream time stands still (KIP E3). False: the room ran out.
+    """Fires the windows that are closed now, in order of their ends (KIP E2). A window fires once (KIP E4), and none
+    fires if stream time has not advanced (KIP E3). Returns False if an output table is full.
     """
     source = w.partitions[arrivals[i].partition].source
     close = _close_time(w, s, source)
@@ -182,15 +188,15 @@ def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
 
 @inlined
 def _bring_near(w: Window, node: int) -> None:
-    """The time behind that of a node, whose turn is next: it came long ago, and is far away."""
+    """Prefetches the node behind this one, which is used next and was stored long ago."""
     if node != NIL and w.nodes[node].younger != NIL:
         prefetch(w.nodes, w.nodes[node].younger)
 
 
 @inlined
 def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
-    """The window that ends when partition `p` is due closes: a left one, a right one that holds something (KIP W3), or
-    both in one (KIP W5): no two hold the same (KIP W2).
+    """Closes the window that ends when partition `p` is due: a left window, a right one that contains a tuple (KIP W3),
+    or both as one window (KIP W5). So no two windows contain the same tuples (KIP W2).
     """
     parts, nodes = w.partitions, w.nodes
     end, right = parts[p].due, parts[p].oldest
@@ -214,10 +220,10 @@ def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
 
 @inlined
 def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.ndarray, i: int) -> None:
-    """Every open window that holds the tuple at `node`, and the one behind it if it is new (KIP E1), by their starts;
-    one that is both a left and a right one comes once (KIP D7).
+    """Fires every open window that contains the tuple at `node`, and the right window of a new node (KIP E1), in order
+    of their starts. A window that is both a left and a right window fires once (KIP D7).
 
-    `left` goes over the times whose left windows hold it, `right` over those whose right windows do.
+    `left` walks along the nodes whose left windows contain the tuple, `right` along those whose right windows do.
     """
     nodes, d, close = w.nodes, s.difference, _close_time(w, s, w.partitions[p].source)
     time = nodes[node].time
@@ -233,9 +239,9 @@ def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.nd
             start = min(start, nodes[right].time + s.gap)
         if start == ENDLESS:
             break
-        while left != NIL and _left_end(s, nodes[left].time) - d == start:  # of early times there are several
+        while left != NIL and _left_end(s, nodes[left].time) - d == start:  # early times share one window
             left = nodes[left].younger
-        if right != NIL and nodes[right].time + s.gap == start:  # it may be the left one too (KIP W5)
+        if right != NIL and nodes[right].time + s.gap == start:  # it can be a left window too (KIP W5)
             right = nodes[right].younger
         append_firing(w, p, arrivals[i], start, start + d, start + d, 0)
     if is_new and s.right and s.gap and _comes_into_being(w, s, node):
@@ -245,7 +251,7 @@ def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.nd
 
 @inlined
 def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
-    """The oldest time whose right window is open and reaches `node`."""
+    """The oldest node whose right window is open and extends to `node`; NIL if there is none."""
     nodes = w.nodes
     least = max(nodes[node].time, close)
     right = node
@@ -258,7 +264,9 @@ def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
 
 @inlined
 def _comes_into_being(w: Window, s: Shape, node: int) -> bool:
-    """Whether the right window of a new time holds something, and was no left window before (KIP W5)."""
+    """Whether the right window of a new node contains a tuple and is not also the left window of another
+    node (KIP W5).
+    """
     nodes, end = w.nodes, _right_end(s, w.nodes[node].time)
     younger = nodes[node].younger
     if younger == NIL or nodes[younger].time > end:

@@ -1,4 +1,4 @@
-"""The items of a batch as the kernels over event time read them."""
+"""The items of a batch as records for the event-time kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from sluice.engine.windows.event_time.event_records import ARRIVAL, Window
 def arrivals(
     items: Items, partition: np.ndarray, slot: np.ndarray, times: np.ndarray, marks: np.ndarray, scratch: Scratch
 ) -> np.ndarray:
-    """`partition`, `slot` and `times` are those of the tuples, `marks` the times of the watermarks."""
+    """Builds one record per item. `partition`, `slot` and `times` have one entry per tuple, `marks` the time of each
+    watermark.
+    """
     made = scratch.room(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, partition, slot, times, marks)
     _write(made, *map(read_only, columns))
@@ -41,7 +43,9 @@ def _write(
 
 @inlined
 def look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
-    """Behind item `i`: of a tuple first its partition, then the youngest time of that."""
+    """Prefetches for later items: the partition of item `i` + 2 AHEAD, and the youngest node in the partition of item
+    `i` + AHEAD.
+    """
     if i + 2 * AHEAD < len(arrivals):
         prefetch(w.partitions, arrivals[i + 2 * AHEAD].partition)
         p = arrivals[i + AHEAD].partition

@@ -1,8 +1,9 @@
-"""The times at which something is, in order: a list from the oldest to the youngest, for each partition or cell.
+"""A timeline: the ordered list of the times (nodes) at which a partition or a group has tuples, oldest first.
 
-A time is looked for from the youngest back: O(1) where event time goes forward, else O(log n) for n later times. For
-this each node has a leap to an older one, as far back as in a skew-binary number (Myers, "An applicative random-access
-stack", 1983). Times that come between others make leaps longer, those that are dropped make some void.
+A time is searched from the youngest node back. This costs O(1) where event time advances, else O(log n) for n later
+nodes. For this, each node has a leap to an older node; the lengths of leaps follow skew-binary numbers (Myers, "An
+applicative random-access stack", 1983). A node that is inserted between others makes leaps longer, and a leap to a
+dropped node is void.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sluice.engine.windows.event_time.timeline_blocks import Room
 
 @inlined
 def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
-    """The youngest node of a list that is not later than `time`."""
+    """The youngest node of a list that is not later than `time`; NIL if there is none."""
     node = lists[p].youngest
     if node == NIL or nodes[node].time <= time:
         return node  # type: ignore[no-any-return]
@@ -32,7 +33,7 @@ def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
 
 @inlined
 def add(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, older: int, time: int) -> int:
-    """A new node behind `older`, later than all that were dropped."""
+    """Inserts a new node behind `older`. Its time is later than that of every dropped node."""
     node = timeline_blocks.take(lists, nodes, room, p)
     _aim(lists, nodes, p, older, node)
     place(lists, nodes, p, older, node, time)
@@ -41,7 +42,7 @@ def add(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, older: int, ti
 
 @inlined
 def place(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int, time: int) -> None:
-    """A node, which has no leap by that, behind `older`."""
+    """Inserts `node` behind `older` without giving it a leap."""
     nodes[node].time = time
     intrusive_list.insert(lists, p, nodes, older, node)
     lists[p].size += 1
@@ -49,7 +50,9 @@ def place(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int, t
 
 @inlined
 def _aim(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int) -> None:
-    """Gives a node its leap: that of the next older one's twice, if both are equally long, else to that one."""
+    """Sets the leap of a node that follows `older`. If the leap of `older` and the leap behind it have the same span,
+    the new leap covers both, else it goes to `older`.
+    """
     nodes[node].leap = older
     nodes[node].span = 1
     nodes[node].landing = nodes[older].time if older != NIL else NEVER
@@ -64,13 +67,13 @@ def _aim(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int) ->
 
 @inlined
 def drop_oldest(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> None:
-    """Its node is free."""
+    """Removes the oldest node from the list and frees it."""
     timeline_blocks.give(lists, nodes, room, p, take_oldest(lists, nodes, p))
 
 
 @inlined
 def take_oldest(lists: np.ndarray, nodes: np.ndarray, p: int) -> int:
-    """Out of the list; gives its node."""
+    """Removes the oldest node from the list and returns it."""
     node = lists[p].oldest
     intrusive_list.unlink(lists, p, nodes, node)
     lists[p].size -= 1

@@ -1,7 +1,7 @@
-"""Where the nodes of timelines stand: those of a long one in blocks of its own, so that who goes along it finds some
-side by side; the short ones share theirs.
+"""Allocates the nodes of timelines in blocks of 8. A long timeline has blocks of its own, so its neighbouring nodes are
+near each other in memory; short timelines share blocks.
 
-A block is free again when none of its nodes is in use, or kept for the timeline that has it.
+A block is free if none of its nodes is in use or reserved for the timeline that owns it.
 """
 
 from __future__ import annotations
@@ -13,46 +13,48 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 
-#: a block has 2 ** SHIFT nodes; a timeline with LONG of them has blocks of its own
+#: a block has 2 ** SHIFT nodes; a timeline of LONG or more nodes has blocks of its own
 SHIFT = 3
 SIZE = 1 << SHIFT
 LONG = 32
-#: nodes that are near anyway
+#: a table of at most so many nodes stays in the cache without prefetching
 NEAR = 32_768
-#: the scalars: the first node of the first free block, which begins a chain of them; the nodes of all blocks; the next
-#: node of the block that is shared
+#: the scalars: FREE is the first node of the first free block, from which `younger` links to the next; TOP is the
+#: number of nodes in all blocks; SHARED is the next node of the shared block
 FREE, TOP, SHARED, SCALARS = range(4)
 
 
 class Room(NamedTuple):
-    """What is known of a table of nodes."""
+    """The allocation state of a table of nodes."""
 
-    #: how many nodes of each block are in use, or kept
+    #: the number of nodes in each block that are in use or reserved
     blocks: np.ndarray
     scalars: np.ndarray
 
 
 def scalars() -> np.ndarray:
-    """Those of a table without nodes."""
+    """The scalars of a table without nodes."""
     made = np.zeros(SCALARS, np.int64)
     made[FREE] = NIL
     return made
 
 
 def needed(top: int, more: int) -> int:
-    """Nodes that so many more may need where `top` are in use: each long timeline may begin a block."""
+    """The number of nodes that a table may need for `more` new ones if it has `top`; each long timeline may begin a
+    block.
+    """
     return top + more + SIZE * (1 + (top + more) // LONG)
 
 
 @inlined
 def far(room: Room) -> bool:
-    """Whether the nodes of all timelines are too many to be near."""
+    """Whether the table of nodes is so large that prefetching pays."""
     return room.scalars[TOP] > NEAR  # type: ignore[no-any-return]
 
 
 @inlined
 def take(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> int:
-    """A node for timeline `p`."""
+    """Returns an unused node for timeline `p`."""
     if lists[p].size < LONG:
         node = _next(nodes, room, room.scalars[SHARED])
         room.scalars[SHARED] = node + 1
@@ -64,7 +66,7 @@ def take(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> int:
 
 @inlined
 def give(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, node: int) -> None:
-    """Timeline `p` has it no more; without any node it keeps none."""
+    """Frees a node of timeline `p`. If that was its last node, its reserved nodes are freed too."""
     _release(nodes, room, node >> SHIFT, 1)
     if not lists[p].size:
         _release(nodes, room, lists[p].spare >> SHIFT, -lists[p].spare & (SIZE - 1))
@@ -73,7 +75,7 @@ def give(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, node: int) ->
 
 @inlined
 def _next(nodes: np.ndarray, room: Room, spare: int) -> int:
-    """The spare node, or where its block is used up, as none is at the beginning, the first of a free one."""
+    """The node `spare`, or, at the start of a block, the first node of a free or new block."""
     if spare & (SIZE - 1):
         return spare
     first = room.scalars[FREE]

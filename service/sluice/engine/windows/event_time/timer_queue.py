@@ -1,8 +1,8 @@
-"""Which partition is the next to do something: a tournament of the partitions, of which each topic partition has one.
+"""A priority queue that gives the partition with the earliest due time: one tournament tree for each topic partition.
 
-Every node has the earliest time that something is due below it; a leaf is a partition, the root is 1, and the nodes
-below n are 2 n and 2 n + 1. A partition that is due at another time plays its matches up to the root again: O(log n),
-with neither links nor branches to follow. The trees follow from the partitions, so no state holds them.
+Each node has the earliest due time below it. A leaf is a partition, the root is node 1, and the children of node n are
+2 n and 2 n + 1. If the due time of a partition changes, the nodes from its leaf to the root are computed again. This
+costs O(log n) and follows no links. The trees can be computed from the partitions, so they are not saved.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.windows.event_time.event_records import ENDLESS
 
-#: a node: the earliest time, and whose it is
+#: a node: the earliest due time below it, and the partition that has it
 NODE = np.dtype([("due", np.int64), ("partition", np.int64)])
 ROOT = 1
 
 
 @inlined
 def schedule(partitions: np.ndarray, matches: np.ndarray, start: int, p: int, due: int) -> None:
-    """Partition `p`, of the tree that begins at `start`, is due at `due`; ENDLESS: nothing is."""
+    """Sets the due time of partition `p`, whose tree begins at `start`. ENDLESS: nothing is due."""
     if due == partitions[p].due:
         return
     partitions[p].due = due
@@ -42,7 +42,7 @@ def _enter(matches: np.ndarray, place: int, due: int, partition: int) -> None:
 
 @kernel
 def _play(matches: np.ndarray, start: int, leaves: int) -> None:
-    """All matches of a tree."""
+    """Computes all inner nodes of a tree."""
     for node in range(leaves - 1, 0, -1):
         one, other = matches[start + 2 * node], matches[start + 2 * node + 1]
         first = other if other.due < one.due else one
@@ -50,15 +50,17 @@ def _play(matches: np.ndarray, start: int, leaves: int) -> None:
 
 
 class TournamentTree:
-    """The trees: `matches` are the nodes of all, `starts` where each begins."""
+    """The tournament trees. `matches` has the nodes of all trees, `starts` the index at which each tree begins."""
 
     def __init__(self, queues: int) -> None:
-        """Trees without partitions, `queues` of them."""
+        """Creates `queues` trees without partitions."""
         self._entered = np.zeros(queues, np.int64)
         self._plant(np.ones(queues, np.int64))
 
     def enter(self, partitions: np.ndarray) -> None:
-        """Those that are not in a tree yet, behind all that are; `source` is the tree. O(1) for each, amortised."""
+        """Adds the partitions that are in no tree yet: those behind the ones added before. `source` is the number of
+        the tree. Amortized O(1) for each.
+        """
         known = int(self._entered.sum())
         if known == len(partitions):
             return
@@ -80,7 +82,7 @@ class TournamentTree:
         self._entered = most
 
     def _plant(self, leaves: np.ndarray) -> None:
-        """Trees with so many leaves each, which are powers of two."""
+        """Creates empty trees. `leaves` has the number of leaves of each tree, a power of two."""
         self._leaves = leaves
         self.starts = np.cumsum(2 * leaves) - 2 * leaves
         self.matches = np.zeros(int(2 * leaves.sum()), NODE)
@@ -88,7 +90,7 @@ class TournamentTree:
 
 
 def _rank(source: np.ndarray) -> np.ndarray:
-    """How many before each one have the same source."""
+    """For each entry, the number of earlier entries with the same source."""
     order = np.argsort(source, kind="stable")
     counts = np.bincount(source)
     rank = np.empty(len(source), np.int64)

@@ -1,9 +1,9 @@
-"""The watermarks of a stream: those that come in become the least over all topic partitions, or they are made here.
+"""Computes the watermark of a stream, from the watermarks of its topic partitions or from its tuples.
 
-A watermark of one topic partition says how far it is; that of the stream is the least of them (E4), those that are idle
-left out, and never goes back (E5). Streams that say how far watermarks lag make them from their tuples (E3); then marks
-do not count. A stream that an operator writes has the maximum watermark in front of its final mark (E36); one that
-comes from a topic has not (E37).
+The watermark of the stream is the least watermark of its topic partitions (E4), without the idle ones, and never
+decreases (E5). If a stream declares how far watermarks lag, they are computed from its tuples (E3), and incoming
+watermarks are ignored. A stream that an operator writes gets the maximum watermark before its final mark (E36); a
+stream that comes from a topic does not (E37).
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.spec import Stream
 
-#: how far a topic partition is: its watermark, the last one that was made, and when something last came from it
+#: one record per topic partition: its watermark, the last watermark computed from its tuples, the operator clock when
+#: its last item came, and whether it is idle
 SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int64), ("idle", np.bool_)])
-#: an item as it goes on: its place among those that came (-1: a watermark of this stream's own), and its columns
+#: an item of the output: the index of the input item (-1: a new watermark of the stream), and its columns
 ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
 
 
 @dataclass(slots=True)
 class Progress:
-    """What is remembered of a stream: the watermark of the whole, and how far each topic partition is."""
+    """The state of a stream: its watermark, and one record per topic partition."""
 
     watermark: int
     sources: np.ndarray
 
 
 class Rule(NamedTuple):
-    """How watermarks come about; times in nanoseconds, -1: not."""
+    """How watermarks are computed. Durations in nanoseconds; -1 if the stream does not declare one."""
 
     lag: int
     gap: int
@@ -48,7 +49,7 @@ class Watermarks:
     """The watermarks of one stream."""
 
     def __init__(self, stream: Stream, sources: int, *, made: bool) -> None:
-        """`sources` is the number of its topic partitions, `made` says that an operator writes it."""
+        """`sources` is the number of topic partitions. `made`: an operator writes the stream."""
         of = stream.event_time
         self._stream, self._of, self._sources = stream.name, of, sources
         if of is not None:
@@ -61,9 +62,10 @@ class Watermarks:
         return Progress(NEVER, np.zeros(0, SOURCE))
 
     def feed(self, progress: Progress, items: Items, start: int, end: int) -> tuple[Items, Items | None]:
-        """The items with the stream's own watermarks among them, and tuples from too far in the future.
+        """Returns the items with the stream's own watermarks among them, and the tuples that are rejected because their
+        event time is too far in the future, or None. In a stream without event time, all watermarks are dropped.
 
-        `start` and `end` are where the clock stands before and after.
+        `start` and `end` are the operator clock before and after the items.
         """
         if self._of is None:
             return (items.only(items.kind != WATERMARK) if (items.kind == WATERMARK).any() else items), None
@@ -85,14 +87,18 @@ class Watermarks:
         return _taken(items, rows[:count]), ahead
 
     def due(self, progress: Progress) -> int:
-        """When the next topic partition will be idle, if nothing comes from it before; MAXIMUM: none will."""
+        """The operator clock at which the next topic partition becomes idle if nothing comes from it before; MAX_TIME
+        if none does.
+        """
         if self._of is None or self._rule.idle_after < 0:
             return MAX_TIME
         heard = progress.sources["heard"][~progress.sources["idle"]]
         return int(heard.min()) + self._rule.idle_after if len(heard) else MAX_TIME
 
     def _know(self, progress: Progress, start: int) -> None:
-        """A topic partition that is new holds the watermark back until it has sent something, or is idle."""
+        """Adds records for new topic partitions. A new topic partition holds the watermark back until it sends
+        something or becomes idle.
+        """
         known = len(progress.sources)
         if known < self._sources:
             more = np.zeros(self._sources - known, SOURCE)
@@ -101,9 +107,11 @@ class Watermarks:
             progress.sources = np.concatenate([progress.sources, more])
 
     def _sound(self, items: Items) -> tuple[Items, np.ndarray, Items | None]:
-        """The items whose event times may move something, these times in nanoseconds, and the tuples that may not."""
+        """Separates the tuples that are too far in the future. Returns the other items, their event times in
+        nanoseconds (empty if no rule needs them), and the rejected tuples or None.
+        """
         of = self._of
-        assert of is not None  # noqa: S101 - who calls has looked
+        assert of is not None  # noqa: S101 - the caller has checked
         if self._rule.lag < 0 and of.max_future is None:
             return items, np.zeros(0, np.int64), None
         times, bad = units(items.tuples.column(of.attribute), self._type)
@@ -127,7 +135,7 @@ class Watermarks:
 
 
 def _taken(items: Items, rows: np.ndarray) -> Items:
-    """The items in their places, and the watermarks between them."""
+    """Builds the output: the items that go on, with the new watermarks between them."""
     own = rows["place"] < 0
     if not own.any() and len(rows) == len(items):
         return items
@@ -150,11 +158,13 @@ def _walk(
     rule: Rule, sources: np.ndarray, watermark: int, kind: np.ndarray, event: np.ndarray, at: np.ndarray,
     source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
 ) -> tuple[int, int]:  # fmt: skip
-    """Writes the items that go on, in order; gives their number and the watermark, which never goes back (E5)."""
+    """Writes the output items to `rows`, in order. Returns their number and the stream's watermark, which never
+    decreases (E5).
+    """
     count = 0
     for i in range(len(kind) + 1):
         now = at[i] if i < len(kind) else end
-        while rule.idle_after >= 0:  # topic partitions fall silent, one after the other
+        while rule.idle_after >= 0:  # topic partitions become idle, one after the other
             silent = _first_silent(sources)
             if silent < 0 or sources[silent].heard + rule.idle_after > now:
                 break
@@ -167,7 +177,7 @@ def _walk(
             break
         s = source[i]
         sources[s].heard, sources[s].idle = now, 0
-        if kind[i] == FINAL and rule.made:  # E36; a source sends none (E37, P16)
+        if kind[i] == FINAL and rule.made:  # E36; a stream from a topic gets none (E37, P16)
             watermark = MAX_TIME
             count = _write(rows, count, -1, event[i], now, watermark)
         if kind[i] != WATERMARK:
@@ -182,7 +192,7 @@ def _walk(
 
 @inlined
 def _moves(rule: Rule, sources: np.ndarray, s: int, kind: int, value: int) -> bool:
-    """Whether the item moves the watermark of its topic partition."""
+    """Advances the watermark of topic partition `s` if the item does so, and returns whether it does."""
     if rule.lag < 0:
         moves = kind == WATERMARK and value > sources[s].watermark
     else:  # E3
@@ -199,7 +209,7 @@ def _moves(rule: Rule, sources: np.ndarray, s: int, kind: int, value: int) -> bo
 
 @inlined
 def _least(sources: np.ndarray) -> int:
-    """The least watermark of the topic partitions that are not idle (E4); the greatest of all where all of them are."""
+    """The least watermark of the topic partitions that are not idle (E4); the greatest watermark if all are idle."""
     least = ENDLESS
     greatest = NEVER
     some = False

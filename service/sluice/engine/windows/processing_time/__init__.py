@@ -1,24 +1,25 @@
-"""When tuples enter and leave a window and when it fires: SPL's window events, for every policy (reference 3, 4, 6).
+"""Decides when tuples enter and leave a window and when it fires: SPL's window events for tumbling and sliding windows
+(reference 3, 4, 6).
 
-The kernel walks the items of a batch in order, and the ticks of the operator's timer between them, and writes down what
-happens to each partition: a tuple is inserted (INSERT), evicted (EVICT), the content is handed to the operator (FIRE),
-all of it leaves (CLEAR). It knows nothing of aggregates; who reads these events (contents.py) knows nothing of
-policies.
+The kernel handles the items of a batch in order, and the ticks of the operator's timer between them. It writes down
+what happens to each partition: a tuple is inserted (INSERT) or evicted (EVICT), the content is emitted (FIRE), all of
+it leaves (CLEAR). The kernel does not depend on aggregates, and the code that reads these events (engine/contents/)
+does not depend on policies.
 
-events.py     what the kernel reads and writes
-arrivals.py   items as it reads them
-run.py        the kernel: items and ticks in order
+window_records.py      the records that the kernel reads and writes
+item_records.py        the items of a batch as such records
+window_kernel.py       the kernel: items and ticks in order
 tumbling.py, sliding.py   what a tuple, a tick or a mark does to a window of this kind
-eviction.py   which tuple leaves a sliding window: the oldest, what is too old, what is too far below
-queue.py, values.py   its tuples in order of arrival over all partitions, and in that of values
-partitions.py which partitions leave as a whole: partitionAge, partitionCount, tupleCount
-steps.py      what all of them do: insert, fire, flush
-stored.py     the partitions that hold tuples, least recently inserted into first
-tables.py     which tables a window needs, and how the kernel takes them
-window_state.py   all that as the tables of a state: saved, compacted, divided and put together
+eviction.py            which tuples leave a sliding window
+time_queue.py, delta_heap.py   its tuples in order of arrival over all partitions, and in order of values
+partition_eviction.py  which partitions leave as a whole: partitionAge, partitionCount, tupleCount
+window_steps.py        the steps that all of them share: insert, fire, flush
+stored_partitions.py   the list of partitions that hold tuples, least recently inserted into first
+window_tables.py       which tables a window needs, and how the kernel gets them
+window_state.py        these tables in an operator's state: save, compact, split and merge
 
-A partition is stored while it holds tuples. What S7 keeps beyond that, its fullness, counter and reference, stays in
-its record.
+A partition is stored while it holds tuples. What S7 keeps longer (whether the partition was full, its trigger counter
+and its reference value) stays in the partition's record.
 """
 
 from sluice.engine.windows.processing_time.eviction import evict, evict_expired

@@ -1,10 +1,11 @@
-"""The tuples of a delta window in the order of their values, so that those far below the newest are found at once.
+"""Orders the tuples of a delta window by value, so that those far below the newest tuple are found directly.
 
-A tuple that is no smaller than the last of the *row* joins it: the row rises, its least is its first, both O(1). The
-others, which came out of order, make a *heap* (heaps.py). So ordered values cost what a queue costs. NaN is in neither:
-it exceeds nothing and nothing exceeds it, so it need not be found (S8).
+A tuple whose value is not below that of the last tuple of the *row* is appended to the row. So the row is ascending and
+its first tuple is its least, both in O(1). The other tuples, which came out of order, are in a pairing *heap*
+(columns/pairing_heap.py). Ordered values thus cost as much as a queue. NaN is in neither, because it neither exceeds a
+value nor is exceeded by one (S8).
 
-`next` in ORDER is the next tuple of the row, or the next sibling in the heap, `below` the first child in the heap.
+In ORDER, `next` is the next tuple of the row or the next sibling in the heap; `below` is the first child in the heap.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from sluice.engine.windows.processing_time.window_records import NUMBER, Window
 
 @inlined
 def add(w: Window, p: int, slot: int) -> None:
-    """In order or not, it will be found all the same (S8a); a NaN hides nobody (S8b)."""
+    """Adds a tuple to the row or the heap. The order of arrival does not change which tuples are found (S8a), and a NaN
+    does not hide the tuples behind it (S8b).
+    """
     values = w.values
     if not w.partitions[p].size:
         values[p].first = values[p].last = values[p].least = NIL
@@ -39,7 +42,7 @@ def add(w: Window, p: int, slot: int) -> None:
 
 @inlined
 def least(w: Window, p: int) -> int:
-    """The tuple with the least value; NOBODY if there are only NaN."""
+    """The tuple with the least value; NIL if the partition holds only NaN."""
     first, root = w.values[p].first, w.values[p].least
     if first == NIL or root == NIL:  # noqa: PLR1714
         return root if first == NIL else first  # type: ignore[no-any-return]
@@ -49,7 +52,7 @@ def least(w: Window, p: int) -> int:
 
 @inlined
 def remove_least(w: Window, p: int, slot: int) -> None:
-    """Takes `slot`, which `least` gave."""
+    """Removes the tuple `slot`, which `least` returned."""
     values = w.values
     if slot == values[p].first:
         values[p].first = w.order[slot].next
@@ -59,7 +62,7 @@ def remove_least(w: Window, p: int, slot: int) -> None:
 
 @inlined
 def _melded(top: int, below: int) -> None:
-    """Nothing is kept of heaps."""
+    """Called when the heap merges two subtrees. Does nothing, because no summaries are kept in this heap."""
 
 
 @inlined
@@ -69,7 +72,9 @@ def _ordered(w: Window, one: int, other: int) -> bool:
 
 @inlined
 def by_arrival(w: Window, first: int) -> None:
-    """Puts the window events from number `first` on, evictions from one partition, in order of arrival: a heap sort."""
+    """Sorts the window events from number `first` on, which are evictions from one partition, by arrival of their
+    tuples. A heap sort; O(n) if they are in order.
+    """
     count = w.used[0] - first
     for k in range(1, count):
         if _later(w, first + k - 1, first + k):

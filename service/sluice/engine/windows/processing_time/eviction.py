@@ -1,4 +1,4 @@
-"""Which tuples leave a sliding window (reference 4.2). An eviction emits nothing (S3)."""
+"""Decides which tuples leave a sliding window (reference 4.2). An eviction emits nothing (S3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluice.engine.windows.processing_time.window_steps import append_event, fil
 
 @inlined
 def admit(w: Window, p: int, slot: int, at: int) -> None:
-    """Gives a tuple that comes in its place among the others."""
+    """Adds an arriving tuple to the chain, the queue or the heap that the eviction policy needs."""
     if w.clause.chained:
         if not w.partitions[p].size:
             intrusive_list.make_empty(w.partitions, p)
@@ -27,10 +27,11 @@ def admit(w: Window, p: int, slot: int, at: int) -> None:
 
 @inlined
 def evict(w: Window, p: int, slot: int) -> None:
-    """One tuple leaves, in silence (S3); under delta eviction it must be gone from values.py. Without a chain it is the
-    oldest, whatever `slot` says.
+    """Removes one tuple without output (S3). Under delta eviction the caller has removed it from the row or heap.
+    Without a chain the tuple is the oldest one, whatever `slot` is.
 
-    With its last tuple a partition is no longer stored; its fullness, counter and reference stay in its record (S7).
+    A partition without tuples is no longer stored; whether it was full, its counter and its reference stay in its
+    record (S7).
     """
     if w.clause.chained:
         intrusive_list.pop_keep_links(w.partitions, p, w.chain, slot)
@@ -49,7 +50,7 @@ def evict_oldest(w: Window, p: int) -> None:
 
 @inlined
 def evict_expired(w: Window, row: int) -> int:
-    """Eviction by time of the tuple at the head of the queue, which is in this row; gives its slot."""
+    """Eviction by time: removes the tuple at the head of the queue, which is in this row, and returns its slot."""
     p, slot = w.queue[row].partition, w.queue[row].slot
     w.scalars[HEAD] += 1
     evict(w, p, slot)
@@ -58,8 +59,8 @@ def evict_expired(w: Window, row: int) -> int:
 
 @inlined
 def evict_exceeding(w: Window, p: int, slot: int) -> None:
-    """Eviction by delta: every tuple that the new one exceeds, wherever it stands (S8); the first one makes the window
-    full (4.5).
+    """Eviction by delta: removes every tuple that the new one exceeds, at whatever position (S8). The first such
+    eviction makes the window full (4.5).
     """
     eviction = w.clause.eviction
     word, size = w.words[slot, eviction.column], size_of(eviction, w.words, slot)
@@ -78,9 +79,10 @@ def evict_exceeding(w: Window, p: int, slot: int) -> None:
 
 @inlined
 def expire(w: Window, now: int) -> bool:
-    """Eviction by time, in every partition, whenever the clock moves (C4), before anybody looks (S5, S6).
+    """Eviction by time in every partition. It happens whenever the operator clock advances (C4), before the item or
+    tick is handled (S5, S6).
 
-    False where the room for events ran out.
+    Returns False if the table of events is full.
     """
     while True:
         row = time_queue.expired(w, now)

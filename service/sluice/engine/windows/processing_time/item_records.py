@@ -1,4 +1,4 @@
-"""The items of a batch as the kernel reads them."""
+"""The items of a batch as records for the kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.engine.windows.processing_time.window_records import ARRIVAL
 
 
 def arrivals(items: Items, partition: np.ndarray, slot: np.ndarray, scratch: Scratch) -> np.ndarray:
-    """`partition` and `slot` are those of the tuples."""
+    """Builds one record per item. `partition` and `slot` have one entry per tuple."""
     made = scratch.room(len(items), ARRIVAL)
     columns = (items.kind, items.at, items.event, items.watermark, items.source, partition, slot)
     _write(made, *map(read_only, columns))

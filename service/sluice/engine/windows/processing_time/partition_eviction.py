@@ -1,4 +1,4 @@
-"""Which partitions leave as a whole (reference section 6)."""
+"""Decides which partitions leave as a whole (reference section 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sluice.time_units import SECOND
 
 @inlined
 def aged(w: Window, at: int) -> bool:
-    """Whether the oldest partition is over age: by whole seconds, strictly (V6, V8)."""
+    """Whether the oldest partition is older than the limit, in whole seconds; at the limit it is not (V6, V8)."""
     if w.clause.leaving.kind != PARTITION_AGE or w.scalars[FIRST] == NIL:
         return False
     return w.ages[w.scalars[FIRST]].second + w.clause.leaving.size < at // SECOND  # type: ignore[no-any-return]
@@ -22,9 +22,10 @@ def aged(w: Window, at: int) -> bool:
 
 @inlined
 def evict_aged(w: Window, at: int, event: int) -> None:
-    """Before each insertion, each tick and each mark that finds content (V7), never by itself (V2).
+    """Eviction by `partitionAge`. It happens before each insertion, each tick and each mark that finds content (V7),
+    never by time alone (V2).
 
-    With the oldest all go that are as old as the limit, which is not strict for them (V8).
+    If the oldest partition is older than the limit, every partition that is as old as the limit or older leaves (V8).
     """
     if aged(w, at):
         while w.scalars[FIRST] != NIL and w.ages[w.scalars[FIRST]].second <= at // SECOND - w.clause.leaving.size:
@@ -33,8 +34,9 @@ def evict_aged(w: Window, at: int, event: int) -> None:
 
 @inlined
 def evict_surplus(w: Window, at: int, event: int) -> None:
-    """After each insertion, before any trigger or flush (T4, S2): what has not been inserted into for longest goes,
-    until partitions (V10) or the tuples of all of them (V12, V13) are no more than allowed, perhaps to the last (V14).
+    """Eviction by count, after each insertion and before a trigger or flush (T4, S2). The partitions least recently
+    inserted into leave until the number of partitions (V10) or of tuples in all partitions (V12, V13) is within the
+    limit. The partition of the arriving tuple may leave too (V14).
     """
     leaving = w.clause.leaving
     while (leaving.kind == PARTITION_COUNT and w.scalars[STORED] > leaving.size) or (
@@ -45,7 +47,9 @@ def evict_surplus(w: Window, at: int, event: int) -> None:
 
 @inlined
 def evict_partition(w: Window, p: int, at: int, event: int) -> None:
-    """Its tuples leave and all that is known of it (V3), in silence (V5) or seen once more, where wanted (V16)."""
+    """Removes a partition with its tuples and its record (V3), without output (V5), or after a last firing if the
+    clause says so (V16).
+    """
     if w.clause.evicted:
         w.scalars[GROUP] += 1
         fire(w, p, at, event, WINDOW)

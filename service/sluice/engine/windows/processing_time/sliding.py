@@ -1,4 +1,4 @@
-"""Sliding windows (reference section 4): what leaves, what comes in and what fires are three questions."""
+"""Sliding windows (reference section 4). Eviction, insertion and trigger are separate decisions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from sluice.engine.windows.processing_time.window_steps import fill, fire, inser
 
 @inlined
 def slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
-    """A tuple comes: the order of section 4.1. Delta triggers look before it is in, count triggers after (S1).
+    """Handles a tuple in the order of section 4.1. A delta trigger fires before the tuple is inserted, a count trigger
+    after (S1).
 
-    The eviction says when the window is full, whatever the trigger (S18): with the first tuple, with the first that it
-    lets go, which is behind a delta trigger of the same tuple (S20), or with as many as it counts. It stays full (S16).
+    The eviction policy decides when the window becomes full, whatever the trigger is (S18). Under time eviction it is
+    full with its first tuple. Under delta eviction it is full with its first eviction, which is behind a delta trigger
+    of the same tuple (S20). Under count eviction it is full with that many tuples. It stays full (S16).
     """
     eviction, trigger = w.clause.eviction, w.clause.trigger
     if trigger.kind == DELTA:
@@ -44,7 +46,9 @@ def slide(w: Window, p: int, slot: int, at: int, event: int, source: int) -> Non
 
 @inlined
 def _trigger_count(w: Window, p: int, at: int, event: int) -> None:
-    """Every so many insertions, from the first on (S10); the counter survives that the window runs empty (S7)."""
+    """Fires at every n-th insertion, counted from the first (S10). The counter is kept if the window becomes empty
+    (S7).
+    """
     w.partitions[p].counter += 1
     if w.partitions[p].counter == w.clause.trigger.size:
         w.partitions[p].counter = 0
@@ -53,7 +57,9 @@ def _trigger_count(w: Window, p: int, at: int, event: int) -> None:
 
 @inlined
 def _trigger_delta(w: Window, p: int, slot: int, at: int, event: int) -> None:
-    """Measures from the tuple that fired last, to begin with the first ever, which does not fire (S11, S12)."""
+    """Measures from the tuple that fired last. At the start it measures from the first tuple, which does not fire (S11,
+    S12).
+    """
     trigger = w.clause.trigger
     word = w.words[slot, trigger.column]
     if not w.partitions[p].referenced:
@@ -66,7 +72,9 @@ def _trigger_delta(w: Window, p: int, slot: int, at: int, event: int) -> None:
 
 @inlined
 def trigger_all(w: Window, at: int) -> None:
-    """The timer is due: every stored partition fires (S13), or it is told that there is none (S14)."""
+    """Handles a tick: every stored partition fires (S13). If none is stored, an empty firing is written (S14), provided
+    that the window may emit a mark without stored tuples.
+    """
     evict_aged(w, at, TIMER)
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
@@ -79,7 +87,9 @@ def trigger_all(w: Window, at: int) -> None:
 
 @inlined
 def _may_speak(w: Window) -> bool:
-    """Whether a window that stores nothing may speak: always, or once it was full (A5)."""
+    """Whether a window that stores nothing emits a mark: always if incomplete windows fire, else if the window is not
+    partitioned and was full once (A5).
+    """
     return w.clause.incomplete or (not w.clause.partitioned and bool(w.partitions[0].full))
 
 

@@ -1,4 +1,4 @@
-"""The partitions that hold tuples, as a list: least recently inserted into first (V1)."""
+"""The list of the partitions that hold tuples, least recently inserted into first (V1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluice.engine.windows.processing_time.window_records import FIRST, LAST, ST
 
 @inlined
 def remember(w: Window, p: int) -> None:
-    """Puts a partition that holds its first tuple behind all others."""
+    """Appends a partition that gets its first tuple."""
     last = w.scalars[LAST]
     w.partitions[p].preceding = last
     w.partitions[p].following = NIL
@@ -37,7 +37,9 @@ def forget(w: Window, p: int) -> None:
 
 @inlined
 def refresh(w: Window, p: int) -> None:
-    """Puts a stored partition behind all others: only an insertion does (V1), and they leave in this order (W5)."""
+    """Moves a stored partition to the end of the list. Only an insertion does so (V1), and partitions leave in this
+    order (W5).
+    """
     if w.scalars[LAST] != p:
         forget(w, p)
         remember(w, p)

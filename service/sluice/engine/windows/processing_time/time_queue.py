@@ -1,8 +1,9 @@
-"""All tuples of a window under time eviction, in order of arrival: the partitions expire together.
+"""A queue of all tuples of a window under time eviction, in order of arrival, over all partitions.
 
-They are numbered as they come; number n stands in the row n modulo the length of the table, which is a power of two.
-The tuples of a partition leave in this order, or all at once. What left at once stays in the queue until it is at the
-head: its partition knows how many these are (`gone`), or it is NOBODY.
+Tuples are numbered in order of arrival. Number n is in row n modulo the length of the table, which is a power of two.
+The tuples of a partition leave in this order, or all at once. If a partition leaves at once, its entries stay in the
+queue until they reach the head. Such an entry is recognized because its partition counts its entries without tuples
+(`gone`), or because its partition is NIL.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sluice.engine.windows.policies import Clause
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL, Window
 from sluice.engine.windows.processing_time.window_tables import Windowed
 
-#: rows that are kept however few are needed
+#: a table of at most this length is never made smaller
 SMALL = 1024
 
 
@@ -31,13 +32,15 @@ def append(w: Window, p: int, slot: int, at: int) -> None:
 
 @inlined
 def give_up(w: Window, p: int) -> None:
-    """All tuples of a partition leave at once."""
+    """Records that all tuples of a partition leave at once."""
     w.gone[p].tuples += w.partitions[p].size
 
 
 @inlined
 def expired(w: Window, now: int) -> int:
-    """The row of the oldest tuple if it has been inside for more than the time (S5), else NOBODY."""
+    """The row of the oldest tuple if it has been inside for longer than the window's time (S5), else NIL. Drops entries
+    of tuples that left with their partition from the head.
+    """
     while w.scalars[HEAD] < w.scalars[TAIL]:
         row = w.scalars[HEAD] & (len(w.queue) - 1)
         if not _left(w, w.queue[row].partition):
@@ -48,7 +51,9 @@ def expired(w: Window, now: int) -> int:
 
 @inlined
 def _left(w: Window, p: int) -> bool:
-    """Whether the partition's oldest entry is one of those that left at once; then it is one less."""
+    """Whether the head entry, of this partition, belongs to a tuple that left with its partition; if so, decrements
+    that count.
+    """
     if p == NIL:
         return True
     if not len(w.gone) or not w.gone[p].tuples:
@@ -58,28 +63,26 @@ def _left(w: Window, p: int) -> bool:
 
 
 def leaves(clause: Clause, state: Windowed) -> int:
-    """When the oldest tuple will have been inside for more than the time, if it did not leave before; MAXIMUM where
-    time takes none out.
-    """
+    """The operator clock at which the oldest tuple expires, if it does not leave before; MAX_TIME if none expires."""
     if not clause.expiring or state.scalars[HEAD] == state.scalars[TAIL]:
         return MAX_TIME
     return int(state.queue["at"][state.scalars[HEAD] & (len(state.queue) - 1)]) + int(clause.eviction.size) + 1
 
 
 def roomy(queue: np.ndarray, scalars: np.ndarray, more: int) -> np.ndarray:
-    """The queue with room for `more` tuples behind those that are in it, and with not much more."""
+    """The queue, in a table with room for `more` additional tuples and not much more."""
     size = _power_of_two(int(scalars[TAIL] - scalars[HEAD]) + more)
     fits = size <= len(queue) <= max(4 * size, SMALL)
     return queue if fits else _placed(in_order(queue, scalars), scalars, size)
 
 
 def in_order(queue: np.ndarray, scalars: np.ndarray) -> np.ndarray:
-    """What is in the queue, from its head on."""
+    """The entries of the queue, from its head on."""
     return queue.take(_rows(scalars, len(queue)))
 
 
 def restored(entries: np.ndarray, scalars: np.ndarray) -> np.ndarray:
-    """The queue of which `in_order` gave these."""
+    """The queue that holds these entries, which `in_order` returned."""
     return _placed(entries, scalars, _power_of_two(len(entries)))
 
 

@@ -1,4 +1,4 @@
-"""Tumbling windows (reference section 3): a partition lives from its first tuple to its flush (T2)."""
+"""Tumbling windows (reference section 3). A partition exists from its first tuple to its flush (T2)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from sluice.engine.windows.processing_time.window_steps import fire, flush, inse
 
 @inlined
 def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
-    """A tuple comes: count fires with it (T1), delta without it (T10), each of its own partition only (T16); time
-    and punct store it (T18).
+    """Handles a tuple. Under count it is stored and may flush its partition (T1); under delta it may flush its
+    partition before it is stored (T10). Only its own partition is flushed (T16). Under time and punct it is only stored
+    (T18).
     """
     eviction = w.clause.eviction
     if eviction.kind == COUNT and eviction.size <= 0:  # T3
@@ -37,8 +38,8 @@ def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> No
 
 @inlined
 def flush_all(w: Window, at: int, event: int) -> None:
-    """The timer is due: those over age leave (T9), every other stored partition is flushed (T6), else one mark comes
-    (T7).
+    """Handles a tick: partitions over the age limit leave (T9), then every other stored partition is flushed (T6). If
+    none is stored, one mark is emitted (T7).
     """
     evict_aged(w, at, event)
     w.scalars[GROUP] += 1
@@ -53,8 +54,9 @@ def flush_all(w: Window, at: int, event: int) -> None:
 
 @inlined
 def mark(w: Window, source: int, at: int, event: int) -> None:
-    """A window mark: every partition that holds a tuple of its topic partition is flushed, by an aligned one every
-    partition (T18), or one mark comes (T19). Whether there is one is asked before those over age leave (T20, V17).
+    """Handles a window mark: every partition that holds a tuple of the mark's topic partition is flushed; an aligned
+    mark flushes every partition (T18). If there is no such partition, one mark is emitted (T19). Whether there is one
+    is decided before the partitions over the age limit leave (T20, V17).
     """
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]

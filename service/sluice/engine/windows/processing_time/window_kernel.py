@@ -1,4 +1,4 @@
-"""The kernel: the items of a batch and the ticks between them, in order."""
+"""The kernel of tumbling and sliding windows: handles the items of a batch, and the ticks between them, in order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sluice.engine.windows.processing_time.tumbling import flush_all, mark, tumb
 from sluice.engine.windows.processing_time.window_records import GROUP, INSTANT, LIVE, STORED, TICK, Window
 from sluice.engine.windows.processing_time.window_steps import fire, room
 
-#: ticks that find nothing stored, each of which gives a mark (T7), in one move of the clock: a record of long ago and
-#: the present are some hundred million seconds apart
+#: if nothing is stored and at least so many ticks are due, ticks are skipped until fewer are due. Each tick would emit
+#: a mark (T7), and the clock may jump by some hundred million seconds, from an old record to the present
 MOST_VOID = 1_000_000
-#: partitions that are near anyway
+#: a table of at most so many partitions stays in the cache without prefetching
 NEAR = 1024
 
 
@@ -27,10 +27,11 @@ NEAR = 1024
 def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     """Handles the items from number `first` on, then the ticks that are due by `end`.
 
-    The first tick is one period after the start, and none is missed or late (C3, T5). One at the time of an item comes
-    before it (T8).
+    The first tick is one period after the start, and no tick is missed or late (C3, T5). A tick at the time of an item
+    precedes it (T8).
 
-    Gives the number of the item before which the room for events ran out, or the number of items + 1 when all is done.
+    Returns the number of the item before which an output table was full, or the number of items + 1 if all were
+    handled.
     """
     count, far = len(arrivals), len(w.partitions) > NEAR
     for i in range(first, count + 1):
@@ -50,7 +51,9 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
 
 @inlined
 def _look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
-    """First what is known of a partition, then the tuples at its ends."""
+    """Prefetches for later items: the partition of item `i` + 2 AHEAD, and the first and last tuple in the partition of
+    item `i` + AHEAD.
+    """
     if i + 2 * AHEAD < len(arrivals):
         prefetch(w.partitions, arrivals[i + 2 * AHEAD].partition)
         if w.clause.chained:
@@ -62,32 +65,36 @@ def _look_ahead(w: Window, arrivals: np.ndarray, i: int) -> None:
 
 @kernel
 def expire_tuples(w: Window, now: int) -> bool:
-    """What has been inside for too long by now leaves. False: the room ran out, and some is left."""
+    """Evicts the tuples that expire by `now`. Returns False if the table of events is full and tuples
+    remain to evict.
+    """
     return expire(w, now)
 
 
 @kernel
 def skip_empty_ticks(w: Window, until: int) -> None:
-    """The timer is set behind the void ticks up to this time."""
+    """Sets the timer behind the ticks up to this time that are skipped."""
     while w.clause.period > 0 and w.scalars[TICK] <= until and _void(w, until):
         _wind(w)
 
 
 @inlined
 def _void(w: Window, until: int) -> bool:
-    """Whether nothing is stored, and the next tick is so far behind the clock that it is passed over in silence."""
+    """Whether nothing is stored and the next tick is at least MOST_VOID periods behind the clock, so that it is skipped
+    without a mark.
+    """
     return bool(w.scalars[STORED] == 0 and (until - w.scalars[TICK]) // w.clause.period >= MOST_VOID)
 
 
 @inlined
 def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
-    """One item. False, and nothing but what is repeatable was done: the room ran out."""
+    """Handles one item. Returns False if an output table is full; the item can then be handled again."""
     kind, at, event = arrivals[i].kind, arrivals[i].at, arrivals[i].event
     if kind == TUPLE:
         return _arrive(w, arrivals, i)
     if (
         kind == WINDOW and w.clause.eviction.kind == PUNCT
-    ):  # others swallow it (P2), and what they make are marks of their own (P6)
+    ):  # other windows drop the mark (P2) and emit marks of their own (P6)
         if not room(w, 0, w.scalars[STORED]):
             return False
         mark(w, arrivals[i].source, at, event)
@@ -95,14 +102,14 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
         if not room(w, 0, 0):
             return False
         w.scalars[GROUP] += 1
-        fire(w, NIL, at, event, WATERMARK)  # it goes on behind all before it (E6)
+        fire(w, NIL, at, event, WATERMARK)  # it is passed on behind all earlier output (E6)
         w.firings[w.used[1] - 1].watermark = arrivals[i].watermark
     return True
 
 
 @inlined
 def _wind(w: Window) -> None:
-    """The timer is set for its next tick."""
+    """Sets the timer to its next tick."""
     if len(w.instants):
         w.scalars[INSTANT] += 1
         w.scalars[TICK] = w.instants[w.scalars[INSTANT]]
@@ -112,7 +119,9 @@ def _wind(w: Window) -> None:
 
 @inlined
 def _tick(w: Window, at: int) -> bool:
-    """The timer of all partitions is due (C1). False, and nothing but what is repeatable was done: the room ran out."""
+    """Handles a tick of the timer, which all partitions share (C1). Returns False if an output table is full; the tick
+    can then be handled again.
+    """
     if w.clause.expiring and not expire(w, at):
         return False
     if not room(w, w.scalars[LIVE] if w.clause.leaving.kind != ALL else 0, w.scalars[STORED]):
@@ -126,7 +135,7 @@ def _tick(w: Window, at: int) -> bool:
 
 @inlined
 def _arrive(w: Window, arrivals: np.ndarray, i: int) -> bool:
-    """A tuple comes. False, and nothing but what is repeatable was done: the room ran out."""
+    """Handles a tuple. Returns False if an output table is full; the tuple can then be handled again."""
     p, at = arrivals[i].partition, arrivals[i].at
     if w.clause.expiring and not expire(w, at):
         return False
@@ -141,7 +150,7 @@ def _arrive(w: Window, arrivals: np.ndarray, i: int) -> bool:
 
 @inlined
 def arrive(w: Window, arrivals: np.ndarray, i: int) -> None:
-    """A tuple comes, where nothing is to expire and there is room for all that may happen."""
+    """Handles a tuple. The caller has evicted the expired tuples and made room in the output tables."""
     p, slot, at, event = arrivals[i].partition, arrivals[i].slot, arrivals[i].at, arrivals[i].event
     evict_aged(w, at, event)  # V9, S2
     w.scalars[GROUP] += 1

@@ -1,4 +1,4 @@
-"""What the kernel reads and writes: records of partitions, tuples, items, window events and firings."""
+"""The records that the kernel reads and writes: partitions, tuples, items, window events and firings."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import numpy as np
 
 from sluice.engine.windows.policies import Clause
 
-#: window events. Of a partition that leaves as a whole a sliding window LOSEs each tuple before the CLEAR; FULL: it is
-#: full for the first time (4.5)
+#: window events. LOSE: one tuple of a sliding window's partition that leaves as a whole, before its CLEAR. FULL: the
+#: partition is full for the first time (4.5)
 INSERT, EVICT, FIRE, CLEAR, LOSE, FULL = range(6)
-#: the scalars of a window: the ends of the list of stored partitions and their number, the ends of the queue of tuples
-#: under time eviction and the number of tuples, when the timer is due next, the number of the last group of firings,
-#: under delta eviction that of the last tuple, and the place of the tick among the instants of an aligned timer
+#: the scalars of a window: FIRST and LAST are the ends of the list of stored partitions, STORED is its length; HEAD and
+#: TAIL are the ends of the queue under time eviction, LIVE is the number of stored tuples; TICK is when the timer is
+#: due next; GROUP is the number of the last group of firings, NUMBER that of the last tuple under delta eviction,
+#: INSTANT the index of the tick among the instants of an aligned timer
 FIRST, LAST, STORED, HEAD, TAIL, LIVE, TICK, GROUP, NUMBER, INSTANT, SCALARS = range(11)
 
-#: the state of each window partition, one record each
+#: one record per window partition: its state
 PARTITION = np.dtype([
     ("size", np.int64),
-    # the ends of its tuples in order of arrival, where they are chained
+    # the oldest and the youngest tuple, if the tuples are chained
     ("oldest", np.int32),
     ("youngest", np.int32),
-    # neighbours among the partitions that hold tuples
+    # neighbours in the list of partitions that hold tuples
     ("following", np.int32),
     ("preceding", np.int32),
-    # the tuple that a delta trigger measures from, or the oldest of a tumbling delta (T10, S11)
+    # the value from which a delta trigger measures, or that of the first tuple of a tumbling delta window (T10, S11)
     ("reference", np.int64),
     # insertions since the count trigger last fired (S10)
     ("counter", np.int32),
@@ -33,25 +34,26 @@ PARTITION = np.dtype([
     ("full", np.bool_),
 ])  # fmt: skip
 
-#: in which second a tuple was last inserted into each partition, for partitionAge
+#: for partitionAge: the second in which a tuple was last inserted into each partition
 AGE = np.dtype([("second", np.int64)])
 
-#: where delta eviction finds the least tuple of each partition (values.py)
+#: for delta eviction: the ends of each partition's row, and the root of its heap (delta_heap.py)
 VALUES = np.dtype([("first", np.int32), ("last", np.int32), ("least", np.int32)])
 
-#: the neighbours of each tuple in its partition
+#: one record per tuple: its neighbours in its partition
 CHAIN = np.dtype([("younger", np.int32), ("older", np.int32)])
 
-#: of each tuple its number, the next in its row or among its siblings, and the first of those below it (values.py)
+#: one record per tuple under delta eviction: its number, the next tuple in its row or among its siblings, and its first
+#: child (delta_heap.py)
 ORDER = np.dtype([("number", np.int64), ("next", np.int32), ("below", np.int32)])
 
-#: under time eviction: when each tuple came in, its partition and its slot
+#: one record per tuple under time eviction: when it was inserted, nanoseconds, its partition and its slot
 QUEUE = np.dtype([("at", np.int64), ("partition", np.int32), ("slot", np.int32)])
 
-#: how many of the tuples in the queue left with their partition (queue.py)
+#: how many entries of a partition in the queue belong to tuples that left with the partition (time_queue.py)
 GONE = np.dtype([("tuples", np.int64)])
 
-#: the items of a batch; `slot` and `partition` count for tuples only
+#: the items of a batch; `slot` and `partition` are those of tuples
 ARRIVAL = np.dtype([
     ("at", np.int64), ("event", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("source", np.int32), ("kind", np.int8), ("watermark", np.int64),
@@ -60,8 +62,9 @@ ARRIVAL = np.dtype([
 #: the window events of a batch, in order; the `slot` of a FIRE is the number of the firing
 EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32)])
 
-#: when and for whom a window fired; those of one tick or one mark share a `group`. `stored`: what CountAll sees, the
-#: tuples of its own partition where it tumbles, else of all (A18)
+#: one record per firing: when and for which partition a window fired; the firings of one tick or one mark share a
+#: `group`. `stored` is the result of CountAll: the number of tuples in the partition of a tumbling window, or in all
+#: partitions of a sliding one (A18)
 FIRING = np.dtype([
     ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64), ("watermark", np.int64),
     ("partition", np.int32), ("kind", np.int8),
@@ -69,7 +72,9 @@ FIRING = np.dtype([
 
 
 class Window(NamedTuple):
-    """All that the kernel works on. A table that the window's policies do not need is empty (tables.py)."""
+    """The tables that the kernel reads and writes. A table that the window's policies do not need is empty
+    (window_tables.py).
+    """
 
     clause: Clause
     scalars: np.ndarray
@@ -80,13 +85,13 @@ class Window(NamedTuple):
     chain: np.ndarray
     order: np.ndarray
     queue: np.ndarray
-    #: the words of every tuple
+    #: one row per tuple: its attributes and expressions as words
     words: np.ndarray
-    #: of each partition one bit per topic partition whose tuples it holds
+    #: one row per partition: a bit for each topic partition whose tuples it holds
     sources: np.ndarray
     events: np.ndarray
     firings: np.ndarray
-    #: events and firings in use
+    #: the numbers of events and firings in use
     used: np.ndarray
-    #: of an aligned timer the instants at which it is due, from the next tick on; empty for one that is periodic
+    #: the instants at which an aligned timer is due, from the next tick on; empty for a periodic timer
     instants: np.ndarray

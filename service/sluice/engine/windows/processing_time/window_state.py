@@ -1,7 +1,7 @@
 """The tables of tumbling and sliding windows as a part of an operator's state.
 
-A state of this kind has the row spaces "partition" (of the window), "slot" (of a stored tuple) and "queue" (tuples
-under time eviction, in order of arrival), and further ones of its own.
+Such a state has the row spaces "partition" (of the window), "slot" (of a stored tuple) and "queue" (tuples under time
+eviction, in order of arrival), and may have more of its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TABLES: Mapping[str, Table] = {
 
 
 class WindowTables(Tables):
-    """A state with the tables of TABLES, of which those that its window does not need are empty."""
+    """A state with the tables of TABLES. Those that its window does not need are empty."""
 
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = {"scalars": np.dtype(np.int64)}
 
@@ -63,17 +63,17 @@ class WindowTables(Tables):
 
     def __init__(self) -> None:
         self.scalars = scalars()
-        #: slots from 0 to `top` are in use, but for those that are free
+        #: the slots from 0 to `top`, exclusive, are in use, apart from those in `free`
         self.top = 0
         self.free = Free(np.int32)
 
     @property
     def queued(self) -> bool:
-        """Whether tuples leave by time."""
+        """Whether tuples leave by time, so that there is a queue."""
         return "queue" in self.declared
 
     def reserve_queue(self, count: int) -> None:
-        """Room for so many more tuples in the queue."""
+        """Makes room for `count` more tuples in the queue."""
         if self.queued:
             self.queue = time_queue.roomy(self.queue, self.scalars, count)
 
@@ -84,13 +84,15 @@ class WindowTables(Tables):
         return np.flatnonzero(used)
 
     def move_together(self) -> None:
-        """So that no slot or block is free. Most are after a batch larger than the windows, and all would be saved."""
+        """Compacts the slots so that none is free. After a batch that is larger than the windows most slots are free,
+        and all of them would be saved.
+        """
         kept = self.stored_slots()
         self.compact("slot", kept, self.top)
         self.top, self.free = len(kept), Free(np.int32)
 
     def compact_partitions(self, kept: np.ndarray, count: int) -> None:
-        """Keeps these of the first `count` partitions."""
+        """Keeps the partitions `kept` of the first `count` and gives them new numbers."""
         self.compact("partition", kept, count)
         renamed = np.full(count, NIL, np.int64)
         renamed[kept] = np.arange(len(kept))
@@ -103,7 +105,7 @@ class WindowTables(Tables):
         return columns | {"queue": time_queue.in_order(self.queue, self.scalars)} if self.queued else columns
 
     def settle(self, free: np.ndarray) -> None:
-        """What follows from the restored columns."""
+        """Sets what follows from restored columns: the free slots and the queue."""
         self.free.give(free)
         if self.queued:
             self.queue = time_queue.restored(self.queue, self.scalars)
@@ -111,11 +113,12 @@ class WindowTables(Tables):
     # ---- from one state to another ----------------------------------------------------------------------------------
 
     def take_windows(self, sources: Sequence[tuple[Self, Maps]]) -> None:
-        """Takes over rows, timers and orders of other states; their maps have the partitions and the slots.
+        """Takes rows, timers and orders from other states. `sources` has each state with the maps of its partitions and
+        slots.
 
-        Tuples are in one queue by the time of their arrival, and partitions in the order in which they were inserted
-        into least recently, those of one state behind those of another: which of several leaves first is asked only
-        where all partitions are in one state (partition eviction).
+        The tuples of all states are in one queue by time of arrival. Partitions are ordered by their last insertion
+        within a state, and state after state. The order between states is not needed: partition eviction, which depends
+        on it, requires that all partitions are in one state.
         """
         self.scalars[:] = sources[0][0].scalars
         for number in (GROUP, NUMBER):
@@ -139,7 +142,9 @@ class WindowTables(Tables):
         self.scalars[STORED], self.scalars[LIVE] = len(order), int(self.partitions["size"].sum())
 
     def _queue_up(self, sources: Sequence[tuple[Self, Maps]]) -> None:
-        """Entries of tuples that left with their partition are not taken over, so no partition has any of them."""
+        """Merges the queues. Entries of tuples that left with their partition are not taken, so all counts of such
+        entries are 0.
+        """
         entries = [self.entries(source, maps) for source, maps in sources]
         whole = np.concatenate(entries)
         self.scalars[HEAD], self.scalars[TAIL] = 0, len(whole)
@@ -147,8 +152,8 @@ class WindowTables(Tables):
         self.gone["tuples"] = 0
 
     def entries(self, source: Self, maps: Maps) -> np.ndarray:
-        """The entries of the source's queue that move, under their new numbers. Where tuples have no slots, theirs mean
-        nothing.
+        """The entries of the source's queue that move, with their new numbers. If tuples have no slots, the field
+        `slot` has no meaning.
         """
         entries = time_queue.in_order(source.queue, source.scalars)
         entries = entries[_there(entries["partition"], source.gone)]
@@ -160,7 +165,9 @@ class WindowTables(Tables):
 
 
 def _there(partitions: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Which entries of a queue are of tuples that are still there: the first ones of a partition may not be."""
+    """Which entries of a queue belong to stored tuples. The first entries of a partition may belong to tuples that left
+    with it.
+    """
     there: np.ndarray = partitions != NIL
     if not len(gone) or not gone["tuples"].any():
         return there

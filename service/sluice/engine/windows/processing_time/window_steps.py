@@ -1,4 +1,4 @@
-"""What windows of every kind do: note an event, fire, insert a tuple, give up all of a partition's tuples."""
+"""The steps of all kinds of windows: append an event, fire, insert a tuple, remove all tuples of a partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from sluice.time_units import SECOND
 
 @inlined
 def room(w: Window, tuples: int, partitions: int) -> bool:
-    """Whether there is room for what may happen when as many tuples leave and as many partitions fire."""
+    """Whether the output tables have room for what happens if `tuples` tuples leave and `partitions`
+    partitions fire.
+    """
     events = len(w.events) - w.used[0]
     firings = len(w.firings) - w.used[1]
     return events >= tuples + 2 * partitions + 4 and firings >= partitions + 2  # type: ignore[no-any-return]
@@ -32,7 +34,9 @@ def append_event(w: Window, code: int, p: int, slot: int) -> None:
 
 @inlined
 def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
-    """`stored` is what CountAll sees: all partitions, or where the window tumbles its own (A18)."""
+    """Appends a firing. `stored` is the result of CountAll: the tuples of all partitions, or of this partition in a
+    tumbling window (A18).
+    """
     firing = w.firings[w.used[1]]
     firing.event = event
     firing.at = at
@@ -48,7 +52,7 @@ def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
 
 @inlined
 def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
-    """A tuple is in; who needs its place among the others says so elsewhere (eviction.py)."""
+    """Inserts a tuple. Its position among the other tuples is set in eviction.py, if the eviction policy needs it."""
     if not w.partitions[p].size:
         remember(w, p)
     elif w.clause.leaving.kind != ALL:
@@ -64,21 +68,23 @@ def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
 
 @inlined
 def fill(w: Window, p: int) -> None:
-    """The window counts as full from now on (S16)."""
+    """Marks the partition as full from now on (S16)."""
     w.partitions[p].full = 1
     append_event(w, FULL, p, NIL)
 
 
 @inlined
 def flush(w: Window, p: int, at: int, event: int) -> None:
-    """The content is handed over and leaves (section 3)."""
+    """Emits the content of a partition, which then leaves (section 3)."""
     fire(w, p, at, event, WINDOW)
     clear(w, p)
 
 
 @inlined
 def clear(w: Window, p: int) -> None:
-    """All tuples of a partition leave at once: it is gone (T2), and counts for no partition eviction (V4, V11)."""
+    """Removes all tuples of a partition at once. It no longer exists (T2), and partition eviction does not count it
+    (V4, V11).
+    """
     append_event(w, CLEAR, p, NIL)
     w.scalars[LIVE] -= w.partitions[p].size
     w.partitions[p].size = 0

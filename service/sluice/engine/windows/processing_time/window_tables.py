@@ -1,4 +1,4 @@
-"""Which tables a window needs for its policies, and a state's tables as the kernel takes them (window_state.py)."""
+"""Which tables a window needs for its policies, and how the kernel gets those of a state (window_state.py)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sluice.columns.intrusive_list import NIL
 from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, Clause
 from sluice.engine.windows.processing_time.window_records import FIRST, LAST, SCALARS, Window
 
-#: the instants of a timer that needs none
+#: the instants of a periodic timer: none are listed
 PERIODIC = np.zeros(0, np.int64)
 
 
 class Windowed(Protocol):
-    """A state with the tables of a window, those that it does not need empty."""
+    """A state with the tables of a window. Those that the window does not need are empty."""
 
     scalars: np.ndarray
     partitions: np.ndarray
@@ -42,7 +42,7 @@ def needed(clause: Clause) -> set[str]:
 
 
 def scalars() -> np.ndarray:
-    """Those of a window that holds nothing."""
+    """The scalars of a window that holds nothing."""
     made = np.zeros(SCALARS, np.int64)
     made[[FIRST, LAST]] = NIL
     return made
@@ -57,7 +57,7 @@ def window_of(
     used: np.ndarray,
     instants: np.ndarray = PERIODIC,
 ) -> Window:
-    """What the kernel works on. `sources` None: nobody asks where a tuple came from."""
+    """The tables that the kernel works on. `sources` is None if the topic partitions of tuples do not matter."""
     if sources is None:
         sources = np.zeros((len(state.partitions), 0), np.int64)
     return Window(
