@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ class Service:
 
     def __init__(self, broker: str, folder: Path) -> None:
         self._broker, self._folder = broker, folder
+        folder.mkdir(exist_ok=True)
         self.name = f"ends-{next(NUMBERS)}"
         self.checkpoint = folder / "checkpoint"
         self.file = folder / f"{self.name}.yaml"
@@ -188,6 +190,7 @@ def test_0_it_is_told_to_end(service: Service):
     assert service.ended() == 0
 
 
+@pytest.mark.slow
 def test_3_java_is_killed(service: Service):
     service.run_some()
     os.kill(java_of(service.pid), signal.SIGKILL)
@@ -195,6 +198,7 @@ def test_3_java_is_killed(service: Service):
     assert "the Java process of Spark has ended unexpectedly, by the signal SIGKILL" in service.sentence
 
 
+@pytest.mark.slow
 def test_3_the_broker_goes(tmp_path: Path):
     with EmbeddedBroker() as broker:
         service = Service(broker.bootstrap, tmp_path)
@@ -207,10 +211,24 @@ def test_3_the_broker_goes(tmp_path: Path):
             service.kill()
 
 
-def test_5_another_instance_takes_over(service: Service, broker: str, tmp_path: Path):
+@pytest.mark.slow
+def test_5_another_instance_has_the_checkpoint(service: Service, broker: str, tmp_path: Path):
     service.run_some()
     other = Service(broker, tmp_path)
     other.name = service.name
+    other.write()
+    assert other.start().ended() == 5
+    assert "another instance" in other.sentence
+    service.terminate()
+    assert service.ended() == 0
+
+
+@pytest.mark.slow
+def test_5_another_instance_takes_over_with_a_copy_of_the_checkpoint(service: Service, broker: str, tmp_path: Path):
+    service.run_some()
+    other = Service(broker, tmp_path / "other")
+    other.name = service.name
+    shutil.copytree(service.checkpoint, other.checkpoint)
     other.write()
     try:
         other.start()
@@ -226,6 +244,7 @@ def test_5_another_instance_takes_over(service: Service, broker: str, tmp_path: 
 DAMAGES = {"metadata": "xx", "offsets/0": "v1\ngarb{age", "commits/0": "", "sources/0/0": "xx"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "content"), DAMAGES.items())
 def test_4_a_file_of_the_checkpoint_is_damaged(service: Service, file: str, content: str):
     service.run_some()
