@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import orjson
 import pyarrow as pa
 
-#: kinds of packed rows. RECORDS: Arrow rows of a topic partition or of an output; PULSE: a time of the idle clock;
+#: kinds of packed rows. RECORDS: Arrow rows of a topic partition or of an output; IDLE_CLOCK: a time of the idle clock;
 #: DEAD_LETTERS: Arrow rows; COUNTS: a part of the batch's report; TOPICS: the number of topic partitions of each stream
 RECORDS, IDLE_CLOCK, DEAD_LETTERS, COUNTS, TOPICS = 0, 1, 2, 3, 4
 #: the kinds that go to the sink unchanged, past the bucket

@@ -23,7 +23,7 @@ from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.engine.stream.mark_conditions import standing
 from sluice.kafka.batch_report import Report
-from sluice.kafka.kafka_errors import GrownError
+from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
 from sluice.model.spreading import spread_by
@@ -34,7 +34,7 @@ from sluice.wire.mark_headers import CLOCK, NAMES, UNKNOWN, kinds, watermarks
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
 #: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark
-RIDING = (WINDOW, FINAL)
+MARKS_ON_TUPLES = (WINDOW, FINAL)
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -129,7 +129,7 @@ class PartitionRouter:
             np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word")
         )
         watermark = _watermarks(batch, kind, setting)
-        riding = np.isin(kind, RIDING)
+        riding = np.isin(kind, MARKS_ON_TUPLES)
         if riding.any():
             riding &= _filled(batch.column("value")) & setting.alive
         tuples = self._decode(batch, np.flatnonzero(((kind == TUPLE) | riding) & setting.alive), setting)
@@ -216,7 +216,9 @@ def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
     """Raises GrownError for a topic partition that did not exist when the query started. The service then restarts."""
     known = plan.topic_partitions[stream.name]
     if topic_partition >= known:
-        raise GrownError(f"topic {stream.topic} has more than the {known} topic partitions that it started with")
+        raise TopicPartitionsAddedError(
+            f"topic {stream.topic} has more than the {known} topic partitions that it started with"
+        )
 
 
 def _filled(values: pa.Array) -> np.ndarray:

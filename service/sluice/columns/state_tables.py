@@ -74,7 +74,7 @@ def words(per: str, width: int, texts: Collection[int] = ()) -> Table:
     return Table(per, np.dtype(np.int64), width, texts=tuple(texts))
 
 
-class Free:
+class FreeSlots:
     """The free slots of a state, as a stack. Giving back or taking n slots costs O(n)."""
 
     def __init__(self, dtype: type[np.signedinteger[Any]]) -> None:

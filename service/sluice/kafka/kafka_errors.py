@@ -38,7 +38,7 @@ class DataLossError(TopicError):
     pass
 
 
-class GrownError(TopicError):
+class TopicPartitionsAddedError(TopicError):
     pass
 
 

@@ -41,7 +41,7 @@ DEFAULTS = {
 BATCH_BYTES = 1_000_000
 
 
-class Session:
+class BatchProducer:
     """A producer that writes batches, one after the other.
 
     The caller calls `begin`, produces records with `producer`, and calls `finish`; the batch is visible when `finish`
@@ -69,7 +69,7 @@ class Session:
         raise NotImplementedError
 
 
-class ExactlyOnce(Session):
+class ExactlyOnce(BatchProducer):
     """Writes each batch in a transaction. After `close`, no record of an unfinished batch ever becomes visible.
 
     A new session fences all earlier producers of the query, and aborts the transaction that they left open.
@@ -144,7 +144,7 @@ def doubt(attempts: int, took: float, troubles: Collection[KafkaError]) -> str:
     return ""
 
 
-class AtLeastOnce(Session):
+class AtLeastOnce(BatchProducer):
     """Writes batches without transactions.
 
     Records are visible as soon as a broker has them. A batch that fails is written again as a whole, so readers may see

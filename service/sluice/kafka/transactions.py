@@ -23,7 +23,7 @@ from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, Un
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import Records
 from sluice.kafka.requests import transient
-from sluice.kafka.sessions import DEFAULT_LIMIT, DEFAULTS, SECONDS, SESSIONS, Session
+from sluice.kafka.sessions import DEFAULT_LIMIT, DEFAULTS, SECONDS, SESSIONS, BatchProducer
 from sluice.time_units import MILLISECOND
 
 #: called with records, the row number of a record that exceeds its topic's limit, and the limit in bytes. Returns the
@@ -76,7 +76,7 @@ class TransactionalWriter:
     def __init__(self, settings: WriterSettings) -> None:
         self._settings = settings
         self._limits = dict(settings.limits)
-        self._session: Session | None = None
+        self._session: BatchProducer | None = None
         #: number of the batch that the ledger expects, and digest of the previous batch's input, empty if not known
         self._next_batch = 0
         self._digest = ""
@@ -135,7 +135,7 @@ class TransactionalWriter:
             self._session.close()
         self._session, self._began = None, None
 
-    def _opened(self, batch: int) -> Session:
+    def _opened(self, batch: int) -> BatchProducer:
         if self._session is None:
             with self._closing_on_error("open the ledger", batch):
                 settings = self._settings

@@ -92,14 +92,14 @@ class NextDueTime:
         self._last = entry
 
     def __call__(self) -> int:
-        """That time; MAX_TIME if there is none; NO_PULSE while the ledger entry of the last batch is not known."""
+        """That time; MAX_TIME if there is none; NO_IDLE_CLOCK while the ledger entry of the last batch is not known."""
         last = self._last
         if last is None or (last.query_id, last.batch) != (self._query, last_batch(self._planned)):
             return NO_IDLE_CLOCK
         return MAX_TIME if last.report.due is None else last.report.due
 
 
-class At(InputPartition):
+class IdleClockPartition(InputPartition):
     """The Spark partition of a batch in which the idle clock advances. It has one row for each bucket."""
 
 
@@ -115,8 +115,8 @@ class IdleClockReader(DataSourceStreamReader):
         self._pulse = self._pulse or _idle_clock(self._plan)
         return {IDLE_CLOCK_KEY: self._pulse.released(start[IDLE_CLOCK_KEY])}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[At]:
-        return [At(end[IDLE_CLOCK_KEY])] if end != start else []
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[IdleClockPartition]:
+        return [IdleClockPartition(end[IDLE_CLOCK_KEY])] if end != start else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         marks = labels(self._plan.buckets)

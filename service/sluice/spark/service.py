@@ -17,7 +17,7 @@ from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
-from sluice.kafka.kafka_errors import GrownError
+from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.lag_group import InputOffsets
 from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.planned_batch import flat
@@ -91,7 +91,7 @@ def _watched(
 ) -> None:
     try:
         watch(list(map(WatchedQuery, queries, seen)), told, life, resort)
-    except GrownError:
+    except TopicPartitionsAddedError:
         resort.disarm()  # the caller starts the queries again
         raise
 
@@ -101,7 +101,7 @@ def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence
     while True:
         try:
             return watching([start(spark, plan) for plan in plans])
-        except GrownError as grown:
+        except TopicPartitionsAddedError as grown:
             LOGGER.info("starting again: %s", grown)
             plans = [prepare(plan.pipeline) for plan in plans]
 

@@ -11,7 +11,7 @@ import pytest
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import Free, Table, Tables, keep_texts, moved_to, walked, words
+from sluice.columns.state_tables import FreeSlots, Table, Tables, keep_texts, moved_to, walked, words
 from sluice.columns.tables import Format, StateError
 
 LISTS = np.dtype([("first", np.int32), ("best", np.int32)])
@@ -133,7 +133,7 @@ def test_rows_move_from_one_state_to_another():
 
 
 def free(*slots):
-    one = Free(np.int32)
+    one = FreeSlots(np.int32)
     one.give(np.array(slots))
     return one
 

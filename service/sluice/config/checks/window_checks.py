@@ -78,12 +78,12 @@ def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
     if not kind.numeric and kind != TIMESTAMP:
         return (part.fault(f"delta over an int64, a float64 or a timestamp, not {policy.attribute}, a {kind}"),)
     if not NUMBER.fullmatch(policy.size):
-        return steered(policy, kind, scope)
+        return delta_with_expression_size(policy, kind, scope)
     size = in_units(Decimal(policy.size), kind)
     return Delta(policy.attribute, size) if size is not None else (part.fault(UNITS[kind]),)
 
 
-def steered(policy: DeltaText, kind: Type, scope: Scope) -> Delta | tuple[Fault, ...]:
+def delta_with_expression_size(policy: DeltaText, kind: Type, scope: Scope) -> Delta | tuple[Fault, ...]:
     """A delta policy whose size is an expression over the newest tuple; or its faults."""
     try:
         size = parse(policy.size, replace(scope, no_aggregates="in a window clause"))

@@ -69,7 +69,7 @@ Outputs = Annotated[
 ]
 
 
-class Shape(BaseModel):
+class FileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -81,7 +81,7 @@ AvroSchema = Annotated[
 ]
 
 
-class KeyShape(Shape):
+class KeyShape(FileModel):
     """What the keys of records hold."""
 
     attributes: list[str] = Field(description="The attributes that the key holds, and not the value.", min_length=1)
@@ -95,7 +95,7 @@ class KeyShape(Shape):
 Seconds = Annotated[float, Field(ge=0, le=2**33, allow_inf_nan=False)]
 
 
-class EventTimeShape(Shape):
+class EventTimeShape(FileModel):
     """When the things happened that the tuples tell of, and how watermarks follow (SPL's @eventTime)."""
 
     attribute: str = Field(description="The attribute: a timestamp, an int64, or a float64 with seconds since 1970.")
@@ -122,7 +122,7 @@ class EventTimeShape(Shape):
     )
 
 
-class MarkWhenShape(Shape):
+class MarkWhenShape(FileModel):
     """Which tuples tell of a window mark, for producers that cannot send any."""
 
     before: ExpressionText | None = Field(
@@ -137,7 +137,7 @@ class MarkWhenShape(Shape):
     )
 
 
-class StreamShape(Shape):
+class StreamShape(FileModel):
     """A stream: a Kafka topic, or without `topic` one that lives inside the service."""
 
     topic: str | None = Field(None, description="The Kafka topic. Without it the stream lives inside the service.")
@@ -225,7 +225,7 @@ class StreamShape(Shape):
     )
 
 
-class AlignShape(Shape):
+class AlignShape(FileModel):
     """Where the ticks of a timer stand on the wall clock."""
 
     at: str = Field("00:00", description="The local time of one of the ticks: hours and minutes, perhaps seconds.")
@@ -248,7 +248,7 @@ def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their 
     )
 
 
-class AggregateShape(Shape):
+class AggregateShape(FileModel):
     """Aggregation functions over the windows of a stream (SPL's Aggregate)."""
 
     name: Name = Field(description="The operator's name, which its state is kept under.")
@@ -296,7 +296,7 @@ class AggregateShape(Shape):
     output: Outputs
 
 
-class MapShape(Shape):
+class MapShape(FileModel):
     """One tuple in, one or none out; marks pass (SPL's Functor and Filter)."""
 
     name: Name = Field(description="The operator's name.")
@@ -343,14 +343,14 @@ def side_unmatched(side: str) -> Any:  # noqa: ANN401
     )
 
 
-class PortsShape(Shape):
+class PortsShape(FileModel):
     """The streams on the two sides of a join; they may be the same one."""
 
     left: str = Field(description="The stream whose tuples arrive on the left.")
     right: str = Field(description="The stream whose tuples arrive on the right.")
 
 
-class JoinShape(Shape):
+class JoinShape(FileModel):
     """Pairs of tuples of two streams, each pair while both are in their windows (SPL's Join)."""
 
     name: Name = Field(description="The operator's name, which its state is kept under.")
@@ -386,7 +386,7 @@ class JoinShape(Shape):
     output: Outputs
 
 
-class SortShape(Shape):
+class SortShape(FileModel):
     """The tuples of a stream in order (SPL's Sort)."""
 
     name: Name = Field(description="The operator's name, which its state is kept under.")
@@ -410,7 +410,7 @@ class SortShape(Shape):
     output: list[str] = Field(description="The streams that the tuples are written to, as they are.", min_length=1)
 
 
-class CustomShape(Shape):
+class CustomShape(FileModel):
     """What a Python class makes of the events of a window."""
 
     name: Name = Field(description="The operator's name, which its state is kept under.")
@@ -435,7 +435,7 @@ class CustomShape(Shape):
 #: the key that gives the kind of an operator -> the tag of that kind
 KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "custom": CUSTOM}
 #: tag -> model
-SHAPES: dict[str, type[Shape]] = {
+SHAPES: dict[str, type[FileModel]] = {
     AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, CUSTOM: CustomShape,
 }  # fmt: skip
 OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | CustomShape
@@ -474,7 +474,7 @@ AnyOperator = Annotated[
 ]
 
 
-class FileShape(Shape):
+class FileShape(FileModel):
     """A pipeline of Sluice: windows over Kafka topics."""
 
     pipeline: Name = Field(description="The pipeline's name. Its transactions and its ledger are kept under it.")

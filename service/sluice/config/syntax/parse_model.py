@@ -21,11 +21,11 @@ from sluice.config.syntax.file_models import (  # fmt: skip
     AggregateShape,
     AlignShape,
     EventTimeShape,
+    FileModel,
     FileShape,
     KeyShape,
     MarkWhenShape,
     PortsShape,
-    Shape,
     StreamShape,
 )
 from sluice.config.syntax.problem_report import Report
@@ -139,13 +139,13 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
 
 
 def keys_at(path: Path, details: ErrorDetails) -> list[str]:
-    model: type[Shape] = FileShape
+    model: type[FileModel] = FileShape
     if path[:1] == ("streams",):
-        inner: dict[str, type[Shape]] = {"key": KeyShape, "event_time": EventTimeShape, "mark_when": MarkWhenShape}
+        inner: dict[str, type[FileModel]] = {"key": KeyShape, "event_time": EventTimeShape, "mark_when": MarkWhenShape}
         model = inner.get(str(path[2:3] and path[2]), StreamShape)
     elif path[:1] == ("operators",):
         model = next((SHAPES[str(step)] for step in details["loc"] if step in SHAPES), AggregateShape)
-        inside: dict[str, type[Shape]] = {"join": PortsShape, "align": AlignShape}
+        inside: dict[str, type[FileModel]] = {"join": PortsShape, "align": AlignShape}
         model = inside.get(str(path[2:3] and path[2]), model)
     return [info.alias or name for name, info in model.model_fields.items()]
 

@@ -14,7 +14,7 @@ from sluice.columns.interner import InternedText
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import prefetch
-from sluice.engine.contents.summaries import Layout, One, Words, combined, lifted, put, with_each, words
+from sluice.engine.contents.summaries import Layout, SummaryField, Words, combined, lifted, put, with_each, words
 
 #: The kinds of steps. `a + b` combines two summaries, `tuple x` is the summary of the tuple in place x, and a summary
 #: whose number is NIL is left out.
@@ -86,7 +86,7 @@ def execute(s: Summaries, told: np.ndarray) -> None:
 
 
 @inlined
-def _do_one(of: One, s: Summaries, told: np.ndarray) -> None:
+def _do_one(of: SummaryField, s: Summaries, told: np.ndarray) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
     for k in range(s.noted[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
@@ -107,7 +107,7 @@ def _do_one(of: One, s: Summaries, told: np.ndarray) -> None:
 
 
 @inlined
-def _of_both(s: Summaries, of: One, front: np.ndarray, left: int, right: int) -> Words:
+def _of_both(s: Summaries, of: SummaryField, front: np.ndarray, left: int, right: int) -> Words:
     if left == NIL:
         return words(of, s.back, right)
     if right == NIL:
@@ -116,7 +116,7 @@ def _of_both(s: Summaries, of: One, front: np.ndarray, left: int, right: int) ->
 
 
 @inlined
-def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
+def _folded(s: Summaries, of: SummaryField, block: int, last: int, behind: int) -> Words:
     made = _last(s, of, last, behind)
     for row in range(last - 1, (block << s.shift) - 1, -1):
         made = combined(of, s.text, lifted(of, s.rows, row), made)
@@ -124,7 +124,7 @@ def _folded(s: Summaries, of: One, block: int, last: int, behind: int) -> Words:
 
 
 @inlined
-def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
+def _spread(s: Summaries, of: SummaryField, part: int, first: int, behind: int) -> None:
     most = (1 << s.shift) - 1
     last = ~behind if behind < 0 else first | most
     made = _last(s, of, last, NIL if behind < 0 else behind)
@@ -137,7 +137,7 @@ def _spread(s: Summaries, of: One, part: int, first: int, behind: int) -> None:
 
 
 @inlined
-def _last(s: Summaries, of: One, row: int, behind: int) -> Words:
+def _last(s: Summaries, of: SummaryField, row: int, behind: int) -> Words:
     """The summary of the tuple in place `row`, combined with `stack[behind]` unless `behind` is NIL."""
     made = lifted(of, s.rows, row)
     return made if behind == NIL else combined(of, s.text, made, words(of, s.stack, behind))

@@ -18,7 +18,7 @@ from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.contents import multisets
 from sluice.engine.contents.firing_results import PAIRS, ROWS, Results, room
-from sluice.engine.contents.summaries import OLDEST, Layout, One, combined, lifted, put, with_each
+from sluice.engine.contents.summaries import OLDEST, Layout, SummaryField, combined, lifted, put, with_each
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT
 
 #: the ring of a partition: its number of tuples, and the index of the oldest tuple in the ring
@@ -121,7 +121,7 @@ def _fire(r: Rings, p: int, firing: int, results: Results) -> None:
 
 
 @inlined
-def _sum_up(of: One, r: Rings, p: int, into: np.ndarray, row: int) -> None:
+def _sum_up(of: SummaryField, r: Rings, p: int, into: np.ndarray, row: int) -> None:
     rows, text = r.rows, r.text
     first = _place(r, p, 0)
     end = (p + 1) * r.places

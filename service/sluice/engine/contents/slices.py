@@ -34,7 +34,7 @@ from sluice.engine.contents.firing_results import FREED, ROWS, TUPLES, Results, 
 from sluice.engine.contents.summaries import Layout, combine, lift
 from sluice.engine.windows.event_time.event_records import ENDLESS, FIRE, FORGET, INSERT, MEMBER, NEVER
 from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after, place, take_oldest
-from sluice.engine.windows.event_time.timeline_blocks import TOP, Room, far
+from sluice.engine.windows.event_time.timeline_blocks import TOP, NodeAllocation, far
 
 #: the record of a group: its list of times (`oldest` to `spare`), the interval [begin, end] that fired last, the number
 #: of tuples in it (`held`), its first time (`low`), the last time of the front (`middle`), its last time (`high`), each
@@ -66,7 +66,7 @@ class Slices(NamedTuple):
     cells: np.ndarray
     back: np.ndarray
     slices: np.ndarray
-    room: Room
+    room: NodeAllocation
     #: the summary of the tuples at each time
     sums: np.ndarray
     #: for each time in the front of a group, the summary of this and all later times of the front

@@ -66,7 +66,7 @@ class Summary(NamedTuple):
     companion: int = NONE
 
 
-class One(NamedTuple):
+class SummaryField(NamedTuple):
     """One record of a layout, as plain values that a loop keeps in registers."""
 
     code: int
@@ -93,15 +93,15 @@ def layout(summaries: list[Summary], arrival: int = NONE, first: int = 0) -> tup
 
 
 @inlined
-def summary(of: Layout, a: int, code: int) -> One:
+def summary(of: Layout, a: int, code: int) -> SummaryField:
     """Record `a` of a layout. `code` must be its code; a constant lets the compiler drop the other codes' branches."""
-    return One(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival)
+    return SummaryField(code, of[a].word, of[a].end, of[a].value, of[a].companion, of[a].arrival)
 
 
 @inlined
-def alone(of: Layout, a: int, code: int) -> One:
+def alone(of: Layout, a: int, code: int) -> SummaryField:
     """Like `summary`, for a record that has neither companion nor sequence number."""
-    return One(code, of[a].word, of[a].end, of[a].value, NONE, NONE)
+    return SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, NONE)
 
 
 @inlined
@@ -154,7 +154,7 @@ def combine(
         elif code < OLDEST:
             _combine_one(alone(of, a, code), text, older, left, younger, right, into, d)
         elif of[a].companion == NONE:
-            one = One(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival)
+            one = SummaryField(code, of[a].word, of[a].end, of[a].value, NONE, of[a].arrival)
             _combine_one(one, text, older, left, younger, right, into, d)
         else:
             _combine_one(summary(of, a, code), text, older, left, younger, right, into, d)
@@ -162,7 +162,14 @@ def combine(
 
 @inlined
 def _combine_one(
-    of: One, text: InternedText, older: np.ndarray, left: int, younger: np.ndarray, right: int, into: np.ndarray, d: int
+    of: SummaryField,
+    text: InternedText,
+    older: np.ndarray,
+    left: int,
+    younger: np.ndarray,
+    right: int,
+    into: np.ndarray,
+    d: int,
 ) -> None:
     put(of, combined(of, text, words(of, older, left), words(of, younger, right)), into, d)
 
@@ -171,7 +178,7 @@ def _combine_one(
 
 
 @inlined
-def words(of: One, table: np.ndarray, at: int) -> Words:
+def words(of: SummaryField, table: np.ndarray, at: int) -> Words:
     o = of.word
     if of.code >= OLDEST:
         companion = table[at, o + 1] if of.companion != NONE else 0
@@ -182,7 +189,7 @@ def words(of: One, table: np.ndarray, at: int) -> Words:
 
 
 @inlined
-def put(of: One, made: Words, into: np.ndarray, at: int) -> None:
+def put(of: SummaryField, made: Words, into: np.ndarray, at: int) -> None:
     o = of.word
     into[at, o] = made[0]
     if of.code >= OLDEST:
@@ -197,7 +204,7 @@ def put(of: One, made: Words, into: np.ndarray, at: int) -> None:
 
 
 @inlined
-def lifted(of: One, rows: np.ndarray, slot: int) -> Words:
+def lifted(of: SummaryField, rows: np.ndarray, slot: int) -> Words:
     value = rows[slot, of.value]
     if of.code >= OLDEST:
         companion = 1 if of.companion == TIMES else rows[slot, of.companion] if of.companion != NONE else 0
@@ -210,7 +217,7 @@ def lifted(of: One, rows: np.ndarray, slot: int) -> Words:
 
 
 @inlined
-def combined(of: One, text: InternedText, older: Words, younger: Words) -> Words:
+def combined(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
     """The summary of the older sequence followed by the younger one."""
     if of.code == SUM_INT:
         return older[0] + younger[0], 0, 0
@@ -266,7 +273,7 @@ def _moments(older: Words, younger: Words) -> Words:
 
 
 @inlined
-def _pick(of: One, text: InternedText, older: Words, younger: Words) -> Words:
+def _pick(of: SummaryField, text: InternedText, older: Words, younger: Words) -> Words:
     code, old, new = of.code, older[0], younger[0]
     came, later = (older[2], younger[2]) if of.arrival != NONE else (0, 1)
     younger_one = _is_younger(code, text, old, new, came, later)

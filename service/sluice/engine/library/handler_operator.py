@@ -52,7 +52,7 @@ class View:
         return len(self._of.held)
 
 
-class Sending:
+class BatchOutput:
     """The output of a batch, in order: the columns of Items, and the rejected tuples."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class HandlerOperator(Stateful[State]):
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._library.reads, self.spec.name)
         rows = rows_of(items.tuples.select(self._reads))
-        sending = Sending()
+        sending = BatchOutput()
         for told in self._library.tell(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]
             self._hear(told, sending)
         if last is not None:
@@ -105,7 +105,7 @@ class HandlerOperator(Stateful[State]):
 
     # ---- an event ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, told: WindowEvent, sending: Sending) -> None:
+    def _hear(self, told: WindowEvent, sending: BatchOutput) -> None:
         """Calls the user's class with an event and records what it returns."""
         if isinstance(told.what, int):  # an empty firing or a watermark
             sending.items.append((told.event, told.at, told.what, None, told.watermark))
@@ -148,7 +148,7 @@ class HandlerOperator(Stateful[State]):
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def _items(self, sending: Sending) -> Items:
+    def _items(self, sending: BatchOutput) -> Items:
         event, at, kind, names, watermark = zip(*sending.items, strict=True) if sending.items else ((),) * 5
         keys = sorted({name for name in names if name is not None})
         places = {name: place for place, name in enumerate(keys)}
@@ -163,7 +163,7 @@ class HandlerOperator(Stateful[State]):
             pa.array(keys, pa.binary()), pa.record_batch(made, schema=self._schema), np.array(watermark, np.int64),
         )  # fmt: skip
 
-    def _rejects(self, sending: Sending) -> Items | None:
+    def _rejects(self, sending: BatchOutput) -> Items | None:
         """The late tuples, and the events for which the class failed, as dead letters; None if there are none."""
         if not sending.rejected:
             return None

@@ -23,7 +23,7 @@ class StateServerError(Exception):
 def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[Packed]:
     """Applies the rows to the bucket's state of `version`, which becomes that of `version` + 1. Returns the outputs.
 
-    Raises CheckpointError if the state of `version` is missing or damaged, and KeeperError if the work failed.
+    Raises CheckpointError if the state of `version` is missing or damaged, and StateServerError if the work failed.
     """
     question = Message(
         (bucket, version, *(holds for holds, _ in rows)),

@@ -277,13 +277,13 @@ class AggregateOperator(Stateful[AggregateState]):
         )  # fmt: skip
 
 
-class Finishing(Protocol):
+class HasFinishedFlag(Protocol):
     """A state with a flag for the final mark."""
 
     finished: bool
 
 
-def until_final(state: Finishing, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
+def until_final(state: HasFinishedFlag, items: Items, clock: Clock) -> tuple[Items, tuple[int, int] | None, int]:
     """Cuts the items off at the final mark. Gives the items before it, its (event, time) or None, and the time until
     which timers fire.
 

@@ -38,7 +38,7 @@ from sluice.engine.windows.event_time.event_records import EVENT, FIRING, INSERT
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
 from sluice.engine.windows.event_time.timed_items import arrivals
-from sluice.engine.windows.event_time.timeline_blocks import Room
+from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
 from sluice.model.spec import Aggregate, EventTime, SlidingTime, TimeInterval
 from sluice.model.spreading import sees_all
 from sluice.model.types import Schema
@@ -221,7 +221,7 @@ class EventAggregateOperator(Stateful[EventState]):
         first = 0
         while True:
             window = Window(
-                state.scalars, state.partitions, state.nodes, Room(state.node_blocks, state.node_room),
+                state.scalars, state.partitions, state.nodes, NodeAllocation(state.node_blocks, state.node_room),
                 state.agenda.matches, state.agenda.starts, state.clocks, state.panes, events, firings, late, used,
             )  # fmt: skip
             first = _run(window, self.when, arrivals, first)
@@ -259,7 +259,7 @@ class EventAggregateOperator(Stateful[EventState]):
         )  # fmt: skip
         kernel = slices.Slices(
             program.layout, state.strings.text, state.words, state.cells, state.back, state.slices,
-            Room(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
+            NodeAllocation(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
             bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip
         parts: list[Rows] = []
@@ -326,7 +326,9 @@ class EventAggregateOperator(Stateful[EventState]):
         return self._only_full and isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
 
 
-def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool) -> panes.Grid | sliding_time.Shape:
+def _when(
+    window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool
+) -> panes.Grid | sliding_time.SlidingSizes:
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
@@ -336,10 +338,10 @@ def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool) 
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0
-    return sliding_time.Shape(difference, grace, left, right, gap, window.emit == "updates")
+    return sliding_time.SlidingSizes(difference, grace, left, right, gap, window.emit == "updates")
 
 
-def _run(window: Window, when: panes.Grid | sliding_time.Shape, arrivals: np.ndarray, first: int) -> int:
+def _run(window: Window, when: panes.Grid | sliding_time.SlidingSizes, arrivals: np.ndarray, first: int) -> int:
     if isinstance(when, panes.Grid):
         return panes.run(window, when, arrivals, first)
     return sliding_time.run(window, when, arrivals, first)

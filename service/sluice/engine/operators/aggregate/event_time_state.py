@@ -11,7 +11,7 @@ import pyarrow as pa
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
-    Free,
+    FreeSlots,
     Maps,
     PartOfKey,
     Table,
@@ -116,7 +116,7 @@ class EventState(Tables):
         self.clocks = np.full(clocks, NEVER, np.int64)
         self.agenda = TournamentTree(clocks)
         #: slots below `top` that hold no tuple
-        self.free = Free(np.int64)
+        self.free = FreeSlots(np.int64)
         #: over all partitions: the times of the slices, then the number of tuples in each of them (pane_totals.py)
         self.totals = np.zeros(0, np.int64)
         self.top = 0

@@ -20,7 +20,7 @@ from sluice.engine.operators.session.session_list import enter, not_after, take
 from sluice.engine.operators.session.session_records import CONTENTS, FIRE, FREE_CONTENT, INSERT, MERGE
 
 
-class Held(NamedTuple):
+class SessionArrays(NamedTuple):
     """All that the kernel works on."""
 
     scalars: np.ndarray
@@ -40,7 +40,7 @@ class Held(NamedTuple):
 
 
 @kernel
-def run(c: Held, events: np.ndarray, results: Results, start: int) -> int:
+def run(c: SessionArrays, events: np.ndarray, results: Results, start: int) -> int:
     """Handles the window events from number `start` on; gives the number at which the room for results ran out."""
     for k in range(start, len(events)):
         code, s = events[k].code, events[k].session
@@ -60,7 +60,7 @@ def run(c: Held, events: np.ndarray, results: Results, start: int) -> int:
 
 
 @inlined
-def _insert(c: Held, s: int, slot: int, last: int) -> None:
+def _insert(c: SessionArrays, s: int, slot: int, last: int) -> None:
     lift(c.layout, c.rows, slot, c.scratch, 0)
     at = _find(c, s, slot, last)
     if at == NIL:
@@ -80,7 +80,7 @@ def _insert(c: Held, s: int, slot: int, last: int) -> None:
 
 
 @inlined
-def _find(c: Held, s: int, slot: int, last: int) -> int:
+def _find(c: SessionArrays, s: int, slot: int, last: int) -> int:
     """What the session holds of the tuple's group: without groups that is one content."""
     if not c.grouped:
         return c.chains[s].oldest  # type: ignore[no-any-return]
@@ -89,7 +89,7 @@ def _find(c: Held, s: int, slot: int, last: int) -> int:
 
 
 @inlined
-def _begin(c: Held, s: int, slot: int, last: int) -> int:
+def _begin(c: SessionArrays, s: int, slot: int, last: int) -> int:
     """A new content, in a record that is free. Its time is any time of the session: `last`."""
     at = c.scalars[FREE_CONTENT]
     if at == NIL:
@@ -109,7 +109,7 @@ def _begin(c: Held, s: int, slot: int, last: int) -> int:
 
 
 @inlined
-def _append(c: Held, s: int, at: int) -> None:
+def _append(c: SessionArrays, s: int, at: int) -> None:
     """To the contents of a session."""
     c.contents[at].session = s
     c.contents[at].following = NIL
@@ -124,7 +124,7 @@ def _append(c: Held, s: int, at: int) -> None:
 
 
 @inlined
-def _take_over(c: Held, s: int, other: int) -> None:
+def _take_over(c: SessionArrays, s: int, other: int) -> None:
     """The contents of `other`, the next younger session, become contents of `s`, or part of those that `s` has."""
     at = c.chains[other].oldest
     while at != NIL:
@@ -140,7 +140,7 @@ def _take_over(c: Held, s: int, other: int) -> None:
 
 
 @inlined
-def _combine(c: Held, into: int, at: int) -> None:
+def _combine(c: SessionArrays, into: int, at: int) -> None:
     combine(c.layout, c.text, c.sums, into, c.sums, at, c.sums, into)
     c.contents[into].count += c.contents[at].count
     if c.listing:
@@ -149,7 +149,7 @@ def _combine(c: Held, into: int, at: int) -> None:
 
 
 @inlined
-def _free(c: Held, at: int) -> None:
+def _free(c: SessionArrays, at: int) -> None:
     if c.grouped:
         take(c.cells, c.contents, c.contents[at].owner, at)
     c.contents[at].owner = NIL
@@ -161,7 +161,7 @@ def _free(c: Held, at: int) -> None:
 
 
 @inlined
-def _fire(c: Held, s: int, firing: int, results: Results) -> bool:
+def _fire(c: SessionArrays, s: int, firing: int, results: Results) -> bool:
     """A result for each group of the session. False: the room ran out."""
     rows, tuples, at = 0, 0, c.chains[s].oldest
     while at != NIL:
@@ -185,7 +185,7 @@ def _fire(c: Held, s: int, firing: int, results: Results) -> bool:
 
 
 @inlined
-def _list(c: Held, slot: int, results: Results) -> None:
+def _list(c: SessionArrays, slot: int, results: Results) -> None:
     k = results.used[TUPLES]
     while slot != NIL:
         results.tuples[k] = slot
@@ -195,7 +195,7 @@ def _list(c: Held, slot: int, results: Results) -> None:
 
 
 @inlined
-def _forget(c: Held, s: int, results: Results) -> None:
+def _forget(c: SessionArrays, s: int, results: Results) -> None:
     at = c.chains[s].oldest
     while at != NIL:
         following = c.contents[at].following

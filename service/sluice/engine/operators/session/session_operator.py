@@ -223,7 +223,7 @@ class SessionOperator(Stateful[SessionState]):
             np.empty(state.top + 1, np.int64), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
-        kernel = session_contents.Held(
+        kernel = session_contents.SessionArrays(
             state.scalars, program.layout, state.strings.text, state.words, state.links, state.cells, state.chains,
             state.contents, state.sums, bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip

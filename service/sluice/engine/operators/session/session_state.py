@@ -11,7 +11,7 @@ import pyarrow as pa
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
-    Free,
+    FreeSlots,
     Maps,
     PartOfKey,
     Table,
@@ -95,7 +95,7 @@ class SessionState(Tables):
         self.scalars[LAST] = NEVER
         self.clocks = np.full(1, NEVER, np.int64)
         self.agenda = TournamentTree(1)
-        self.free = Free(np.int64)
+        self.free = FreeSlots(np.int64)
         self.top = 0
         #: tuples that came in so far: the next one's number
         self.arrived = 0

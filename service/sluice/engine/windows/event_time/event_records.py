@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.engine.windows.event_time.timeline_blocks import Room
+from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
 
 #: window events
 INSERT, FIRE, FORGET = range(3)
@@ -82,7 +82,7 @@ class Window(NamedTuple):
     scalars: np.ndarray
     partitions: np.ndarray
     nodes: np.ndarray
-    room: Room
+    room: NodeAllocation
     #: the nodes of the tournament trees of all topic partitions, and the index at which each tree begins
     #: (timer_queue.py)
     matches: np.ndarray

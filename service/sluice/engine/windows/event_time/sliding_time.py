@@ -35,7 +35,7 @@ from sluice.engine.windows.event_time.timeline_blocks import far
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
 
-class Shape(NamedTuple):
+class SlidingSizes(NamedTuple):
     """The sizes of a window in milliseconds, and which windows exist."""
 
     difference: int
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
 
 
 @kernel
-def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
+def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
     """Handles the items from number `first` on. Returns the number of the item at which an output table was full, or
     the number of items if all were handled.
 
@@ -76,13 +76,13 @@ def run(w: Window, s: Shape, arrivals: np.ndarray, first: int) -> int:
 
 
 @inlined
-def _close_time(w: Window, s: Shape, source: int) -> int:
+def _close_time(w: Window, s: SlidingSizes, source: int) -> int:
     """A window that ends before this time is closed (KIP T4)."""
     return w.clocks[source] - s.grace  # type: ignore[no-any-return]
 
 
 @inlined
-def _left_end(s: Shape, time: int) -> int:
+def _left_end(s: SlidingSizes, time: int) -> int:
     """The end of the left window of a time. No window starts below 0: times up to D share the window [0, D]
     (KIP W6).
     """
@@ -90,7 +90,7 @@ def _left_end(s: Shape, time: int) -> int:
 
 
 @inlined
-def _right_end(s: Shape, time: int) -> int:
+def _right_end(s: SlidingSizes, time: int) -> int:
     return time + s.gap + s.difference
 
 
@@ -98,7 +98,7 @@ def _right_end(s: Shape, time: int) -> int:
 
 
 @inlined
-def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
+def _arrive(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> None:
     """Handles a tuple: it advances stream time (KIP T1), then its lateness is decided (KIP T5), and it is stored if an
     open window contains it. So a window contains the tuples that arrived while it was open (KIP R1).
 
@@ -130,7 +130,7 @@ def _arrive(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> None:
 
 
 @inlined
-def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> bool:
+def _kept(w: Window, s: SlidingSizes, p: int, time: int, older: int, close: int) -> bool:
     """Whether an open window contains the time (KIP T7, T8, T9). A window that does not contain the time does not count
     (KIP D3).
 
@@ -152,7 +152,7 @@ def _kept(w: Window, s: Shape, p: int, time: int, older: int, close: int) -> boo
 
 
 @inlined
-def _due(w: Window, s: Shape, p: int) -> int:
+def _due(w: Window, s: SlidingSizes, p: int) -> int:
     """The end of the next window of the partition, or of the right window of its oldest node, which can be dropped then
     (KIP S6); ENDLESS without nodes.
     """
@@ -167,7 +167,7 @@ def _due(w: Window, s: Shape, p: int) -> int:
 
 
 @inlined
-def _drain(w: Window, s: Shape, arrivals: np.ndarray, i: int) -> bool:
+def _drain(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> bool:
     """Fires the windows that are closed now, in order of their ends (KIP E2). A window fires once (KIP E4), and none
     fires if stream time has not advanced (KIP E3). Returns False if an output table is full.
     """
@@ -194,7 +194,7 @@ def _bring_near(w: Window, node: int) -> None:
 
 
 @inlined
-def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
+def _step(w: Window, s: SlidingSizes, p: int, arrivals: np.ndarray, i: int) -> None:
     """Closes the window that ends when partition `p` is due: a left window, a right one that contains a tuple (KIP W3),
     or both as one window (KIP W5). So no two windows contain the same tuples (KIP W2).
     """
@@ -219,7 +219,7 @@ def _step(w: Window, s: Shape, p: int, arrivals: np.ndarray, i: int) -> None:
 
 
 @inlined
-def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.ndarray, i: int) -> None:
+def _update(w: Window, s: SlidingSizes, p: int, node: int, is_new: int, arrivals: np.ndarray, i: int) -> None:
     """Fires every open window that contains the tuple at `node`, and the right window of a new node (KIP E1), in order
     of their starts. A window that is both a left and a right window fires once (KIP D7).
 
@@ -250,7 +250,7 @@ def _update(w: Window, s: Shape, p: int, node: int, is_new: int, arrivals: np.nd
 
 
 @inlined
-def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
+def _first_right(w: Window, s: SlidingSizes, node: int, close: int) -> int:
     """The oldest node whose right window is open and extends to `node`; NIL if there is none."""
     nodes = w.nodes
     least = max(nodes[node].time, close)
@@ -263,7 +263,7 @@ def _first_right(w: Window, s: Shape, node: int, close: int) -> int:
 
 
 @inlined
-def _comes_into_being(w: Window, s: Shape, node: int) -> bool:
+def _comes_into_being(w: Window, s: SlidingSizes, node: int) -> bool:
     """Whether the right window of a new node contains a tuple and is not also the left window of another
     node (KIP W5).
     """

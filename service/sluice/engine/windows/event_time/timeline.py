@@ -15,7 +15,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.windows.event_time import timeline_blocks
 from sluice.engine.windows.event_time.event_records import NEVER
-from sluice.engine.windows.event_time.timeline_blocks import Room
+from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
 
 
 @inlined
@@ -32,7 +32,7 @@ def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
 
 
 @inlined
-def add(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, older: int, time: int) -> int:
+def add(lists: np.ndarray, nodes: np.ndarray, room: NodeAllocation, p: int, older: int, time: int) -> int:
     """Inserts a new node behind `older`. Its time is later than that of every dropped node."""
     node = timeline_blocks.take(lists, nodes, room, p)
     _aim(lists, nodes, p, older, node)
@@ -66,7 +66,7 @@ def _aim(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int) ->
 
 
 @inlined
-def drop_oldest(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> None:
+def drop_oldest(lists: np.ndarray, nodes: np.ndarray, room: NodeAllocation, p: int) -> None:
     """Removes the oldest node from the list and frees it."""
     timeline_blocks.give(lists, nodes, room, p, take_oldest(lists, nodes, p))
 

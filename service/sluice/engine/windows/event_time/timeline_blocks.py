@@ -24,7 +24,7 @@ NEAR = 32_768
 FREE, TOP, SHARED, SCALARS = range(4)
 
 
-class Room(NamedTuple):
+class NodeAllocation(NamedTuple):
     """The allocation state of a table of nodes."""
 
     #: the number of nodes in each block that are in use or reserved
@@ -47,13 +47,13 @@ def needed(top: int, more: int) -> int:
 
 
 @inlined
-def far(room: Room) -> bool:
+def far(room: NodeAllocation) -> bool:
     """Whether the table of nodes is so large that prefetching pays."""
     return room.scalars[TOP] > NEAR  # type: ignore[no-any-return]
 
 
 @inlined
-def take(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> int:
+def take(lists: np.ndarray, nodes: np.ndarray, room: NodeAllocation, p: int) -> int:
     """Returns an unused node for timeline `p`."""
     if lists[p].size < LONG:
         node = _next(nodes, room, room.scalars[SHARED])
@@ -65,7 +65,7 @@ def take(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int) -> int:
 
 
 @inlined
-def give(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, node: int) -> None:
+def give(lists: np.ndarray, nodes: np.ndarray, room: NodeAllocation, p: int, node: int) -> None:
     """Frees a node of timeline `p`. If that was its last node, its reserved nodes are freed too."""
     _release(nodes, room, node >> SHIFT, 1)
     if not lists[p].size:
@@ -74,7 +74,7 @@ def give(lists: np.ndarray, nodes: np.ndarray, room: Room, p: int, node: int) ->
 
 
 @inlined
-def _next(nodes: np.ndarray, room: Room, spare: int) -> int:
+def _next(nodes: np.ndarray, room: NodeAllocation, spare: int) -> int:
     """The node `spare`, or, at the start of a block, the first node of a free or new block."""
     if spare & (SIZE - 1):
         return spare
@@ -89,7 +89,7 @@ def _next(nodes: np.ndarray, room: Room, spare: int) -> int:
 
 
 @inlined
-def _release(nodes: np.ndarray, room: Room, block: int, count: int) -> None:
+def _release(nodes: np.ndarray, room: NodeAllocation, block: int, count: int) -> None:
     if count:
         room.blocks[block] -= count
         if not room.blocks[block]:

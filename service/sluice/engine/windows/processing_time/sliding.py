@@ -78,7 +78,7 @@ def trigger_all(w: Window, at: int) -> None:
     evict_aged(w, at, TIMER)
     w.scalars[GROUP] += 1
     p = w.scalars[FIRST]
-    if p == NIL and _may_speak(w):
+    if p == NIL and _may_emit_empty_mark(w):
         fire(w, NIL, at, TIMER, EMPTY_FIRING)
     while p != NIL:
         _trigger(w, p, at, TIMER)
@@ -86,7 +86,7 @@ def trigger_all(w: Window, at: int) -> None:
 
 
 @inlined
-def _may_speak(w: Window) -> bool:
+def _may_emit_empty_mark(w: Window) -> bool:
     """Whether a window that stores nothing emits a mark: always if incomplete windows fire, else if the window is not
     partitioned and was full once (A5).
     """

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import Free, Maps, Table, Tables, rename, walked
+from sluice.columns.state_tables import FreeSlots, Maps, Table, Tables, rename, walked
 from sluice.engine.windows.processing_time import time_queue
 from sluice.engine.windows.processing_time.window_records import (  # fmt: skip
     AGE,
@@ -65,7 +65,7 @@ class WindowTables(Tables):
         self.scalars = scalars()
         #: the slots from 0 to `top`, exclusive, are in use, apart from those in `free`
         self.top = 0
-        self.free = Free(np.int32)
+        self.free = FreeSlots(np.int32)
 
     @property
     def queued(self) -> bool:
@@ -89,7 +89,7 @@ class WindowTables(Tables):
         """
         kept = self.stored_slots()
         self.compact("slot", kept, self.top)
-        self.top, self.free = len(kept), Free(np.int32)
+        self.top, self.free = len(kept), FreeSlots(np.int32)
 
     def compact_partitions(self, kept: np.ndarray, count: int) -> None:
         """Keeps the partitions `kept` of the first `count` and gives them new numbers."""

@@ -13,7 +13,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.engine.windows.event_time import timeline_blocks
 from sluice.engine.windows.event_time.event_records import PARTITION, TIME
 from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_after
-from sluice.engine.windows.event_time.timeline_blocks import LONG, SIZE, TOP, Room
+from sluice.engine.windows.event_time.timeline_blocks import LONG, SIZE, TOP, NodeAllocation
 
 
 class Timeline:
@@ -21,7 +21,7 @@ class Timeline:
 
     def __init__(self, room: int, lists: int = 2) -> None:
         self.lists, self.nodes = np.zeros(lists, PARTITION), np.zeros(room, TIME)
-        self.room = Room(np.zeros(room // SIZE + 1, np.int8), timeline_blocks.scalars())
+        self.room = NodeAllocation(np.zeros(room // SIZE + 1, np.int8), timeline_blocks.scalars())
         for p in range(lists):
             intrusive_list.make_empty(self.lists, p)
 
