@@ -61,9 +61,9 @@ ROWS: dict[Table, dict[str, str]] = {
         "the last of `commits/`, `sources/0/0` |",
     },
     STATE: {
-        "k01": "the keeper is killed, at rest or at work",
+        "k01": "the state server is killed, at rest or at work",
         "k02": "a batch fails inside the engine",
-        "k03": "the task dies after the keeper has answered",
+        "k03": "the task dies after the state server has answered",
         "k04": "a task that was given up goes on",
         "k05": "the machine's daemon of workers dies",
         "k06": "killed while it appends to the log",
