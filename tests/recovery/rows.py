@@ -58,7 +58,8 @@ ROWS: dict[Table, dict[str, str]] = {
         "but with another digest of the ledger's last batch | its own",
         "s8": "used, at the ledger's batch or one before it, with the same digest | its own",
         "s9": "a file is damaged or missing: `sluice.json`, `metadata`, the last two of `offsets/`, "
-        "the last of `commits/`, `sources/0/0` |",
+        "the last of `commits/` (where it is missing, its batch runs again), "
+        "`sources/0/0` (which may be missing after the first batch) |",
     },
     STATE: {
         "k01": "the state server is killed, at rest or at work",
