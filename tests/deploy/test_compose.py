@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from sluice.cli import main
 from sluice.files import project_file
+from sluice_demo.__main__ import main as demo
 from tests.deploy.test_image import tool
 
 FILE = project_file("docker-compose.yml")
@@ -67,10 +68,12 @@ def test_there_are_no_secrets():
     assert not re.search(r"(?i)passw(or)?d\s*[:=]|secret|token", FILE.read_text())
 
 
-@pytest.mark.parametrize("name", ["sluice", "player"])
-def test_our_own_commands_are_ones_that_the_program_takes(name):
+@pytest.mark.parametrize(("name", "program"), [("sluice", main), ("player", demo)])
+def test_our_own_commands_are_ones_that_the_program_takes(name, program):
     command, *arguments = SERVICES[name]["command"]
-    help_ = CliRunner().invoke(main, [command, "--help"]).output
+    help_ = CliRunner().invoke(program, [command, "--help"]).output
+    assert arguments
+    assert "No such command" not in help_
     for argument in arguments:
         if argument.startswith("--"):
             assert f"{argument.partition('=')[0]} " in help_
