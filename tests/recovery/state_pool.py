@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from sluice.batch.envelope import RECORDS, unpack
+from sluice.batch.spool import in_memory
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.state import bucket
 from sluice.state.server.pool import start_pool
@@ -34,7 +35,8 @@ def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:
         return {"failed": str(error)}
     except (EOFError, ConnectionError) as error:
         return {"died": repr(error)}
-    values = [unpack(packed)[0].column("value").to_pylist() for holds, packed in answer if holds == RECORDS]
+    rows = in_memory(PLAN.checkpoint, answer)
+    values = [unpack(packed)[0].column("value").to_pylist() for holds, packed in rows if holds == RECORDS]
     return {"outputs": [orjson.loads(value) for some in values for value in some if value]}
 
 

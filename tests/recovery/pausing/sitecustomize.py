@@ -140,7 +140,7 @@ MOMENTS = {
         ("", "Producer", hanging),
     ],
     "sluice.kafka.transactions": [("TransactionalWriter", "write", after("written"))],
-    "sluice.state.server.request": [("", "ask", after("answered"))],
+    "sluice.state.server.request": [("", "request", after("answered"))],
     "sluice.state.bucket": [("Bucket", "feed", fed_rows)],
     "sluice.state.message": [("Message", "write", half_an_entry)],
     "sluice.state.snapshots": [("Snapshots", "write", half_a_snapshot)],

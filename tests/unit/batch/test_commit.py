@@ -43,7 +43,7 @@ class Gathered:
 def commit(monkeypatch):
     def run(writer):
         monkeypatch.setattr(committing, "writer", lambda _: writer)
-        monkeypatch.setattr(committing, "Gathered", lambda *_: Gathered())
+        monkeypatch.setattr(committing, "BatchResult", lambda *_: Gathered())
         monkeypatch.setattr(committing, "settings_of", lambda _: SETTINGS)
         monkeypatch.setattr(committing, "time", writer_time(writer))
         monkeypatch.setattr(committing, "end_soon", writer.ending.append)
