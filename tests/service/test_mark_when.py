@@ -51,8 +51,7 @@ def run(text: str, batches: list[list[list[dict[str, Any]]]], buckets: int) -> l
         parts = []
         for bucket, graph in enumerate(graphs):
             mine = [row for label, row in rows if label == labels(buckets)[bucket]]
-            handled = Batch.of(plan, mine, clocks[bucket])
-            if handled is not None:
+            for handled in Batch.parts(plan, mine, clocks[bucket]):
                 clocks[bucket] = handled.clock.end
                 made = graph.feed(states[bucket], handled.inputs, handled.clock)
                 packed = outgoing(plan, made, handled, bucket)

@@ -1,0 +1,7 @@
+"""Some of these tests need Spark: they share the fixtures of tests/service."""
+
+from __future__ import annotations
+
+from tests.service.conftest import downstream, service, spark
+
+__all__ = ["downstream", "service", "spark"]
