@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import IsolationLevel
 
 from tests.recovery.conftest import Shared
-from tests.recovery.harness import Service, by_role, frozen
+from tests.recovery.harness import Service, frozen
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -258,7 +258,7 @@ def test_e16_a_second_instance_on_a_copy_ends_the_first(services, tmp_path):
     second = services(FILE, name=first.name, checkpoint=copy)
     second.adopt(first)
     second.start()
-    second.wait_until(lambda: by_role(second.session)["daemon"], "the second instance starts Spark")
+    second.wait_until(lambda: "message=running" in second.log(), "the second instance has asked the ledger and runs")
     second.send("in", tuples(1000))
     assert first.await_end() == TAKEN
     second.await_outputs(codes=[FAILED])
