@@ -125,12 +125,13 @@ class Tethered:
         self.kill()
 
     def kill(self) -> None:
-        """Sends SIGKILL to the program's process group."""
+        """Sends SIGKILL to the program's process group, once: afterwards another group may have its number."""
+        if self._process.stdin is None or self._process.stdin.closed:
+            return
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        if self._process.stdin:
-            self._process.stdin.close()
+        self._process.stdin.close()
 
 
 class LastResort:

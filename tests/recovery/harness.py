@@ -187,6 +187,7 @@ class Service:
         self._moments = folder / "moments"
         self._moments.mkdir(exist_ok=True)
         self._process: Tethered | None = None
+        #: those that may still have processes
         self._sessions: list[int] = []
         self._partitions: dict[str, int] = {}
         #: whether all outputs were right when they were compared last
@@ -231,7 +232,7 @@ class Service:
         if self.running:
             return
         if self._process:
-            self._process.kill()  # it has ended; this closes its pipe
+            self.await_no_process()
         path = [str(Path(__file__).parent / "pausing"), os.environ.get("PYTHONPATH", str(Path.cwd()))]
         command = [sys.executable, "-m", "sluice", "run", str(self.file), "--no-http", *self.arguments, *arguments]
         environment = {"SLUICE_TEST_MOMENTS": str(self._moments), "PYTHONPATH": os.pathsep.join(path)}
@@ -283,12 +284,14 @@ class Service:
         )
         if self._process:
             self._process.kill()  # what is left is the shell that waits for the end of the test (processes.py)
+        self._sessions.clear()  # the system may give these numbers to others now
 
     def _left(self) -> list[Process]:
         everything = [one for session in self._sessions for one in processes(session)]
         return [one for one in everything if one.arguments[:2] != TETHER]
 
     def clean_up(self) -> None:
+        """Kills what is left, at the end of the tests."""
         for session in self._sessions:
             for one in processes(session):
                 with suppress(ProcessLookupError):

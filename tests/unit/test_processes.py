@@ -66,6 +66,15 @@ def test_its_children_go_with_it(tmp_path: Path) -> None:
     await_true(lambda: not running(number))
 
 
+def test_it_is_killed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second time its number may be that of another process group."""
+    process = shell("echo ready; sleep 600", tmp_path)
+    process.kill()
+    monkeypatch.setattr("os.killpg", lambda *_: pytest.fail("another process group was killed"))
+    process.kill()
+    assert process.exit_code == -9
+
+
 def test_killed_ourselves_nothing_of_it_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
