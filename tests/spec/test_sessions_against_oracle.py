@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from sluice.replay.event_file import Cutter, numbered, topic_partitions
-from sluice.replay.player import Player, replay
+from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.player import Player, replay
 
 from sluice.columns.json_columns import python_values
 from sluice.engine.operators import compaction

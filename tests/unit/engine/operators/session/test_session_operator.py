@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sluice.replay.event_file import Cutter, numbered
-from sluice.replay.player import Player, replay
+from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.player import Player, replay
 
 from sluice.columns.json_columns import python_values
 from sluice.columns.tables import StateError
