@@ -23,7 +23,7 @@ demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hand
 	@$(BIN)/sluice-demo run $(ARGS)
 
 test: lint ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
-	@$(BIN)/python -m pytest -m "not slow and not registry" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .
@@ -39,6 +39,7 @@ cluster: setup ## the same file on a Spark master with two workers, and on a loc
 	@$(BIN)/python -m pytest tests/cluster $(ARGS)
 
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null || { echo "prometheus is not installed (Debian, Ubuntu: apt install prometheus)"; exit 1; }
 	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
 
 test-security: setup ## every way to be let in by the brokers: SASL, TLS, mutual TLS

@@ -154,6 +154,7 @@ def test_3_no_broker_answers(service: Service):
     assert f"no broker at 127.0.0.1:{port} lets us in" in service.sentence
 
 
+@pytest.mark.slow
 def test_3_the_address_of_the_broker_stays_hidden(service: Service):
     (port,) = free_ports(1)
     service.write(broker='"${BROKERS}"')
@@ -186,6 +187,14 @@ def test_4_the_checkpoint_is_another_pipelines(service: Service):
 
 def test_0_it_is_told_to_end(service: Service):
     service.run_some()
+    service.terminate()
+    assert service.ended() == 0
+
+
+def test_0_it_is_told_to_end_while_java_starts(service: Service):
+    service.send()
+    service.start()
+    service.wait_for(lambda: javas_of(service.pid))
     service.terminate()
     assert service.ended() == 0
 
@@ -257,7 +266,11 @@ def test_4_a_file_of_the_checkpoint_is_damaged(service: Service, file: str, cont
 
 def java_of(pid: int) -> int:
     """The Java process that a process started."""
+    (java,) = javas_of(pid)
+    return java
+
+
+def javas_of(pid: int) -> list[int]:
     rows = subprocess.run(["ps", "-eo", "pid,ppid,comm"], capture_output=True, text=True, check=True).stdout.split("\n")
     children = [row.split() for row in rows[1:] if row]
-    (java,) = [int(child) for child, parent, name in children if int(parent) == pid and name == "java"]
-    return java
+    return [int(child) for child, parent, name in children if int(parent) == pid and name == "java"]

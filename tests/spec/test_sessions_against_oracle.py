@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from sluice.replayer.event_file import Cutter, numbered, topic_partitions
-from sluice.replayer.player import Player, replay
 
 from sluice.columns.json_columns import python_values
 from sluice.engine.operators import compaction
 from sluice.engine.operators.session.session_state import SessionState
+from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.spec import session_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order

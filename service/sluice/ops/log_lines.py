@@ -21,6 +21,9 @@ STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
 def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None) -> None:
     """Writes the messages of logger `sluice` and of all loggers below it to stderr, in the format of `Lines`.
 
+    Warnings and errors of other packages go there too. Without a handler of the root logger, Python would write them
+    as plain text, with stack traces over many lines.
+
     Masks all `secrets`, and the values of ${...} in the pipeline file (model/secrets.py).
     """
     handler = logging.StreamHandler(stream or sys.stderr)
@@ -28,6 +31,7 @@ def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] 
     logger = logging.getLogger("sluice")
     logger.handlers, logger.propagate = [handler], False
     logger.setLevel(level)
+    logging.getLogger().handlers = [handler]
 
 
 class Lines(logging.Formatter):

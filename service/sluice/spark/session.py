@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from sluice.batch.query_plan import BOUNDS
@@ -20,6 +21,8 @@ from sluice.processes import end_with_us
 from sluice.spark import shipping
 from sluice.spark.home import spark_home
 from sluice.spark.masking import masked_stderr
+
+LOGGER = logging.getLogger("sluice.spark")
 
 #: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
 #: bounds a batch.
@@ -109,12 +112,22 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     for key, value in (settings | shipping.classes(archives, files) | own).items():
         builder = builder.config(key, value)
     before = SparkContext._gateway  # noqa: SLF001 - no public attribute holds the process of the JVM
-    with _deaf_to_termination(), masked_stderr():
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = _accumulator_error  # type: ignore[method-assign,assignment]
+    with _children_ignore_termination(), masked_stderr():
         spark = builder.getOrCreate()
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     if gateway is not before and gateway.proc is not None:
         end_with_us(gateway.proc.pid, GRACE)
     return spark
+
+
+def _accumulator_error(*_: object) -> None:
+    """Logs an error of the thread that receives Spark's accumulators, which has none but the end of the JVM.
+
+    socketserver would write a stack trace to stderr. `spark/watch.py` reports that the JVM has ended.
+    """
+    LOGGER.debug("the connection for Spark's accumulators has failed")
 
 
 def repeating(master: str) -> str:
@@ -124,16 +137,27 @@ def repeating(master: str) -> str:
 
 
 @contextmanager
-def _deaf_to_termination() -> Iterator[None]:
-    """Ignores SIGTERM inside the context, so that the JVM that starts there ignores it as well (-Xrs keeps that).
+def _children_ignore_termination() -> Iterator[None]:
+    """The JVM that starts inside the context ignores SIGTERM (-Xrs keeps that). This process keeps its own handler.
 
     A SIGTERM to the whole process group then ends this process in order, and does not stop the running batch.
+    PySpark starts the JVM with a function for the child, so that Python runs the hook `_after_fork` in it.
     """
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    global _ignoring  # noqa: PLW0603 - a hook of os.register_at_fork cannot be removed, only switched off
+    _ignoring = True
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        _ignoring = False
+
+
+def _after_fork() -> None:
+    if _ignoring:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+_ignoring = False
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def overrides(environment: Mapping[str, str]) -> dict[str, str]:

@@ -86,12 +86,13 @@ def test_the_log_masks_values_in_messages_fields_and_stack_traces() -> None:
     substitute("${WORD}", {"WORD": SECRET})
     logger = logging.getLogger("sluice")
     before, stream = (logger.handlers, logger.propagate, logger.level), io.StringIO()
+    roots = logging.getLogger().handlers
     configure(stream=stream)
     try:
         {}[SECRET]
     except KeyError:
         logger.exception("connect to %s", SECRET, extra={"where": f"x={SECRET}"})
-    logger.handlers, logger.propagate, logger.level = before
+    (logger.handlers, logger.propagate, logger.level), logging.getLogger().handlers = before, roots
     assert SECRET not in stream.getvalue()
     assert 'message="connect to ${WORD}" where="x=${WORD}"' in stream.getvalue()
     assert "KeyError: '${WORD}'" in stream.getvalue()

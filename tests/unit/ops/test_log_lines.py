@@ -10,12 +10,12 @@ from sluice.ops.log_lines import configure
 @pytest.fixture
 def log():
     """Everything that is logged, after which the loggers are as they were."""
-    logger = logging.getLogger("sluice")
-    before = logger.handlers, logger.propagate, logger.level
+    logger, root = logging.getLogger("sluice"), logging.getLogger()
+    before, roots = (logger.handlers, logger.propagate, logger.level), root.handlers
     stream = io.StringIO()
     configure("INFO", ["hunter2", "hunter2-and-more"], stream)
     yield stream
-    logger.handlers, logger.propagate, logger.level = before
+    (logger.handlers, logger.propagate, logger.level), root.handlers = before, roots
 
 
 def test_an_event_is_a_line_of_pairs(log):
@@ -28,6 +28,13 @@ def test_an_event_is_a_line_of_pairs(log):
         r'message="created topic a" partitions=2 why="it \\"was\\" missing"',
         line,
     )
+
+
+def test_a_warning_of_another_package_is_a_line_of_the_same_form(log):
+    logging.getLogger("py4j").info("sent")
+    logging.warning("the connection is gone")  # noqa: LOG015 - as py4j does
+    (line,) = log.getvalue().splitlines()
+    assert line.endswith('level=warning logger=root message="the connection is gone"')
 
 
 def test_an_error_stays_on_one_line(log):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sluice.replayer.event_file import Cutter, numbered
-from sluice.replayer.player import Player, replay
 
 from sluice.columns.json_columns import python_values
 from sluice.columns.tables import StateError
@@ -14,6 +12,8 @@ from sluice.engine.graph import GraphState
 from sluice.engine.operators import compaction
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.stream.items import MAX_TIME
+from sluice.replayer.event_file import Cutter, numbered
+from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
 
 SECOND = 10**9
