@@ -225,6 +225,44 @@ AGGREGATES: Mapping[str, Function] = {f.name: f for f in (
         "float64, share -> float64"),
 )}  # fmt: skip
 
+#: functions of SQL, Python and other languages, in lower case -> the function with that meaning, for messages
+OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("avg", "mean"), "Average"),
+    **dict.fromkeys(("total",), "Sum"),
+    **dict.fromkeys(("maximum", "greatest"), "Max"),
+    **dict.fromkeys(("minimum", "least"), "Min"),
+    **dict.fromkeys(("n", "num", "rows"), "Count"),
+    **dict.fromkeys(("count_distinct", "nunique", "approx_count_distinct", "distinct"), "CountDistinct"),
+    **dict.fromkeys(("array_agg", "collect_list", "list", "group_concat", "string_agg"), "Collect"),
+    **dict.fromkeys(("collect_set", "set"), "CollectDistinct"),
+    **dict.fromkeys(("first_value", "earliest_by_offset"), "First"),
+    **dict.fromkeys(("last_value", "latest", "latest_by_offset"), "Last"),
+    **dict.fromkeys(("stddev", "std", "stdev", "stddev_samp"), "SampleStdDev"),
+    **dict.fromkeys(("stddev_pop", "stddevp", "pstdev"), "PopulationStdDev"),
+    **dict.fromkeys(("quantile", "percentile_cont", "percentile_approx"), "Percentile"),
+    **dict.fromkeys(("max_by", "argmax"), "ArgMax"),
+    **dict.fromkeys(("min_by", "argmin"), "ArgMin"),
+    **dict.fromkeys(("len", "char_length"), "length"),
+    **dict.fromkeys(("substr", "mid"), "substring"),
+    **dict.fromkeys(("ucase", "toupper", "touppercase"), "upper"),
+    **dict.fromkeys(("lcase", "tolower", "tolowercase"), "lower"),
+    **dict.fromkeys(("strip", "btrim"), "trim"),
+    **dict.fromkeys(("ltrim", "lstrip"), "trimStart"),
+    **dict.fromkeys(("rtrim", "rstrip"), "trimEnd"),
+    **dict.fromkeys(("coalesce", "ifnull", "nvl", "isnull"), "orElse"),
+    **dict.fromkeys(("int", "integer", "bigint", "long", "toint"), "int64"),
+    **dict.fromkeys(("float", "double", "tofloat", "real"), "float64"),
+    **dict.fromkeys(("str", "text", "varchar", "tostring", "to_string"), "string"),
+    **dict.fromkeys(("bool", "tobool"), "boolean"),
+    **dict.fromkeys(("datetime", "to_timestamp", "from_unixtime"), "timestamp"),
+    **dict.fromkeys(("date_trunc", "time_bucket", "timestamptrunc"), "floorTime"),
+    **dict.fromkeys(("strftime", "date_format", "to_char"), "formatTime"),
+    **dict.fromkeys(("strptime", "str_to_date"), "parseTime"),
+    **dict.fromkeys(("power",), "pow"),
+    **dict.fromkeys(("windowstart", "window_start"), "intervalStart"),
+    **dict.fromkeys(("windowend", "window_end"), "intervalEnd"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:

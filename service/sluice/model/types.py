@@ -41,11 +41,20 @@ TIMESTAMP = Type(Kind.TIMESTAMP)
 #: name in the pipeline file -> type; the names after the first of each type are SPL's or other common ones
 SCALARS = {
     "boolean": BOOLEAN, "bool": BOOLEAN,
-    "int64": INT64, "long": INT64,
-    "float64": FLOAT64, "double": FLOAT64,
-    "string": STRING, "rstring": STRING, "ustring": STRING,
+    "int64": INT64, "long": INT64, "int": INT64, "integer": INT64, "bigint": INT64,
+    "float64": FLOAT64, "double": FLOAT64, "float": FLOAT64,
+    "string": STRING, "rstring": STRING, "ustring": STRING, "str": STRING, "text": STRING, "varchar": STRING,
     "timestamp": TIMESTAMP,
 }  # fmt: skip
+
+#: words of other systems that this pipeline file does not have -> the type that is meant, for messages
+OTHER_NAMES = {
+    **dict.fromkeys(("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64", "short"), "int64"),
+    **dict.fromkeys(("float32", "real", "decimal", "numeric", "number"), "float64"),
+    **dict.fromkeys(("datetime", "date", "time", "timestamptz", "instant"), "timestamp"),
+    **dict.fromkeys(("char", "uuid", "enum", "bytes"), "string"),
+    **dict.fromkeys(("array", "list"), "list<...>"),
+}
 
 
 def list_of(element: Type) -> Type:
@@ -58,7 +67,8 @@ def parse_type(text: str) -> Type:
     if word.startswith("list<") and word.endswith(">"):
         return list_of(parse_type(word[5:-1]))
     if word not in SCALARS:
-        msg = f"one of {', '.join(SCALARS)}, or list<...> of one of them"
+        names = ", ".join(kind.value for kind in Kind if kind is not Kind.LIST)
+        msg = f"one of {names}, or list<...> of one of them"
         raise ValueError(msg)
     return SCALARS[word]
 

@@ -51,7 +51,7 @@ HOSTILE = {
     "a negative one": (file(expression=f'"size - -{"9" * 10_000}"'), "an int64"),
     "a window of 10,000 digits": (window(f"tumbling, count({'9' * 3_900})"), "count(n) with a whole number"),
     "a time of 10,000 digits": (window(f"tumbling, time({'9' * 3_900})"), "at most 292 years"),
-    "a setting of 10,000 digits": (file(end=f"max_future: {'9' * 10_000}"), "a number"),
+    "a setting of 10,000 digits": (file(end=f"max_future: {'9' * 10_000}"), "a finite number"),
     "a setting of 4,000 digits": (file(end=f"max_future: {'9' * 4_000}"), "max_future"),
     "a setting in another base of 4,000 digits": (file(end=f"buckets: {'9' * 4_000}"), "at most 65536"),
     "lists 20,000 deep": ("[" * 20_000 + "]" * 20_000, "100 levels"),

@@ -23,7 +23,7 @@ from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, spell
 from sluice.model.spec import EventTime
 from sluice.model.topology import cycle, upstream_first
-from sluice.model.types import SCALARS, Schema, parse_type
+from sluice.model.types import OTHER_NAMES, SCALARS, Schema, parse_type
 
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
 #: maximum length of a name in characters; a broker accepts ids of clients, groups and transactions of up to 32,767
@@ -113,7 +113,8 @@ class Streams:
             try:
                 schema.append((name, parse_type(text)))
             except ValueError as error:
-                self.report.problem((*path, name), str(error), text, nearest(text, SCALARS))
+                hint = OTHER_NAMES.get(text.strip().lower()) or nearest(text, SCALARS)
+                self.report.problem((*path, name), str(error), text, hint)
         if len(self.report.problems) == before and stream not in self.shaped.unclear:
             self.schemas[stream] = tuple(schema)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from sluice.config.syntax.clause_parts import NUMBER
+from sluice.config.syntax.durations import NUMBER, with_unit
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import Clause, DeltaText, parse_clause
@@ -77,9 +77,12 @@ def delta(policy: DeltaText, scope: Scope) -> Delta | tuple[Fault, ...]:
         return (Fault(f"an attribute of {scope.stream} in delta ({known})", policy.attribute, hint, part.column),)
     if not kind.numeric and kind != TIMESTAMP:
         return (part.fault(f"delta over an int64, a float64 or a timestamp, not {policy.attribute}, a {kind}"),)
-    if not NUMBER.fullmatch(policy.size):
+    duration = with_unit(policy.size)
+    if duration is not None and kind == INT64:
+        return (part.fault(f"a size without a unit, as {policy.attribute} is an int64"),)
+    if duration is None and not NUMBER.fullmatch(policy.size):
         return delta_with_expression_size(policy, kind, scope)
-    size = in_units(Decimal(policy.size), kind)
+    size = in_units(Decimal(policy.size) if duration is None else duration, kind)
     return Delta(policy.attribute, size) if size is not None else (part.fault(UNITS[kind]),)
 
 

@@ -13,7 +13,6 @@ from sluice.time_units import SECOND
 MOST_SECONDS = Decimal(2**63 - 1) / SECOND
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")
 INTEGER = re.compile(r"[-+]?\d+")
 
 

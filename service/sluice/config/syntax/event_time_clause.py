@@ -1,16 +1,16 @@
 """The window clauses that have a word and parts with sizes: `timeInterval, intervalDuration(60.0), discardAge(5.0)`.
 
 Each kind says which parts it has (model/windows). The parts may stand in any order; sizes are seconds, exact decimal
-numbers.
+numbers, or durations with a unit (durations.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 
-from sluice.config.syntax.clause_parts import MOST_SECONDS, NUMBER, Part
+from sluice.config.syntax.clause_parts import MOST_SECONDS, Part
+from sluice.config.syntax.durations import seconds
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
 from sluice.model.windows.window_kind import SizePart, WindowKind
@@ -60,7 +60,7 @@ def read_sizes(parts: list[Part], faults: list[Fault]) -> Sizes:
 def is_expression(part: Part) -> bool:
     match part.arguments:
         case (text,):
-            return bool(text) and not NUMBER.fullmatch(text)
+            return bool(text) and seconds(text) is None
     return False
 
 
@@ -74,8 +74,8 @@ def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Faul
 
 def size(part: Part, of: SizePart) -> int | Fault:
     match part.arguments:
-        case (text,) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= MOST_SECONDS:
-            exact = Decimal(text) * SECOND
+        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MOST_SECONDS:
+            exact = given * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or of.zero else part.fault(limits(part, of))

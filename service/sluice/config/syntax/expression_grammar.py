@@ -12,6 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from sluice.api import custom
 from sluice.api.class_loader import ClassError
+from sluice.config.syntax.durations import seconds
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
 from sluice.model.functions import (
@@ -19,6 +20,7 @@ from sluice.model.functions import (
     CONSTANTS,
     FUNCTIONS,
     OPERATORS,
+    OTHER_NAMES,
     VARIABLES,
     Function,
     Signature,
@@ -40,6 +42,7 @@ GRAMMAR = r"""
 ?part: atom | part "[" choice "]"                     -> element
 ?atom: INTEGER                                        -> integer
      | FLOAT                                          -> float
+     | DURATION                                       -> duration
      | TEXT                                           -> text
      | TRUE                                           -> true
      | FALSE                                          -> false
@@ -58,6 +61,7 @@ TRUE: /true\b/
 FALSE: /false\b/
 INTEGER: /\d+(?![\w.])/
 FLOAT: /(\d+\.\d*|\.\d+)([eE][-+]?\d+)?(?!\w)|\d+[eE][-+]?\d+(?!\w)/
+DURATION: /(\d+(\.\d+)?|\.\d+)(ms|s|m|h|d)(?!\w)/
 TEXT: /"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*'/
 NAME: /(?!(and|or|not|true|false)\b)[^\W\d]\w*/
 QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
@@ -188,6 +192,10 @@ class Typing:
     def of_float(self, tree: Tree[Token], digits: Token) -> Expression:
         return Literal(float(digits), FLOAT64)
 
+    def of_duration(self, tree: Tree[Token], text: Token) -> Expression:
+        """A number with a unit: float64 seconds."""
+        return Literal(float(seconds(text) or 0), FLOAT64)
+
     def of_text(self, tree: Tree[Token], quoted: Token) -> Expression | None:
         try:
             text = paired(ESCAPE.sub(unescaped, quoted[1:-1]))
@@ -288,7 +296,9 @@ class Typing:
         known = [*FUNCTIONS, *AGGREGATES, "Custom"] if self.scope.no_aggregates is None else [*FUNCTIONS]
         for argument in given:
             self.of(argument)
-        return self.fault(tree, "a function", nearest(name, known), str(name))
+        other = OTHER_NAMES.get(name.lower())
+        hint = other if other in {*known, *self.scope.panes} else nearest(name, known)
+        return self.fault(tree, "a function", hint, str(name))
 
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:

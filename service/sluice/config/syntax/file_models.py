@@ -13,12 +13,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.json_schema import models_json_schema
+from pydantic_core import PydanticCustomError
 
+from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.errors import one_of
+from sluice.model.types import SCALARS
 from sluice.model.windows.kinds import SIZED, kinds_reading
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
-TYPE = r"^\s*(list<\s*)*(boolean|bool|int64|long|float64|double|string|rstring|ustring|timestamp)\s*(>\s*)*$"
+TYPE = rf"^\s*(list<\s*)*({'|'.join(SCALARS)})\s*(>\s*)*$"
 #: what every window clause has: a policy, or a part that its kind needs
 NEEDED = (
     "count",
@@ -92,7 +95,27 @@ class KeyShape(FileModel):
     avro_writer_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
 
 
-Seconds = Annotated[float, Field(ge=0, le=2**33, allow_inf_nan=False)]
+def read_duration(value: object) -> object:
+    """The seconds of a text such as `30s`. Other values are returned as they are."""
+    if not isinstance(value, str):
+        return value
+    found = seconds(value.strip())
+    if found is None:
+        kind, message = "duration", "seconds or a duration, such as {examples}"
+        raise PydanticCustomError(kind, message, {"examples": EXAMPLES})
+    return float(found)
+
+
+#: seconds; the file may also have a number with a unit
+Duration = Annotated[
+    float,
+    BeforeValidator(read_duration),
+    Field(ge=0, allow_inf_nan=False),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^\s*{WITH_UNIT}\s*$"}]}
+    ),
+]
+Seconds = Annotated[Duration, Field(le=2**33)]
 
 
 class EventTimeShape(FileModel):
@@ -511,24 +534,18 @@ class FileShape(FileModel):
         description="In which order records of several topic partitions are handled: by their timestamps within each "
         "batch as it comes (arrival), or within all, for which they wait for each other (timestamp).",
     )
-    merge_wait: float = Field(
+    merge_wait: Duration = Field(
         5.0,
-        ge=0,
-        allow_inf_nan=False,
         description="With merge: timestamp, seconds that a silent topic partition is waited for; what comes later "
         "counts as arriving now. With clock: records it is waited for without end.",
     )
-    max_future: float = Field(
+    max_future: Duration = Field(
         3600.0,
-        ge=0,
-        allow_inf_nan=False,
         description="Seconds that the timestamp of a record may be ahead of the time at which it is read; beyond it "
         "the record is a dead letter.",
     )
-    trigger_interval: float = Field(
+    trigger_interval: Duration = Field(
         0.0,
-        ge=0,
-        allow_inf_nan=False,
         description="Seconds from the start of one batch to the next; 0: as soon as the last is done.",
     )
     max_records_per_batch: int = Field(500_000, ge=1, le=2**29, description="The most records that one batch reads.")

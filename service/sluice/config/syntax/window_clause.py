@@ -5,6 +5,8 @@ clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may sta
 kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
 leaving  partitionAge(seconds) | partitionCount(n) | tupleCount(n)
+
+Seconds are a number or a duration with a unit, `5m` (durations.py).
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from sluice.config.syntax.clause_parts import INTEGER, MOST_SECONDS, NUMBER, Part, read_parts
+from sluice.config.syntax.clause_parts import INTEGER, MOST_SECONDS, Part, read_parts
+from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.event_time_clause import PARTS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.spec import Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
@@ -139,16 +142,16 @@ def whole(part: Part) -> int | None:
 def read_time(part: Part) -> Time | Fault:
     """In whole nanoseconds, exactly (C6)."""
     match part.arguments:
-        case (text,) if NUMBER.fullmatch(text) and 0 < Decimal(text) <= MOST_SECONDS:
-            exact = Decimal(text) * SECOND
+        case (text,) if (given := seconds(text)) is not None and 0 < given <= MOST_SECONDS:
+            exact = given * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
-            return part.fault("time(seconds) with a number above 0, at most 292 years")
+            return part.fault(f"time(seconds) with a number above 0, at most 292 years, such as {EXAMPLES}")
 
 
 def read_delta(part: Part) -> DeltaText | Fault:
     match part.arguments:
-        case (attribute, size) if size and (not NUMBER.fullmatch(size) or Decimal(size) >= 0):
+        case (attribute, size) if size and ((given := seconds(size)) is None or given >= 0):
             return DeltaText(attribute, size, part)
         case _:
             what = "the name of an attribute, and a number that is not negative or an expression"
@@ -161,10 +164,10 @@ def read_punct(part: Part) -> Punct | Fault:
 
 def read_age(part: Part) -> PartitionAge | Fault:
     match part.arguments:
-        case (text,) if NUMBER.fullmatch(text) and 0 <= Decimal(text) <= MOST_SECONDS:
-            return PartitionAge(int(Decimal(text)))  # V6
+        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MOST_SECONDS:
+            return PartitionAge(int(given))  # V6
         case _:
-            return part.fault("partitionAge(seconds) with a number that is not negative")
+            return part.fault(f"partitionAge(seconds) with a number that is not negative, such as {EXAMPLES}")
 
 
 def read_most(part: Part) -> PartitionCount | TupleCount | Fault:
@@ -239,7 +242,7 @@ def check_zero(clause: Clause) -> None:
     for leaving, part in clause.leaving:
         if leaving in (PartitionCount(0), TupleCount(0)):
             clause.cautions.append(f"{part.text} throws every tuple away as soon as it is in (rule V10)")
-        elif isinstance(leaving, PartitionAge) and Decimal((part.arguments or ("0",))[0]) != leaving.seconds:
+        elif isinstance(leaving, PartitionAge) and seconds((part.arguments or ("0",))[0]) != leaving.seconds:
             clause.cautions.append(f"{part.text} counts whole seconds: {leaving.seconds} (rule V6)")
 
 

@@ -145,7 +145,7 @@ WRONG = {
     ),
     "a negative lag": (
         {"event_time": "{attribute: time, lag: -1}"},
-        "streams.trades.event_time.lag: expected a number that is at least 0.0, got -1",
+        "streams.trades.event_time.lag: expected a number that is at least 0, got -1",
     ),
     "a duration of 0": (
         {"window": "timeInterval, intervalDuration(0)"},
