@@ -35,7 +35,7 @@ RUN useradd --system --uid 10001 --home-dir /var/lib/sluice --create-home sluice
     && install --directory --owner=sluice /var/lib/sluice/checkpoints
 COPY --from=build /opt/sluice /opt/sluice
 COPY examples /var/lib/sluice/examples
-# numba wants to write where it reads kernels; the copy that it gets costs a moment at each start.
+# Kernels are read from the package. What is compiled beside them is written below this folder.
 ENV XDG_CACHE_HOME=/tmp
 USER 10001
 WORKDIR /var/lib/sluice

@@ -61,7 +61,6 @@ fuzz-formats: setup ## decode 100,000 damaged records per format; SLUICE_SEED=7 
 	@SLUICE_MUTANTS=$${SLUICE_MUTANTS:-100000} $(BIN)/python -m pytest tests/unit/wire/test_any_bytes.py $(ARGS)
 
 test-bounds: setup ## the engine and the formats with every index of a compiled loop looked at
-	@rm -rf build/bounds # numba does not notice what changed in a function that a kernel calls
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest tests/spec tests/unit/columns tests/unit/engine tests/unit/wire tests/unit/replayer $(ARGS)
 
 bench: setup ## measure throughput and latency on this machine; ARGS hands options on

@@ -132,7 +132,7 @@ def pack(environment: Path, archive: Path) -> None:
 
 def compiled_in(environment: Path) -> list[str]:
     """The files of kernels below a folder."""
-    return sorted(path.name for path in environment.glob("lib/*/site-packages/sluice/__pycache__/kernels-*/**/*.nb*"))
+    return sorted(path.name for path in environment.glob("lib/*/site-packages/sluice/__pycache__/kernels/**/*.code"))
 
 
 def check(broker: str, folder: Path, master: str, name: str) -> None:

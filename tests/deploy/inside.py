@@ -64,7 +64,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[dict[str, object]]:
 def kernels() -> list[str]:
     """All files of compiled kernels, the installed ones and those in use."""
     folders = [Path(sys.prefix), Path(os.environ["XDG_CACHE_HOME"])]
-    return sorted(str(path) for folder in folders for path in folder.rglob("kernels-*/**/*.nb[ic]"))
+    return sorted(str(path) for folder in folders for path in folder.rglob("kernels/**/*.code"))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,18 @@ themselves. Functions that only kernels call are inlined into them.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
+from numba import config, njit, types
+from numba.core.itanium_mangler import mangle_identifier
+from numba.np import arrayobj
 
-from sluice.columns.kernel_cache import Function, compiled
+from sluice.compiler.kernel_cache import KernelCache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 
@@ -19,6 +26,20 @@ OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
 def kernel(function: Function) -> Function:
     """Compiles a kernel: a function that Python code and other kernels can call."""
     return compiled(function, **OPTIONS)
+
+
+def inlined(function: Function) -> Function:
+    """Compiles a function that only kernels call, and inlines it into each caller."""
+    return compiled(function, **OPTIONS, forceinline=True)
+
+
+def compiled(function: Function, **options: Any) -> Function:  # noqa: ANN401 - numba's options
+    """Compiles the function with numba, caches the result on disk, and makes its indices follow `_index`."""
+    dispatcher = njit(**options)(function)
+    if not config.DISABLE_JIT:  # type: ignore[attr-defined]
+        dispatcher._cache = KernelCache(function)  # noqa: SLF001 - as cache=True does
+    _own.add(mangle_identifier(f"{function.__module__}.{function.__qualname__}").removesuffix("E"))  # type: ignore[no-untyped-call]
+    return dispatcher  # type: ignore[no-any-return]
 
 
 def read_only(values: np.ndarray) -> np.ndarray:
@@ -31,6 +52,23 @@ def read_only(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def inlined(function: Function) -> Function:
-    """Compiles a function that only kernels call, and inlines it into each caller."""
-    return compiled(function, **OPTIONS, forceinline=True)
+#: mangled names of the kernels that `compiled` made
+_own: set[str] = set()
+#: matches a mangled function name up to numba's version and type tags
+_MANGLED = re.compile(r"_Z(.*?)B\d+v\d+(?:B|E)")
+_any_index = arrayobj.fix_integer_index
+
+
+def _index(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:  # noqa: ANN401
+    """Replaces numba's code for an array index: in kernels of this package a negative index gets no special treatment.
+
+    These kernels never index from the end of an array, so the test for a negative index is left out. numba has no
+    option for this. All other functions keep numba's rule, by which -1 is the last element.
+    """
+    found = _MANGLED.match(builder.function.name)
+    if found is None or found[1] not in _own:
+        return _any_index(context, builder, kind, index, size)  # type: ignore[no-untyped-call]
+    return context.cast(builder, index, kind, types.intp)
+
+
+arrayobj.fix_integer_index = _index

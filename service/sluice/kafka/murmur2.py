@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sluice.columns.kernel_cache import compiled
+from sluice.columns.kernel import compiled
 
 SEED = np.uint32(0x9747B28C)
 MULTIPLIER = np.uint32(0x5BD1E995)
