@@ -11,7 +11,7 @@ PROCESSES ?= 2
 MINUTES ?= 5
 
 .PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry \
-	test-bounds conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle lock clean
+	test-bounds conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ bench-formats: setup ## measure how fast records of each format are read and wri
 
 bench-idle: setup ## measure what the service costs while nothing comes; ARGS hands options on
 	@$(BIN)/python -m benchmarks.idle $(ARGS)
+
+docs: setup ## build the documentation as a site with a search, in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@echo "The site begins with build/site/index.html"
 
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

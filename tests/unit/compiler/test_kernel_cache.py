@@ -21,7 +21,6 @@ from sluice.compiler import kernel_cache
 from sluice.compiler.kernel_cache import KernelCache, folders, prune, stamps
 from sluice.files import PACKAGE
 
-
 PROGRAM = """
 import numpy as np
 from sluice.columns.kernels import first, second

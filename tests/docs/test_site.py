@@ -1,0 +1,71 @@
+"""The documentation as a site: every page is in its navigation, and it builds without a warning (mkdocs.yml)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sluice.files import project_file
+from tests.docs.markdown import plain_lines
+
+DOCS, ROOT = project_file("docs"), project_file("README.md").parent
+CONFIGURATION = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+#: pages that deploy/site_pages.py adds to those of docs/
+ADDED = {"index.md", "contributing.md", "changelog.md"}
+
+
+def pages_of(navigation: list[Any] | dict[str, Any] | str) -> Iterator[str]:
+    if isinstance(navigation, str):
+        yield navigation
+    else:
+        for entry in navigation.values() if isinstance(navigation, dict) else navigation:
+            yield from pages_of(entry)
+
+
+def test_every_page_is_in_the_navigation_once():
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert sorted(pages_of(CONFIGURATION["nav"])) == sorted(pages | ADDED)
+
+
+def test_the_navigation_groups_the_pages():
+    assert [title for group in CONFIGURATION["nav"] for title in group] == [
+        "Start",
+        "Windows",
+        "Pipeline file",
+        "Operate",
+        "Reference",
+        "Internals",
+    ]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_lists_and_tables_begin_after_an_empty_line(page: Path):
+    """GitHub also accepts a list directly below a paragraph. The site would show its items as text of the paragraph."""
+    before, faults = "", []
+    for number, line in plain_lines(page.read_text(encoding="utf-8")):
+        begins = line.startswith(("* ", "- ", "1. ", "| "))
+        if begins and before and not before.startswith(("* ", "- ", "|", " ", "<")) and not before[0].isdigit():
+            faults.append(f"line {number}: {line}")
+        before = line
+    assert faults == []
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    file_page = (tmp_path / "pipeline-file.html").read_text()
+    assert '<a href="reference/spl-windows.html#w19">W19</a>' in file_page
+    assert '<a href="reference/kip450-sliding.html#w6">W6</a>' in file_page
+    assert 'id="mark_when-and-marks_in"' in file_page  # the anchor that GitHub makes
+    assert 'href="files/examples/flights.yaml"' in (tmp_path / "deployment.html").read_text()
+    assert (tmp_path / "files/examples/flights.yaml").read_text() == project_file("examples/flights.yaml").read_text()
+    assert 'href="windows.html"' in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "search/search_index.json").exists()
