@@ -31,13 +31,14 @@ CHUNK = 1 << 20
 @click.option("--clock-origin", metavar="SECONDS|first", help="Where timers count from; else the file's origin, or 0.")
 @click.option("--batch", type=click.IntRange(min=1), default=BATCH, help="Events at a time; changes nothing else.")
 @click.option("--trace", is_flag=True, help="Print what happens to the windows, too.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no summary to standard error.")
 @click.option(
     "--checkpoint", is_flag=False, flag_value="", metavar="[FOLDER]", help="Repeat the service's last batches, compare."
 )
 @options.kafka
 def replay(
     file: Path, events: str | None, clock_origin: str | None, batch: int,
-    *, checkpoint: str | None, kafka: dict[str, str], trace: bool,
+    *, checkpoint: str | None, kafka: dict[str, str], trace: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print what comes out.
 
@@ -45,7 +46,8 @@ def replay(
     {"at": 1.5, "tuple": {"x": 1}}       a tuple, at 1.5 seconds on the operator's clock
     {"at": 2.0, "punct": "window"}       a mark, "window" or "final"
     {"at": 9.0}                          the clock moves
-    With "stream" where the pipeline has several inputs, and "topic_partition" if it matters.
+    With "stream" where the pipeline has several inputs, and "topic_partition" if it matters. At the end standard error
+    gets a summary: what came in and out, and why an operator wrote nothing.
 
     With --checkpoint in place of EVENTS the last batches of the service are read again from its input topics, as far
     back as its checkpoint (the file's, or FOLDER) tells of them, and what comes out is compared with its output topics.
@@ -62,9 +64,15 @@ def replay(
     spare_pandas()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
-        records = run(pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace)
+        lines: list[str] = []
+        records = run(
+            pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace, ended=lines.append
+        )
         sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
+    if not quiet:
+        for line in lines:
+            click.echo(f"sluice: {line}", err=True)
 
 
 def spare_pandas() -> None:

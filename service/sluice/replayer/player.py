@@ -25,6 +25,7 @@ from sluice.model.errors import SluiceError
 from sluice.model.spec import Operator, Pipeline, Windowed
 from sluice.model.types import Schema, Type
 from sluice.replayer.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
+from sluice.replayer.summary import Summary
 
 Record = dict[str, Any]
 #: converts a column to Python values
@@ -44,14 +45,15 @@ def replay(
     clock_origin: str | float | None = None,
     batch: int = BATCH,
     trace: bool = False,
+    ended: Callable[[str], object] | None = None,
 ) -> Iterator[Record]:
     """Yields the outputs of the pipeline for these events, as records that `sluice replay` prints.
 
     `events` is a file of JSON lines (`name` is its name in error messages) or the events themselves. Periodic timers
     count from `clock_origin`: a number of seconds, or "first" for the time of the first event; None: the origin in the
     pipeline file, or 0. `batch` is the number of events that are processed at a time. With `trace` the window events of
-    all operators are among the records, each before the outputs that it causes. Raises EventError for an event that
-    cannot be used.
+    all operators are among the records, each before the outputs that it causes. `ended` is called after the last record
+    with each line of the summary. Raises EventError for an event that cannot be used.
     """
     pipeline = with_origin(pipeline, clock_origin)
     kept = events if isinstance(events, Path) else list(events)
@@ -64,6 +66,9 @@ def replay(
     state = player.graph.initial()
     for some in Cutter(pipeline.inputs).batches(from_origin(placed(), pipeline), batch):
         yield from player.feed(state, some)
+    if ended is not None:
+        for line in player.summary.lines(player.graph, state):
+            ended(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ class Player:
     def __init__(
         self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values, *, trace: bool = False
     ) -> None:
-        self.graph = Graph(pipeline, partitions, spread=False, observer=self._observe if trace else None)
+        self.graph = Graph(pipeline, partitions, spread=False, observer=self._observe)
+        self.summary = Summary(pipeline)
         self._tracers = tracers(pipeline, partitions) if trace else {}
         self._happened: list[tuple[int, int, Record]] = []
         self._inputs = {stream.name: stream for stream in pipeline.inputs}
@@ -104,6 +110,8 @@ class Player:
         origin = int(batch.at[0]) if len(batch.at) else batch.now
         inputs = {name: marked(self._inputs[name], items) for name, items in batch.inputs.items()}
         made = self.graph.feed(state, inputs, Clock(origin, batch.now))
+        self.summary.take(inputs, origin, batch.now)
+        self.summary.give(made, self._streams)
         streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
         return self._merged([self._stretch(stream, made[stream], batch) for stream in streams], batch)
 
@@ -126,6 +134,9 @@ class Player:
     # ---- the trace ---------------------------------------------------------------------------------------------------
 
     def _observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
+        self.summary.reach(operator, ports)
+        if not self._tracers:
+            return
         for tracer, items in zip(self._tracers[operator], ports, strict=True):
             if tracer is not None:
                 self._happened += tracer.feed(items, self._rows, clock)

@@ -20,6 +20,14 @@ streams:
 operators:
   - {name: pair, aggregate: numbers, window: "tumbling, count(2)", output: {pairs: {n: Count(), x: Sum(x), f: Sum(f)}}}
 """
+HOURLY = """
+pipeline: hours
+streams:
+  numbers: {topic: numbers, schema: {t: timestamp}, event_time: t}
+  pairs: {topic: pairs}
+operators:
+  - {name: hourly, aggregate: numbers, window: "timeInterval, intervalDuration(1h)", output: {pairs: {n: Count()}}}
+"""
 EVENTS = """{"at": 0, "tuple": {"x": 1, "f": 1}}
 {"at": 1.5, "tuple": {"x": 2, "f": 2.0}}
 {"at": 2, "punct": "final"}
@@ -28,6 +36,8 @@ PRINTED = """{"after":1,"stream":"pairs","tuple":{"n":2,"x":3,"f":3.0}}
 {"after":1,"stream":"pairs","punct":"window"}
 {"after":2,"stream":"pairs","punct":"final"}
 """
+
+SUMMARY = "sluice: in: 2 tuples of numbers; out: 1 tuple and 1 mark of pairs\n"
 
 
 @pytest.fixture
@@ -48,12 +58,12 @@ def sluice(
 
 def test_prints_one_json_object_per_line(folder: Path):
     done = sluice(folder, "pairs.yaml", "events.jsonl")
-    assert (done.returncode, done.stdout, done.stderr) == (0, PRINTED, "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, PRINTED, SUMMARY)
 
 
 def test_a_trace_stands_in_front_of_the_outputs(folder: Path):
     done = sluice(folder, "pairs.yaml", "events.jsonl", "--trace")
-    assert done.stderr == ""
+    assert done.stderr == SUMMARY
     lines = done.stdout.splitlines()
     happened = [line for line in lines if '"window_event"' in line]
     assert lines == [*happened, *PRINTED.splitlines()]
@@ -61,6 +71,22 @@ def test_a_trace_stands_in_front_of_the_outputs(folder: Path):
     assert happened[-1] == (
         '{"after":1,"operator":"pair","window_event":"trigger","content":[{"x":1,"f":1.0},{"x":2,"f":2.0}]}'
     )
+
+
+def test_quiet_replay_has_no_summary(folder: Path):
+    done = sluice(folder, "pairs.yaml", "events.jsonl", "--quiet")
+    assert (done.stdout, done.stderr) == (PRINTED, "")
+
+
+def test_the_summary_says_why_a_window_never_fired(folder: Path):
+    (folder / "pairs.yaml").write_text(HOURLY)
+    events = [f'{{"at": {second}, "tuple": {{"t": {second}}}}}\n' for second in range(300)]
+    done = sluice(folder, "pairs.yaml", "-", stdin="".join(events))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        "sluice: in: 300 tuples of numbers; out: 0 tuples of pairs",
+        "sluice: hourly never fired: no watermark came (numbers has no lag)",
+    ]
 
 
 def test_reads_standard_input(folder: Path):

@@ -15,6 +15,7 @@ from sluice.config.checks.sort_checks import sort
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.wall_clock_alignment import align
+from sluice.config.checks.watermark_checks import check_watermark_sources
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import over_group
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
@@ -45,6 +46,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
     if not report.problems:
         check_stages(pipeline, report)
+        check_watermark_sources(pipeline, report)
     return pipeline
 
 

@@ -1,0 +1,140 @@
+"""Summarises a replay: what came in, what came out, and why an operator wrote nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sluice.engine.graph import Graph, GraphState
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
+from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.watermark_text import to_text
+from sluice.model.spec import Join, Map, Operator, Pipeline, Windowed
+from sluice.model.unparse import policy, seconds
+from sluice.model.windows.window_policies import Count, Delta, Punct, Time
+
+
+@dataclass(slots=True)
+class Counts:
+    """Numbers of items; `watermark` is the largest one in nanoseconds since 1970, None without any."""
+
+    tuples: int = 0
+    marks: int = 0
+    watermark: int | None = None
+
+    def add(self, items: Items) -> None:
+        of = np.bincount(items.kind, minlength=WATERMARK + 1)
+        self.tuples += int(of[TUPLE])
+        self.marks += int(of.sum() - of[TUPLE] - of[FINAL] - of[WATERMARK])
+        if of[WATERMARK]:
+            self.watermark = int(items.watermark[items.kind == WATERMARK].max())
+
+    def __str__(self) -> str:
+        return _amount(self.tuples, "tuple") + (f" and {_amount(self.marks, 'mark')}" if self.marks else "")
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts what passes through a graph. `lines` is called once, after the last batch."""
+
+    pipeline: Pipeline
+    #: by name of the input stream: what its events have
+    taken: dict[str, Counts] = field(default_factory=dict)
+    #: by name of the operator: what reached it, and what it wrote
+    into: dict[str, Counts] = field(default_factory=dict)
+    written: dict[str, Counts] = field(default_factory=dict)
+    #: by name of the stream of the pipeline that a replay prints: what came out
+    given: dict[str, Counts] = field(default_factory=dict)
+    #: dead letters by operator, and by stream for records that could not be read
+    rejected: Counter[str] = field(default_factory=Counter)
+    #: the operator clock at the first and after the last event, nanoseconds
+    clock: tuple[int, int] | None = None
+
+    def take(self, inputs: Mapping[str, Items], start: int, end: int) -> None:
+        """Counts the items of the events of a batch, which move the clock from `start` to `end` (nanoseconds)."""
+        self.clock = (start if self.clock is None else self.clock[0], end)
+        for name, items in inputs.items():
+            self.taken.setdefault(name, Counts()).add(items)
+
+    def reach(self, operator: str, ports: Iterable[Items]) -> None:
+        counts = self.into.setdefault(operator, Counts())
+        for items in ports:
+            counts.add(items)
+
+    def give(self, made: Mapping[str, Items], shown: Iterable[str]) -> None:
+        for operator in self.pipeline.operators:
+            counts = self.written.setdefault(operator.name, Counts())
+            for output in operator.outputs:
+                if output.stream in made:
+                    counts.add(made[output.stream])
+        for name in shown:
+            counts = self.given.setdefault(name, Counts())
+            if name in made:
+                counts.add(made[name])
+        if REJECTS in made:
+            self.rejected.update(made[REJECTS].tuples.column("operator").to_pylist())
+
+    # ---- lines -------------------------------------------------------------------------------------------------------
+
+    def lines(self, graph: Graph, state: GraphState) -> Iterator[str]:
+        """What came in and out, and for each operator that wrote nothing the reason."""
+        letters = sum(self.rejected.values())
+        dead = f"; {_amount(letters, 'dead letter')}" if letters else ""
+        yield f"in: {_listed(self.taken)}; out: {_listed(self.given)}{dead}"
+        sizes = graph.sizes(state)
+        for operator in self.pipeline.operators:
+            counts = self.written.get(operator.name, Counts())
+            if not (counts.tuples or counts.marks):
+                held = sizes.get(operator.name, (0, 0))[1]
+                inside = f"; it still holds {_amount(held, 'tuple')}" if held else ""
+                verb = "never fired" if isinstance(operator, Windowed) else "wrote nothing"
+                yield f"{operator.name} {verb}: {self._why(operator)}{inside}"
+
+    def _why(self, operator: Operator) -> str:
+        counts = self.into.get(operator.name, Counts())
+        if not counts.tuples:
+            return f"no tuple of {' or '.join(operator.inputs)} reached it"
+        if self.rejected[operator.name] >= counts.tuples:
+            return "all its tuples are dead letters"
+        match operator:
+            case Map():
+                return "its condition held for no tuple"
+            case Join():
+                return "no two tuples matched"
+            case _ if operator.window.fires_at_watermarks:
+                return self._no_watermark(operator, counts)
+            case _:
+                return self._no_trigger(operator, counts)
+
+    def _no_watermark(self, operator: Windowed, counts: Counts) -> str:
+        if counts.watermark is not None:
+            return f"the watermark reached {to_text(counts.watermark)}, which ends no window that holds a tuple"
+        of = self.pipeline.streams[operator.input].event_time
+        lag = "" if of is None or of.lag is not None else f" ({operator.input} has no lag)"
+        return f"no watermark came{lag}"
+
+    def _no_trigger(self, operator: Windowed, counts: Counts) -> str:
+        start, end = self.clock or (0, 0)
+        match operator.window.policies[-1:]:
+            case (Punct(),):
+                return "no window mark came" if not counts.marks else "no window mark came after a tuple"
+            case (Count(size),) if size:
+                most = f"no window got {_amount(size, 'tuple')}"
+                return most if len(operator.window.policies) == 1 else f"{most}, or none was full before"
+            case (Time(period),):
+                return f"the clock moved by {seconds(end - start)} s, and no timer of {seconds(period)} s was due"
+            case (Delta() as delta,):
+                return f"no tuple exceeded {policy(delta)}"
+            case _:
+                return f"no window of `{operator.window.clause()}` was due"
+
+
+def _listed(counts: Mapping[str, Counts]) -> str:
+    return ", ".join(f"{of} of {name}" for name, of in counts.items()) or "nothing"
+
+
+def _amount(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"

@@ -1,0 +1,71 @@
+"""The summary of a replay: what came in and out, and why an operator wrote nothing."""
+
+import pytest
+
+from sluice.config.load import load_text
+from sluice.replayer.player import replay
+
+PIPELINE = """
+pipeline: one
+streams:
+  in: {{topic: in, schema: {{x: int64, t: timestamp}}, event_time: {event_time}, marks_in: topic_partition}}
+  out: {{topic: out}}
+operators:
+  - {{name: only, {operator}, output: {{out: {{n: {n}}}}}}}
+"""
+TUPLES = [{"at": at, "tuple": {"x": at, "t": at}} for at in range(5)]
+
+
+def summary(operator, events=TUPLES, n="Count()", event_time="{attribute: t}"):
+    text = PIPELINE.format(operator=operator, n=n, event_time=event_time)
+    lines = []
+    for _ in replay(load_text(text, "p.yaml"), events, ended=lines.append):
+        pass
+    return lines
+
+
+WINDOW = "timeInterval, intervalDuration(60)"
+SILENT = {
+    "tumbling, punct()": "no window mark came; it still holds 5 tuples",
+    "tumbling, count(6)": "no window got 6 tuples; it still holds 5 tuples",
+    "tumbling, time(60)": "the clock moved by 4 s, and no timer of 60 s was due; it still holds 5 tuples",
+    "tumbling, delta(x, 10)": "no tuple exceeded delta(x, 10); it still holds 5 tuples",
+    WINDOW: "no watermark came (in has no lag)",
+}
+
+
+@pytest.mark.parametrize(("window", "why"), SILENT.items())
+def test_a_window_that_never_fired(window, why):
+    lines = summary(f'aggregate: in, window: "{window}"', n="Collect(x)" if "it still" in why else "Count()")
+    lines = [line.replace("Collect", "Count") for line in lines]
+    assert lines == ["in: 5 tuples of in; out: 0 tuples of out", f"only never fired: {why}"]
+
+
+def test_a_watermark_that_ends_no_window():
+    lines = summary(f'aggregate: in, window: "{WINDOW}"', event_time="{attribute: t, lag: 1s}")
+    assert (
+        lines[1]
+        == "only never fired: the watermark reached 1970-01-01T00:00:03Z, which ends no window that holds a tuple"
+    )
+
+
+def test_a_map_whose_condition_never_held():
+    assert summary("map: in, where: x > 10", n="x")[1] == "only wrote nothing: its condition held for no tuple"
+
+
+def test_an_operator_that_nothing_reached():
+    lines = summary('aggregate: in, window: "tumbling, count(2)"', events=[{"at": 0}])
+    assert lines == ["in: nothing; out: 0 tuples of out", "only never fired: no tuple of in reached it"]
+
+
+def test_tuples_that_are_dead_letters():
+    lines = summary('aggregate: in, window: "tumbling, count(1)"', n="Last(x % (x - x))")
+    assert lines == [
+        "in: 5 tuples of in; out: 0 tuples of out; 5 dead letters",
+        "only never fired: all its tuples are dead letters",
+    ]
+
+
+def test_an_operator_that_fired_is_not_listed():
+    lines = summary('aggregate: in, window: "tumbling, count(2)"')
+    assert lines == ["in: 5 tuples of in; out: 2 tuples and 2 marks of out"]
