@@ -45,7 +45,7 @@ def fuzz(minutes: float) -> int:
     until = time.monotonic() + 60 * minutes
     ran = 0
     while time.monotonic() < until:
-        aggregate_program.LEAST = random.choice((1, 8))  # windows of a few tuples in blocks, or in rings
+        aggregate_program.MIN_BLOCK = random.choice((1, 8))  # windows of a few tuples in blocks, or in rings
         ran += one_round(random.getrandbits(32))
         print(f"{ran} cases", flush=True)  # noqa: T201
     return ran

@@ -45,7 +45,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> None:
             of.check(events)
             yield events, firings
         sizes = state.partitions["size"]
-        assert {p: size for p, size in of.snapshot.items() if size} == {p: sizes[p] for p in np.flatnonzero(sizes)}
+        assert {p: size for p, size in of.sizes.items() if size} == {p: sizes[p] for p in np.flatnonzero(sizes)}
 
     monkeypatch.setattr(Graph, "feed", checked_feed)
     monkeypatch.setattr(AggregateOperator, "window_events", checked_events)
@@ -60,7 +60,7 @@ class EventCounts:
     def __init__(self, state: AggregateState) -> None:
         """`state`: as it is before the first event."""
         sizes = state.partitions["size"]
-        self.snapshot = {p: int(sizes[p]) for p in np.flatnonzero(sizes).tolist()}
+        self.sizes = {p: int(sizes[p]) for p in np.flatnonzero(sizes).tolist()}
         self.by_slot = state.holding and not state.packed and not state.ring
         self.came: set[int] = set()
         self.left: set[int] = set()
@@ -68,11 +68,11 @@ class EventCounts:
 
     def check(self, events: np.ndarray) -> None:
         for slot, partition, code in events.tolist():
-            inside = self.snapshot.get(partition, 0)
+            inside = self.sizes.get(partition, 0)
             if code == INSERT:
                 assert not self.by_slot or slot not in self.came, f"slot {slot} is inserted twice"
                 self.came.add(slot)
-                self.snapshot[partition] = inside + 1
+                self.sizes[partition] = inside + 1
             elif code in (EVICT, LOSE):
                 assert not self.by_slot or slot not in self.left, f"slot {slot} leaves twice"
                 self.left.add(slot)
@@ -80,10 +80,10 @@ class EventCounts:
                 if code == LOSE:
                     self.lost[partition] += 1
                 else:
-                    self.snapshot[partition] = inside - 1
+                    self.sizes[partition] = inside - 1
             elif code == CLEAR:
                 assert self.lost[partition] in (0, inside), f"partition {partition} loses only some of its tuples"
-                self.lost[partition] = self.snapshot[partition] = 0
+                self.lost[partition] = self.sizes[partition] = 0
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------
@@ -151,17 +151,17 @@ def _check_groups(state: AggregateState) -> None:
     if state.ring:
         assert state.rings["size"].tolist() == state.partitions["size"].tolist()
         return
-    groups = state.cells["size"][: state.rows["group"]]
+    groups = state.group_records["size"][: state.rows["group"]]
     assert int(groups.sum()) == state.scalars[LIVE]
-    cells = state.cells[: len(groups)]
-    stacks = (groups > 0) & (cells["root"] == NIL)  # a group that is a heap has no front
-    assert (cells["front"][stacks] <= groups[stacks]).all()
+    group_records = state.group_records[: len(groups)]
+    stacks = (groups > 0) & (group_records["root"] == NIL)  # a group that is a heap has no front
+    assert (group_records["front"][stacks] <= groups[stacks]).all()
     if state.pairs.count:
         heads = np.where(state.partitions["size"] > 0, state.ends["oldest"][: len(state.partitions)], NIL)
-        members, _ = walked(heads, state.cells["younger"])
+        members, _ = walked(heads, state.group_records["younger"])
         assert sorted(members.tolist()) == np.flatnonzero(groups).tolist(), "a group is in no list"
     if state.linked and not state.packed:
-        _check_list(state, state.cells, np.flatnonzero(groups), state.links, groups)
+        _check_list(state, state.group_records, np.flatnonzero(groups), state.links, groups)
 
 
 def _check_times(state: EventState) -> None:
@@ -169,7 +169,7 @@ def _check_times(state: EventState) -> None:
     _check_free(state)
     _check_timelines(state.partitions[: state.rows["partition"]], state.nodes, state.node_blocks, state.node_room)
     if state.pairs.count:
-        _check_timelines(state.cells[: state.rows["group"]], state.slices, state.slice_blocks, state.slice_room)
+        _check_timelines(state.group_records[: state.rows["group"]], state.slices, state.slice_blocks, state.slice_room)
 
 
 def _check_timelines(lists: np.ndarray, nodes: np.ndarray, blocks: np.ndarray, room: np.ndarray) -> None:
@@ -190,9 +190,9 @@ def _check_buckets(side: Any) -> None:
     """The tuples of a key are linked both ways; those that are stored are in a bucket, but for keys with NaN."""
     counts = side.buckets["count"]
     holding = np.flatnonzero(counts)
-    _check_list(side, side.buckets, holding, side.held, counts)
+    _check_list(side, side.buckets, holding, side.stored_tuples, counts)
     stored = side.stored_slots()[NOTHING + 1 :]
-    assert int(counts.sum()) == int((side.held["bucket"][stored] != NIL).sum())
+    assert int(counts.sum()) == int((side.stored_tuples["bucket"][stored] != NIL).sum())
 
 
 def check_graph_state(state: GraphState) -> None:

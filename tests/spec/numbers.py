@@ -40,8 +40,8 @@ class Numbers:
         return self.graph.feed(self.state, {"numbers": batch}, Clock(0, at))["sums"].tuples["sum"].to_pylist()
 
     @property
-    def snapshot(self) -> list[int]:
-        return [row["i"] for one in self.graph.snapshot(self.state, None) for row in one.held]
+    def stored(self) -> list[int]:
+        return [row["i"] for one in self.graph.inspect(self.state, None) for row in one.held]
 
     @property
     def tables(self) -> AggregateState:

@@ -27,7 +27,7 @@ def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["in rings", "in blocks"])
 def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "in blocks":
-        monkeypatch.setattr(aggregate_program, "LEAST", 1)
+        monkeypatch.setattr(aggregate_program, "MIN_BLOCK", 1)
         monkeypatch.setattr(aggregate_program, "BLOCK", 2)
 
 

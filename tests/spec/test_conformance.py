@@ -57,7 +57,7 @@ def test_with_a_few_window_events_at_a_time(case: Case, monkeypatch: pytest.Monk
 @every_case
 def test_in_blocks_of_a_few_tuples(case: Case, block: int, monkeypatch: pytest.MonkeyPatch):
     """Few windows of these cases fill one of the usual size."""
-    for name, tuples in (("LEAST", 1), ("MOST", block), ("BLOCK", block)):
+    for name, tuples in (("MIN_BLOCK", 1), ("MAX_BLOCK", block), ("BLOCK", block)):
         monkeypatch.setattr(aggregate_program, name, tuples)
     assert differences(run_case(case), case["output"], case) == []
     assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []

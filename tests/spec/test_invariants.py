@@ -60,7 +60,7 @@ DAMAGES = [
     (SLIDING, damage("partitions", "preceding", 1, NIL)),
     (SLIDING, damage("chain", "older", 2, 3)),
     (SLIDING, damage("chain", "younger", 0, NIL)),
-    (SLIDING, damage("cells", "size", 0, 1)),
+    (SLIDING, damage("group_records", "size", 0, 1)),
     (SLIDING, lambda state: state.free.give(np.array([1]))),
     (QUEUE, damage("queue", "partition", 0, NIL)),
     (GROUPS, damage("ends", "oldest", 0, NIL)),

@@ -40,7 +40,7 @@ def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["in rings", "in blocks"])
 def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "in blocks":
-        monkeypatch.setattr(aggregate_program, "LEAST", 1)
+        monkeypatch.setattr(aggregate_program, "MIN_BLOCK", 1)
         monkeypatch.setattr(aggregate_program, "BLOCK", 2)
 
 
@@ -308,4 +308,4 @@ def test_parts_know_the_keys_that_they_are_asked_for():
     parts = graph.split(state, 2, part_of)
     assert asked == [b"a", b"b", b"c"]
     assert [graph.sizes(part)["case"] for part in parts] == [(1, 2), (2, 2)]
-    assert [row["k"] for one in graph.snapshot(parts[1], "c") for row in one.held] == ["c"]
+    assert [row["k"] for one in graph.inspect(parts[1], "c") for row in one.held] == ["c"]

@@ -29,23 +29,23 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     It reads the checkpoint and nothing else: the service may run, or have ended.
     """
     pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
-    from sluice.inspect.bucket_snapshot import snapshot  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
+    from sluice.inspect.window_reader import read_windows  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
-    found = [shown(stage, key, *looked) for stage in stages(pipeline) for looked in snapshot(stage, key)]
+    found = [shown(stage, key, *one) for stage in stages(pipeline) for one in read_windows(stage, key)]
     sys.stdout.buffer.writelines(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in found)
     sys.stdout.buffer.flush()
     if not found:
         click.echo(f"no window holds anything under the key {key}" if key else "no window holds anything", err=True)
 
 
-def shown(pipeline: Pipeline, key: str | None, clock: int, inside: Any) -> dict[str, Any]:  # noqa: ANN401
+def shown(pipeline: Pipeline, key: str | None, clock: int, window: Any) -> dict[str, Any]:  # noqa: ANN401
     """A window partition as a JSON object. Empty fields are left out."""
     schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
-    now = {stream: rows(tuples, schemas[stream]) for stream, tuples in inside.now.items()}
+    now = {stream: rows(tuples, schemas[stream]) for stream, tuples in window.now.items()}
     fields = {
-        "operator": inside.operator, "side": inside.side, "window": _clause(pipeline, inside.operator, inside.side),
-        "key": key, "clock": datetime.fromtimestamp(clock / 1e9, UTC).isoformat(), "tuples": inside.tuples,
-        "policy": inside.policy, "held": inside.held, "now": now,
+        "operator": window.operator, "side": window.side, "window": _clause(pipeline, window.operator, window.side),
+        "key": key, "clock": datetime.fromtimestamp(clock / 1e9, UTC).isoformat(), "tuples": window.tuples,
+        "policy": window.policy, "held": window.held, "now": now,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value not in ("", None, [], {})}
 

@@ -19,7 +19,7 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.key_bytes import chosen_of_key, key_bytes
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator
@@ -62,7 +62,7 @@ class GraphState:
     #: by stream: its watermark and those of its topic partitions
     progress: dict[str, Progress] = field(default_factory=dict)
     #: by stream with aligned marks: the items that wait for a mark
-    held: dict[str, Items] = field(default_factory=dict)
+    buffered: dict[str, Items] = field(default_factory=dict)
 
 
 class Graph:
@@ -131,10 +131,10 @@ class Graph:
         of_streams = [self._watermarks[name].due(progress) for name, progress in state.progress.items()]
         return min([MAX_TIME, *of_operators, *of_streams])
 
-    def snapshot(self, state: GraphState, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: GraphState, key: str | None) -> list[InspectedWindow]:
         """What the windows of `key` and the windows without keys hold, operator by operator."""
         pairs = zip(self.operators, state.operators, strict=True)
-        return [found for operator, one in pairs for found in operator.snapshot(one, key)]
+        return [found for operator, one in pairs for found in operator.inspect(one, key)]
 
     def ended(self, state: GraphState) -> bool:
         """Whether every topic partition of every input has sent its final mark."""
@@ -193,8 +193,8 @@ class Graph:
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
             "source": np.array([source for _, source in final], np.int64),
         }, FORMAT)  # fmt: skip
-        held = (mark_alignment.save(state.held.get(name)) for name in self._aligned)
-        return [head, *(None if p is None else p.save() for p in state.operators), *held]
+        buffered = (mark_alignment.save(state.buffered.get(name)) for name in self._aligned)
+        return [head, *(None if p is None else p.save() for p in state.operators), *buffered]
 
     def load(self, data: Data) -> GraphState:
         """Reads a state that `write` wrote. Raises StateError if a graph of another pipeline saved `data`."""
@@ -216,8 +216,8 @@ class Graph:
         operators = [_loaded(operator, part) for operator, part in zip(self.operators, parts, strict=False)]
         state = GraphState(operators, origin=origin, now=now)
         for name, part in zip(self._aligned, parts[len(self.operators) :], strict=True):
-            held = mark_alignment.load(part, arrow_schema(self._schemas[name]))
-            state.held |= {} if held is None else {name: held}
+            buffered = mark_alignment.load(part, arrow_schema(self._schemas[name]))
+            state.buffered |= {} if buffered is None else {name: buffered}
         streams = list(self._watermarks)
         for stream, watermark, known in np.reshape(columns["progress"], (-1, 3)).tolist():
             state.progress[streams[stream]] = Progress(watermark, sources[:known])
@@ -243,13 +243,13 @@ class Graph:
             operator.split(of, parts, self._by_key_of(operator.spec, part) if spread else part)
             for operator, of in zip(self.operators, state.operators, strict=True)
         ]
-        held = {name: self._split_items(name, items, parts, part) for name, items in state.held.items()}
+        buffered = {name: self._split_items(name, items, parts, part) for name, items in state.buffered.items()}
         return [
             GraphState(
                 [of[number] for of in made], {name: set(of) for name, of in state.finals.items()},
                 state.origin, state.now,
                 {name: Progress(of.watermark, of.sources.copy()) for name, of in state.progress.items()},
-                {name: of[number] for name, of in held.items()},
+                {name: of[number] for name, of in buffered.items()},
             )
             for number in range(parts)
         ]  # fmt: skip
@@ -263,9 +263,12 @@ class Graph:
         first = states[0]
         per_operator = zip(self.operators, zip(*(state.operators for state in states), strict=True), strict=True)
         operators = [operator.merge(of) for operator, of in per_operator]
-        held = {name: merged_items([state.held[name] for state in states if name in state.held]) for name in first.held}
+        buffered = {
+            name: merged_items([state.buffered[name] for state in states if name in state.buffered])
+            for name in first.buffered
+        }
         now = max(state.now for state in states)
-        return GraphState(operators, first.finals, first.origin, now, first.progress, held)
+        return GraphState(operators, first.finals, first.origin, now, first.progress, buffered)
 
     def _by_key_of(self, spec: OperatorSpec, part_of_key: PartOfKey) -> PartOfKey:
         """The function that gives the part of an operator's key. In a join with several equalities, only the values of
@@ -315,10 +318,10 @@ class Graph:
         """The items that may be handled now. Items behind a mark that some topic partition has not sent yet are kept in
         `state`.
         """
-        held, finals = state.held.pop(stream, None), state.finals.get(stream, set())
-        items, held = mark_alignment.align(held, items, finals, self._partitions[stream])
-        if held is not None:
-            state.held[stream] = held
+        buffered, finals = state.buffered.pop(stream, None), state.finals.get(stream, set())
+        items, buffered = mark_alignment.align(buffered, items, finals, self._partitions[stream])
+        if buffered is not None:
+            state.buffered[stream] = buffered
         return items
 
     def _until_final(self, state: GraphState, stream: str, items: Items) -> Items:

@@ -25,9 +25,9 @@ LAYOUT, WIDTH = layout([Summary(OLDEST, 0), Summary(YOUNGEST, 0), Summary(SUM_IN
 
 
 @inlined
-def meld(top: int, below: int, sums: combine_plan.Summaries, told: np.ndarray, melds: np.ndarray) -> None:
+def meld(top: int, below: int, sums: combine_plan.Summaries, outputs: np.ndarray, melds: np.ndarray) -> None:
     melds[0] += 1
-    combine_plan.append_step(sums, told, combine_plan.MERGE, top, NIL, below)
+    combine_plan.append_step(sums, outputs, combine_plan.MERGE, top, NIL, below)
 
 
 class Heap:
@@ -36,35 +36,35 @@ class Heap:
     def __init__(self, room: int, by: Policy = BY_INTEGER) -> None:
         self.by = by
         self.nodes, self.rows = np.zeros(room, pairing_heap.NODE), np.zeros((room, 2), np.int64)
-        back, self.told, stack = (np.zeros((rows, WIDTH), np.int64) for rows in (0, 1, room))
+        back, self.outputs, stack = (np.zeros((rows, WIDTH), np.int64) for rows in (0, 1, room))
         self.sums = combine_plan.summaries(LAYOUT, Interner().text, self.rows, back, stack)
-        self.free, self.snapshot, self.root = list(range(room)), [], NIL
+        self.free, self.stored, self.root = list(range(room)), [], NIL
         self.melds = np.zeros(1, np.int64)
-        self.kept = self.sums, self.told, self.melds
+        self.kept = self.sums, self.outputs, self.melds
 
     def add(self, number: int, word: int) -> None:
         slot = self.free.pop(number % len(self.free))
         self.rows[slot] = number, word
-        combine_plan.append_step(self.sums, self.told, combine_plan.FOLD, slot, slot, NIL)
+        combine_plan.append_step(self.sums, self.outputs, combine_plan.FOLD, slot, slot, NIL)
         self.root = pairing_heap.add(self.nodes, self.rows, self.by, self.root, slot, meld, *self.kept)
-        self.snapshot.append(slot)
+        self.stored.append(slot)
 
     def take(self) -> int:
         """The word of the tuple that leaves."""
         slot = self.root
-        self.snapshot.remove(slot)
+        self.stored.remove(slot)
         self.root = pairing_heap.remove_root(self.nodes, self.rows, self.by, slot, meld, *self.kept)
         self.free.append(slot)
         return int(self.rows[slot, 1])
 
     def summary(self) -> list[int]:
-        combine_plan.append_step(self.sums, self.told, combine_plan.OUTPUT, 0, self.root, NIL)
-        combine_plan.execute(self.sums, self.told)
-        first, _, last, _, total, least, number, _ = self.told[0].tolist()
+        combine_plan.append_step(self.sums, self.outputs, combine_plan.OUTPUT, 0, self.root, NIL)
+        combine_plan.execute(self.sums, self.outputs)
+        first, _, last, _, total, least, number, _ = self.outputs[0].tolist()
         return [first, last, total, least, number]
 
     def expected(self) -> list[int]:
-        tuples = self.rows[self.snapshot].tolist()
+        tuples = self.rows[self.stored].tolist()
         number, value = reduce(lambda one, other: other if other[1] < one[1] else one, tuples)
         return [tuples[0][0], tuples[-1][0], sum(value for _, value in tuples), value, number]
 
@@ -73,8 +73,8 @@ class Heap:
 def test_the_least_leaves_and_the_summary_is_that_of_the_others_in_their_order(most: int):
     choose, heap = random.Random(most), Heap(most)
     for number in range(4000):
-        while len(heap.snapshot) == most or (heap.snapshot and choose.random() < 0.4):
-            least = min(heap.rows[heap.snapshot, 1])
+        while len(heap.stored) == most or (heap.stored and choose.random() < 0.4):
+            least = min(heap.rows[heap.stored, 1])
             assert heap.take() == least
         heap.add(number, choose.randrange(50))
         if choose.random() < 0.5:

@@ -21,7 +21,7 @@ from sluice.config.syntax.expression_grammar import over_group
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
 from sluice.model.stages import stages
 from sluice.model.windows.kinds import KINDS, kinds_reading
@@ -101,7 +101,7 @@ class Operators(ExpressionChecks):
             shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
         )  # fmt: skip
 
-    def check_window(self, index: int, shape: AggregateShape, clause: Clause) -> None:
+    def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
         if clause.faults or self.shaped.partly(self.path(index)):
             return
         self.check_options(index, shape, clause)
@@ -118,7 +118,7 @@ class Operators(ExpressionChecks):
             path = self.path(index, "aggregate_incomplete_windows")
             self.report.problem(path, f"false, as the window is a {clause.kind.word} (rule E35)")
 
-    def check_options(self, index: int, shape: AggregateShape, clause: Clause) -> None:
+    def check_options(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
         """Keys that only some kinds of windows read."""
         for key in sorted({option for kind in KINDS.values() for option in kind.options}):
             if key in shape.model_fields_set and key not in clause.kind.options:

@@ -8,7 +8,7 @@ from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models import CustomShape
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Custom
@@ -32,7 +32,7 @@ def custom(typed: ExpressionChecks, index: int, shape: CustomShape) -> Custom:
     return Custom(shape.name, shape.custom, shape.handler, found, outputs, partition_by)
 
 
-def check_window(typed: ExpressionChecks, index: int, clause: Clause) -> None:
+def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:
     if not clause.faults and "custom" not in clause.kind.operators:
         typed.report.problem(typed.path(index, "window"), f"a {kinds_of('custom')} window in a custom operator")
     if not clause.faults and clause.kind.says_partitioned:

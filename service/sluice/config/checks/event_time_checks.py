@@ -10,7 +10,7 @@ from sluice.config.syntax.event_time_clause import Sizes
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, EventTimeShape, SortShape
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal
 from sluice.model.spec import EventTime, Window
@@ -61,7 +61,7 @@ def inherited(upstream: Sequence[tuple[EventTime | None, Schema]], written: Sche
     return EventTime(attribute, tick) if dict(written).get(attribute) == kind else None
 
 
-def window_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
+def window_functions(clause: ParsedClause, of: EventTime | None, schema: Mapping[str, Type]) -> dict[str, Type]:
     """The functions that describe the window which fires, with the type of each (E29, E32).
 
     Over the clock of the operator, times are float64 seconds.
@@ -71,8 +71,8 @@ def window_functions(clause: Clause, of: EventTime | None, schema: Mapping[str, 
 
 
 def sized_window(
-    clause: Clause, shape: AggregateShape | SortShape | CustomShape, of: EventTime | None, path: Path, report: Report,
-    *, scope: Scope,
+    clause: ParsedClause, shape: AggregateShape | SortShape | CustomShape, of: EventTime | None, path: Path,
+    report: Report, *, scope: Scope,
 ) -> Window:  # fmt: skip
     """The window of a clause without faults. `of` is the event time of the input, None without one."""
     sizes = clause.sizes

@@ -12,7 +12,7 @@ from sluice.config.syntax.expression_grammar import ExpressionError, Scope, chec
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, inputs_of
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Output, Window
@@ -78,7 +78,7 @@ class ExpressionChecks:
             self.report.problem(self.path(index, window), what)
 
     def over_event_time(
-        self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: Clause,
+        self, index: int, shape: AggregateShape | SortShape | CustomShape, stream: str, clause: ParsedClause,
         scope: Scope | None,
     ) -> tuple[Scope | None, Window]:  # fmt: skip
         """The window of a clause with sized parts, and `scope`, that of the input, with the functions of the window.

@@ -9,7 +9,7 @@ from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import Scope
 from sluice.config.syntax.file_models import JoinShape
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.spec import Count, Join, Output, Side, Sliding, Value
 from sluice.model.types import Schema
@@ -64,7 +64,7 @@ def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Si
     )
 
 
-def check_window(typed: ExpressionChecks, index: int, key: str, clause: Clause) -> None:
+def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedClause) -> None:
     """Checks that the window is sliding with the trigger count(1): each tuple is matched when it arrives (J1)."""
     if clause.tumbling or clause.sizes is not None:
         typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")

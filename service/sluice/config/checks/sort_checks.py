@@ -6,7 +6,7 @@ from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models import SortShape
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.spec import Count, Order, Sort
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
 from sluice.model.windows.kinds import kinds_of
@@ -31,7 +31,7 @@ def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
     return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by)
 
 
-def check_window(typed: ExpressionChecks, index: int, clause: Clause) -> None:
+def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:
     path = typed.path(index, "window")
     if clause.tumbling:
         return

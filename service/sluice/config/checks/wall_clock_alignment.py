@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape
-from sluice.config.syntax.window_clause import Clause
+from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
 from sluice.model.spec import Aligned, Window
 from sluice.time_units import SECOND
@@ -20,7 +20,11 @@ TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 
 
 def align(
-    typed: ExpressionChecks, index: int, shape: AggregateShape | SortShape | CustomShape, clause: Clause, window: Window
+    typed: ExpressionChecks,
+    index: int,
+    shape: AggregateShape | SortShape | CustomShape,
+    clause: ParsedClause,
+    window: Window,
 ) -> Window:
     """The window, whose timer is aligned if the operator has `align`."""
     if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):

@@ -8,7 +8,7 @@ from decimal import Decimal
 from sluice.config.syntax.durations import NUMBER, with_unit
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_clause import Clause, DeltaText, parse_clause
+from sluice.config.syntax.window_clause import DeltaText, ParsedClause, parse_clause
 from sluice.model.errors import Fault, Path, nearest
 from sluice.model.expressions import Call
 from sluice.model.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Window
@@ -24,7 +24,7 @@ UNKNOWN = Tumbling(Punct())
 
 def window(
     text: str, path: Path, scope: Scope | None, report: Report, *, storing: bool = True
-) -> tuple[Clause, Window]:
+) -> tuple[ParsedClause, Window]:
     """The parsed clause, and the window. `scope` is that of the input; if it is None, sizes of delta are not checked.
 
     With `storing`, a window that stores no tuples gets a hint. In a join such a window is useful: its tuples are only
@@ -39,7 +39,7 @@ def window(
     return clause, assemble(clause, policies)
 
 
-def assemble(clause: Clause, policies: list[Count | Time | Delta | Punct | None]) -> Window:
+def assemble(clause: ParsedClause, policies: list[Count | Time | Delta | Punct | None]) -> Window:
     leaving = next((found for found, _ in clause.leaving), None)
     match policies:
         case [(Count() | Time() | Delta() | Punct()) as eviction] if clause.tumbling:

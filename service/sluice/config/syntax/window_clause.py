@@ -47,7 +47,7 @@ Policy = Count | Time | DeltaText | Punct
 
 
 @dataclass(slots=True)
-class Clause:
+class ParsedClause:
     """What a clause says; `faults` are errors, `cautions` are not."""
 
     tumbling: bool = False
@@ -65,9 +65,9 @@ class Clause:
         return self.sizes.kind if self.sizes is not None else ALL_KINDS["tumbling" if self.tumbling else "sliding"]
 
 
-def parse_clause(text: str, *, storing: bool = True) -> Clause:
+def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
     """`storing`: whether a window that keeps nothing is worth a word."""
-    clause = Clause()
+    clause = ParsedClause()
     parts = list(read_parts(text, clause.faults))
     if any(part.word in SIZED for part in parts):
         clause.partitioned = any(part.word == "partitioned" for part in parts)
@@ -89,7 +89,7 @@ def parse_clause(text: str, *, storing: bool = True) -> Clause:
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
-def take(part: Part, clause: Clause) -> None:
+def take(part: Part, clause: ParsedClause) -> None:
     """A kind or `partitioned` is a word, a policy has parentheses (W10)."""
     if part.word in (*KINDS, "partitioned"):
         if part.arguments is not None:
@@ -113,7 +113,7 @@ def near(part: Part, known: tuple[str, ...]) -> str | None:
 # ---- policies -------------------------------------------------------------------------------------------------------
 
 
-def take_policy(part: Part, clause: Clause) -> None:
+def take_policy(part: Part, clause: ParsedClause) -> None:
     if part.arguments is None:
         clause.faults.append(part.fault(f"{part.word} with parentheses", (POLICIES | LEAVING)[part.word]))
         return
@@ -186,7 +186,7 @@ READ: dict[str, Callable[[Part], Policy | PartitionEviction | Fault]] = {
 # ---- the whole ------------------------------------------------------------------------------------------------------
 
 
-def find_kind(parts: list[Part], clause: Clause) -> None:
+def find_kind(parts: list[Part], clause: ParsedClause) -> None:
     kinds = [part for part in parts if part.word in KINDS]
     count = len(clause.policies)
     if not kinds:
@@ -204,12 +204,12 @@ def find_kind(parts: list[Part], clause: Clause) -> None:
         clause.faults.append(miscounted(clause, what, 2))
 
 
-def miscounted(clause: Clause, expected: str, allowed: int) -> Fault:
+def miscounted(clause: ParsedClause, expected: str, allowed: int) -> Fault:
     extra = clause.policies[allowed:]
     return extra[0][1].fault(expected) if extra else Fault(expected)
 
 
-def check_repeats(parts: list[Part], clause: Clause) -> None:
+def check_repeats(parts: list[Part], clause: ParsedClause) -> None:
     seen: set[str] = set()
     for part in parts:
         if part.word in seen and part.word not in POLICIES and part.word not in LEAVING:
@@ -217,14 +217,14 @@ def check_repeats(parts: list[Part], clause: Clause) -> None:
         seen.add(part.word)
 
 
-def check_punct(clause: Clause) -> None:
+def check_punct(clause: ParsedClause) -> None:
     """SPL takes punct() in a sliding window and then fails at start (W21) or puts count(1) in its place (W22, W23)."""
     for policy, part in clause.policies:
         if isinstance(policy, Punct) and not clause.tumbling:
             clause.faults.append(part.fault("count, time or delta in a sliding window (rules W21 to W23)"))
 
 
-def check_leaving(clause: Clause) -> None:
+def check_leaving(clause: ParsedClause) -> None:
     """At most one partition eviction, and only where there are partitions (W11)."""
     for _, part in clause.leaving[1:]:
         clause.faults.append(part.fault("at most one of partitionAge, partitionCount and tupleCount (rule W11)"))
@@ -233,7 +233,7 @@ def check_leaving(clause: Clause) -> None:
             clause.faults.append(part.fault(f"partitioned in the window clause, as it has {part.word} (rule W11)"))
 
 
-def check_zero(clause: Clause) -> None:
+def check_zero(clause: ParsedClause) -> None:
     """What sizes of 0 mean; negative ones were refused (W25)."""
     effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
     for (policy, _), effect in zip(clause.policies, effects, strict=False):
@@ -253,7 +253,7 @@ SLIDING_ZERO = [
 ]
 
 
-def check_order(parts: list[Part], clause: Clause) -> None:
+def check_order(parts: list[Part], clause: ParsedClause) -> None:
     ranks = [rank(part) for part in parts]
     if ranks != sorted(ranks):
         text = ", ".join(part.text for _, part in sorted(zip(ranks, parts, strict=True), key=lambda pair: pair[0]))

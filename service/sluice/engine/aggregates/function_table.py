@@ -418,8 +418,8 @@ def _telling(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[Aggrega
 
     def make(call: AggregateCall) -> Function:
         def finish(found: FiredContents, _: Sequence[int]) -> pa.Array:
-            assert found.told is not None  # noqa: S101 - checked with the file (E32)
-            return of(found.told, call.type)
+            assert found.details is not None  # noqa: S101 - checked with the file (E32)
+            return of(found.details, call.type)
 
         return Function(finish)
 
@@ -458,10 +458,10 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
 
 #: what a function can say of the window that fires (E29)
 DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
-    "start": lambda told, type_: from_units(told.start, type_),
-    "end": lambda told, type_: from_units(told.end, type_),
-    "index": lambda told, _: pa.array(told.index),
-    "timing": lambda told, _: pa.array(TIMINGS.take(np.minimum(told.index, 1))),
+    "start": lambda details, type_: from_units(details.start, type_),
+    "end": lambda details, type_: from_units(details.end, type_),
+    "index": lambda details, _: pa.array(details.index),
+    "timing": lambda details, _: pa.array(TIMINGS.take(np.minimum(details.index, 1))),
 }
 FUNCTIONS |= {name: _telling(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()}
 

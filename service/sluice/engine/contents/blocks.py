@@ -43,12 +43,12 @@ class Blocks(NamedTuple):
 
 
 @inlined
-def append_to_block(k: Blocks, cells: np.ndarray, cell: int, slot: int, rows: np.ndarray) -> int:
+def append_to_block(k: Blocks, groups: np.ndarray, group: int, slot: int, rows: np.ndarray) -> int:
     """Copies the tuple in `slot` to `rows`, behind the youngest tuple of its group. Returns its place.
 
     An empty group starts with a new block. Its sums are then rounded in the same way, whatever the group held before.
     """
-    youngest = cells[cell].youngest
+    youngest = groups[group].youngest
     place = youngest + 1
     if youngest == NIL or youngest == last_of_block(k, youngest):
         block = k.free[k.used[TAKEN]]
@@ -64,11 +64,11 @@ def append_to_block(k: Blocks, cells: np.ndarray, cell: int, slot: int, rows: np
 
 
 @inlined
-def pop_oldest(k: Blocks, cells: np.ndarray, cell: int) -> int:
+def pop_oldest(k: Blocks, groups: np.ndarray, group: int) -> int:
     """Removes the oldest tuple. Returns its block if the group has no more tuples in the block, otherwise NIL."""
-    oldest = cells[cell].oldest
-    following = NIL if oldest == cells[cell].youngest else younger(k, oldest)
-    cells[cell].oldest = following
+    oldest = groups[group].oldest
+    following = NIL if oldest == groups[group].youngest else younger(k, oldest)
+    groups[group].oldest = following
     return oldest >> k.shift if following >> k.shift != oldest >> k.shift else NIL
 
 

@@ -18,22 +18,23 @@ from sluice.engine.contents.summaries import Layout, SummaryField, Words, combin
 
 #: The kinds of steps. `a + b` combines two summaries, `tuple x` is the summary of the tuple in place x, and a summary
 #: whose number is NIL is left out.
-#: BEGIN  back[into] = tuple right
-#: ADD    back[into] = back[into] + tuple right
-#: FOLD   stack[into] = the tuples of block `into` up to place `left` (inclusive) + stack[right]
-#: SPREAD part `into` of `spread`: for each tuple of a block from place `left` on, the summary of itself and all younger
-#:        tuples: up to place ~right (inclusive) if right < 0, otherwise up to the end of the block, + stack[right]
-#: TELL   output[into] = stack[left] + back[right]
-#: MELD   stack[into] = stack[into] + stack[right], which need not be neighbours (heaps)
-#: NEXT   output[into] = spread[left] + back[right]
+#: BEGIN          back[into] = tuple right
+#: ADD            back[into] = back[into] + tuple right
+#: FOLD           stack[into] = the tuples of block `into` up to place `left` (inclusive) + stack[right]
+#: SUFFIX_SCAN    part `into` of `spread`: for each tuple of a block from place `left` on, the summary of itself and all
+#:                younger tuples: up to place ~right (inclusive) if right < 0, otherwise up to the end of the block,
+#:                + stack[right]
+#: OUTPUT         output[into] = stack[left] + back[right]
+#: MERGE          stack[into] = stack[into] + stack[right], which need not be neighbours (heaps)
+#: OUTPUT_SUFFIX  output[into] = spread[left] + back[right]
 BEGIN, ADD, FOLD, SUFFIX_SCAN, MERGE, OUTPUT, OUTPUT_SUFFIX = range(7)
 STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("right", np.int32)])
 #: up to this many summaries fit into the CPU cache, so that prefetching does not pay
-NEAR = 16_384
+PREFETCH_THRESHOLD = 16_384
 #: an empty table
 NOTHING = np.zeros((0, 0), np.int64)
 #: the capacity of the plan in steps: few enough that all summaries that they use stay in the CPU cache
-MOST = 2048
+MAX_STEPS = 2048
 
 
 class Summaries(NamedTuple):
@@ -52,7 +53,7 @@ class Summaries(NamedTuple):
     shift: int
     steps: np.ndarray
     #: the number of steps in the plan (one element)
-    noted: np.ndarray
+    step_count: np.ndarray
 
 
 def summaries(
@@ -60,40 +61,40 @@ def summaries(
     spread: np.ndarray = NOTHING, shift: int = 0,
 ) -> Summaries:  # fmt: skip
     """The tables with an empty plan."""
-    return Summaries(layout, text, rows, back, stack, spread, shift, np.empty(MOST, STEP), np.zeros(1, np.int64))
+    return Summaries(layout, text, rows, back, stack, spread, shift, np.empty(MAX_STEPS, STEP), np.zeros(1, np.int64))
 
 
 @inlined
-def append_step(s: Summaries, told: np.ndarray, what: int, into: int, left: int, right: int) -> None:
+def append_step(s: Summaries, outputs: np.ndarray, what: int, into: int, left: int, right: int) -> None:
     """Appends a step to the plan. If the plan is full, its steps are executed first."""
-    if s.noted[0] == len(s.steps):
-        execute(s, told)
-    step = s.steps[s.noted[0]]
+    if s.step_count[0] == len(s.steps):
+        execute(s, outputs)
+    step = s.steps[s.step_count[0]]
     step.what = what
     step.into = into
     step.left = left
     step.right = right
-    s.noted[0] += 1
+    s.step_count[0] += 1
 
 
 @kernel
-def execute(s: Summaries, told: np.ndarray) -> None:
-    """Executes all steps and empties the plan. `told` is the output table, which receives results of firings."""
-    if len(s.stack) + len(s.back) > NEAR:
-        _bring_near(s)
-    with_each(s.layout, _do_one, s, told)
-    s.noted[0] = 0
+def execute(s: Summaries, outputs: np.ndarray) -> None:
+    """Executes all steps and empties the plan. `outputs` is the output table, which receives results of firings."""
+    if len(s.stack) + len(s.back) > PREFETCH_THRESHOLD:
+        _prefetch_operands(s)
+    with_each(s.layout, _execute_steps, s, outputs)
+    s.step_count[0] = 0
 
 
 @inlined
-def _do_one(of: SummaryField, s: Summaries, told: np.ndarray) -> None:
+def _execute_steps(of: SummaryField, s: Summaries, outputs: np.ndarray) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
-    for k in range(s.noted[0]):
+    for k in range(s.step_count[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == OUTPUT:
-            put(of, _of_both(s, of, stack, left, right), told, into)
+            put(of, _of_both(s, of, stack, left, right), outputs, into)
         elif what == OUTPUT_SUFFIX:
-            put(of, _of_both(s, of, s.spread, left, right), told, into)
+            put(of, _of_both(s, of, s.spread, left, right), outputs, into)
         elif what == ADD:
             put(of, combined(of, text, words(of, back, into), lifted(of, rows, right)), back, into)
         elif what == BEGIN:
@@ -144,9 +145,9 @@ def _last(s: Summaries, of: SummaryField, row: int, behind: int) -> Words:
 
 
 @inlined
-def _bring_near(s: Summaries) -> None:
+def _prefetch_operands(s: Summaries) -> None:
     """Prefetches the summaries and tuples that the steps will read, so that the memory accesses overlap."""
-    for k in range(s.noted[0]):
+    for k in range(s.step_count[0]):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == OUTPUT:
             if left != NIL:

@@ -76,7 +76,7 @@ class FiredContents:
     summary     the words of the summaries
     listed      the words of the tuples of every row, row after row, in order of arrival; empty if no function needs
                 the tuples themselves
-    told        the bounds and the index of panes; None unless the window is over event time
+    details        the bounds and the index of panes; None unless the window is over event time
     counted     the counts of values; None if the window is over event time
     """
 
@@ -87,7 +87,7 @@ class FiredContents:
     summary: np.ndarray
     listed: np.ndarray
     strings: Interner
-    told: FiringDetails | None = None
+    details: FiringDetails | None = None
     counted: CountedValues | None = None
 
     @property

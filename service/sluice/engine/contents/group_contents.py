@@ -51,7 +51,7 @@ from sluice.engine.windows.policies import Policy
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT, LOSE
 
 #: the record of a group
-CELL = np.dtype([
+GROUP_RECORD = np.dtype([
     ("size", np.int64),
     # the number of tuples in the front
     ("front", np.int64),
@@ -77,11 +77,11 @@ class Contents(NamedTuple):
     sums: Summaries
     #: summaries that are read from the oldest or the youngest tuple when a sliding window fires, and are not kept
     edges: Layout
-    cells: np.ndarray
+    groups: np.ndarray
     #: whether there is a `group_by`, so that a partition may have several groups
     grouped: bool
     #: the group of each tuple; empty without `group_by`
-    cell_of: np.ndarray
+    group_of: np.ndarray
     #: the neighbours of each block in its group
     links: np.ndarray
     #: the nodes of heaps, and the sort key of the heaps
@@ -131,21 +131,21 @@ def _look_ahead(c: Contents, events: np.ndarray, k: int) -> None:
     if k < len(events):
         code, p = events[k].code, events[k].partition
         if c.packing.wanted:
-            if code == INSERT and c.cells[p].size:
-                prefetch(c.sums.rows, c.cells[p].youngest)
-                prefetch(c.sums.rows, c.cells[p].oldest)
-                prefetch(c.links, c.cells[p].oldest >> c.packing.shift)
+            if code == INSERT and c.groups[p].size:
+                prefetch(c.sums.rows, c.groups[p].youngest)
+                prefetch(c.sums.rows, c.groups[p].oldest)
+                prefetch(c.links, c.groups[p].oldest >> c.packing.shift)
             if k + AHEAD < len(events):
-                prefetch(c.cells, events[k + AHEAD].partition)
+                prefetch(c.groups, events[k + AHEAD].partition)
         elif code == EVICT:
             prefetch(c.links, events[k].slot)
         elif code == INSERT:
-            prefetch(c.cells, p)
+            prefetch(c.groups, p)
 
 
 @inlined
-def _cell(c: Contents, p: int, slot: int) -> int:
-    return c.cell_of[slot] if c.grouped else p
+def _group_of(c: Contents, p: int, slot: int) -> int:
+    return c.group_of[slot] if c.grouped else p
 
 
 @inlined
@@ -153,73 +153,73 @@ def _first(c: Contents, p: int) -> int:
     """The first group of the partition that holds tuples, NIL if there is none."""
     if c.grouped:
         return c.ends[p].oldest  # type: ignore[no-any-return]
-    return p if c.cells[p].size else NIL
+    return p if c.groups[p].size else NIL
 
 
 @inlined
-def _next(c: Contents, cell: int) -> int:
-    return c.cells[cell].younger if c.grouped else NIL
+def _next(c: Contents, group: int) -> int:
+    return c.groups[group].younger if c.grouped else NIL
 
 
 @inlined
-def _insert(c: Contents, p: int, slot: int, told: np.ndarray) -> None:
-    cells = c.cells
-    cell = _cell(c, p, slot)
-    if not cells[cell].size:
-        _remember(c, p, cell)
-    place = blocks.append_to_block(c.packing, cells, cell, slot, c.sums.rows) if c.packing.wanted else slot
-    multisets.count(c.counted, c.sums.rows, place, cell, 1)
-    if cells[cell].root != NIL:
-        _grow(c, cell, slot, told)
+def _insert(c: Contents, p: int, slot: int, outputs: np.ndarray) -> None:
+    groups = c.groups
+    group = _group_of(c, p, slot)
+    if not groups[group].size:
+        _remember(c, p, group)
+    place = blocks.append_to_block(c.packing, groups, group, slot, c.sums.rows) if c.packing.wanted else slot
+    multisets.count(c.counted, c.sums.rows, place, group, 1)
+    if groups[group].root != NIL:
+        _grow(c, group, slot, outputs)
     else:
-        append_step(c.sums, told, BEGIN if cells[cell].size == cells[cell].front else ADD, cell, NIL, place)
+        append_step(c.sums, outputs, BEGIN if groups[group].size == groups[group].front else ADD, group, NIL, place)
     if c.packing.wanted:
-        intrusive_list.push_linked(cells, cell, place)
+        intrusive_list.push_linked(groups, group, place)
     elif c.linking:
-        intrusive_list.append(cells, cell, c.links, slot)
+        intrusive_list.append(groups, group, c.links, slot)
     elif c.sliding:
-        intrusive_list.push_linked(cells, cell, slot)
-    cells[cell].size += 1
+        intrusive_list.push_linked(groups, group, slot)
+    groups[group].size += 1
 
 
 @inlined
 def _evict(c: Contents, p: int, slot: int, results: Results) -> None:
-    cells = c.cells
-    cell = _cell(c, p, slot)
-    place = cells[cell].oldest if c.packing.wanted else slot
-    multisets.count(c.counted, c.sums.rows, place, cell, -1)
-    if cells[cell].root == NIL and place != cells[cell].oldest:
-        _make_heap(c, cell, results.summary)
+    groups = c.groups
+    group = _group_of(c, p, slot)
+    place = groups[group].oldest if c.packing.wanted else slot
+    multisets.count(c.counted, c.sums.rows, place, group, -1)
+    if groups[group].root == NIL and place != groups[group].oldest:
+        _make_heap(c, group, results.summary)
     # A heap loses its root, which may be another tuple than `slot`: the events of tuples that leave together are in the
     # order of arrival. After the last of these events the heap has lost the same tuples as the window.
-    if cells[cell].root != NIL:
-        cells[cell].root = pairing_heap.remove_root(
-            c.nodes, c.sums.rows, c.by, cells[cell].root, _melded, c.sums, results.summary
+    if groups[group].root != NIL:
+        groups[group].root = pairing_heap.remove_root(
+            c.nodes, c.sums.rows, c.by, groups[group].root, _melded, c.sums, results.summary
         )
     else:
-        turning = not cells[cell].front
+        turning = not groups[group].front
         if turning:
-            _build_front(c, cell, results.summary)
-        cells[cell].front -= 1
+            _build_front(c, group, results.summary)
+        groups[group].front -= 1
         if c.packing.wanted:
-            _leave(c, cell, turning, results)
+            _leave(c, group, turning, results)
     if not c.packing.wanted:
-        intrusive_list.pop_keep_links(cells, cell, c.links, slot)
+        intrusive_list.pop_keep_links(groups, group, c.links, slot)
         _free(results, slot)
-    cells[cell].size -= 1
-    if c.grouped and not cells[cell].size:
-        intrusive_list.unlink(c.ends, p, cells, cell)
+    groups[group].size -= 1
+    if c.grouped and not groups[group].size:
+        intrusive_list.unlink(c.ends, p, groups, group)
 
 
 @inlined
-def _leave(c: Contents, cell: int, turning: bool, results: Results) -> None:  # noqa: FBT001
+def _leave(c: Contents, group: int, turning: bool, results: Results) -> None:  # noqa: FBT001
     """Removes the oldest tuple from its block. `turning`: the back has just become the front.
 
     The remaining tuples of the block get summaries of their own if this was the first tuple to leave the block, or if
     the back became the front after the block had lost tuples.
     """
-    one, k = c.cells[cell], c.packing
-    block = blocks.pop_oldest(k, c.cells, cell)
+    one, k = c.groups[group], c.packing
+    block = blocks.pop_oldest(k, c.groups, group)
     if block != NIL:
         _free(results, block)
     if one.oldest == NIL:  # steps run in order: the part is overwritten after the earlier steps have read it
@@ -235,7 +235,7 @@ def _leave(c: Contents, cell: int, turning: bool, results: Results) -> None:  # 
 
 
 @inlined
-def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
+def _build_front(c: Contents, group: int, outputs: np.ndarray) -> None:
     """Makes the whole group the front: plans a summary for each block, from the youngest block back to the oldest.
 
     The summary of a block is combined with that of the next younger block, so nothing is ever subtracted (A23).
@@ -243,53 +243,55 @@ def _build_front(c: Contents, cell: int, told: np.ndarray) -> None:
     prefetches the second half. A block that has lost tuples already gets no summary, because only those of its
     remaining tuples are read.
     """
-    shift, place, oldest = c.packing.shift, c.cells[cell].youngest, c.cells[cell].oldest
+    shift, place, oldest = c.packing.shift, c.groups[group].youngest, c.groups[group].oldest
     block, younger, ahead = place >> shift, NIL, oldest >> shift
     while block != oldest >> shift:
-        append_step(c.sums, told, FOLD, block, place, younger)
+        append_step(c.sums, outputs, FOLD, block, place, younger)
         younger, place = block, c.links[block].older
         block = place >> shift
         ahead = c.links[ahead].younger >> shift
         prefetch(c.links, ahead)
     if oldest == block << shift:
-        append_step(c.sums, told, FOLD, block, place, younger)
-    c.cells[cell].front = c.cells[cell].size
+        append_step(c.sums, outputs, FOLD, block, place, younger)
+    c.groups[group].front = c.groups[group].size
 
 
 @inlined
-def _make_heap(c: Contents, cell: int, told: np.ndarray) -> None:
+def _make_heap(c: Contents, group: int, outputs: np.ndarray) -> None:
     """Makes a heap of all tuples of the group."""
-    slot = c.cells[cell].oldest
+    slot = c.groups[group].oldest
     while slot != NIL:
-        _grow(c, cell, slot, told)
+        _grow(c, group, slot, outputs)
         slot = c.links[slot].younger
 
 
 @inlined
-def _grow(c: Contents, cell: int, slot: int, told: np.ndarray) -> None:
-    append_step(c.sums, told, FOLD, slot, slot, NIL)
-    c.cells[cell].root = pairing_heap.add(c.nodes, c.sums.rows, c.by, c.cells[cell].root, slot, _melded, c.sums, told)
+def _grow(c: Contents, group: int, slot: int, outputs: np.ndarray) -> None:
+    append_step(c.sums, outputs, FOLD, slot, slot, NIL)
+    c.groups[group].root = pairing_heap.add(
+        c.nodes, c.sums.rows, c.by, c.groups[group].root, slot, _melded, c.sums, outputs
+    )
 
 
 @inlined
-def _melded(top: int, below: int, s: Summaries, told: np.ndarray) -> None:
-    append_step(s, told, MERGE, top, NIL, below)
+def _melded(top: int, below: int, s: Summaries, outputs: np.ndarray) -> None:
+    append_step(s, outputs, MERGE, top, NIL, below)
 
 
 @inlined
 def _clear(c: Contents, p: int, results: Results) -> None:
-    cell = _first(c, p)
-    while cell != NIL:
-        following = _next(c, cell)
-        place = c.cells[cell].oldest
+    group = _first(c, p)
+    while group != NIL:
+        following = _next(c, group)
+        place = c.groups[group].oldest
         while (c.packing.wanted or (not c.sliding and c.listing)) and place != NIL:
             _free(results, place >> c.packing.shift)
             place = c.links[place >> c.packing.shift].younger
         if c.packing.wanted:
-            blocks.give_part(c.packing, c.cells[cell].spread)
-        c.cells[cell].size = 0
-        multisets.clear(c.counted, cell)
-        cell = following
+            blocks.give_part(c.packing, c.groups[group].spread)
+        c.groups[group].size = 0
+        multisets.clear(c.counted, group)
+        group = following
     if c.grouped:
         intrusive_list.make_empty(c.ends, p)
 
@@ -303,47 +305,49 @@ def _free(results: Results, slot: int) -> None:
 @inlined
 def _room(c: Contents, p: int, results: Results) -> bool:
     rows, tuples, pairs = 0, 0, 0
-    cell = _first(c, p)
-    while cell != NIL:
+    group = _first(c, p)
+    while group != NIL:
         rows += 1
-        tuples += c.cells[cell].size if c.listing else 0
-        pairs += multisets.listed(c.counted, cell)
-        cell = _next(c, cell)
+        tuples += c.groups[group].size if c.listing else 0
+        pairs += multisets.listed(c.counted, group)
+        group = _next(c, group)
     return room(results, rows, tuples, pairs)
 
 
 @inlined
 def _fire(c: Contents, p: int, firing: int, results: Results) -> None:
     """Writes a result row for each group that holds tuples. An empty partition has no result row (A4)."""
-    cell = _first(c, p)
-    while cell != NIL:
+    group = _first(c, p)
+    while group != NIL:
         row = results.used[ROWS]
         results.used[ROWS] = row + 1
         results.firing[row] = firing
-        results.size[row] = c.cells[cell].size
-        _summarise(c, cell, results.summary, row)
-        results.used[PAIRS] = multisets.tell(c.counted, cell, row, results.counts, results.pairs, results.used[PAIRS])
+        results.size[row] = c.groups[group].size
+        _summarise(c, group, results.summary, row)
+        results.used[PAIRS] = multisets.write_counts(
+            c.counted, group, row, results.counts, results.pairs, results.used[PAIRS]
+        )
         if c.listing:
-            _list(c, cell, results)
-        cell = _next(c, cell)
+            _list(c, group, results)
+        group = _next(c, group)
 
 
 @inlined
-def _summarise(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
-    one = c.cells[cell]
+def _summarise(c: Contents, group: int, into: np.ndarray, row: int) -> None:
+    one = c.groups[group]
     if one.root != NIL:
         append_step(c.sums, into, OUTPUT, row, one.root, NIL)
     else:
-        _tell(c, cell, into, row)
+        _output_stacks(c, group, into, row)
     for a in range(len(c.edges)):
         edge = c.edges[a]
         into[row, edge.word] = c.sums.rows[one.oldest if edge.code == OLDEST else one.youngest, edge.value]
 
 
 @inlined
-def _tell(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
-    one, shift = c.cells[cell], c.packing.shift
-    back = cell if one.front < one.size else NIL
+def _output_stacks(c: Contents, group: int, into: np.ndarray, row: int) -> None:
+    one, shift = c.groups[group], c.packing.shift
+    back = group if one.front < one.size else NIL
     block = one.oldest >> shift
     if not one.front:
         append_step(c.sums, into, OUTPUT, row, NIL, back)
@@ -354,10 +358,10 @@ def _tell(c: Contents, cell: int, into: np.ndarray, row: int) -> None:
 
 
 @inlined
-def _list(c: Contents, cell: int, results: Results) -> None:
+def _list(c: Contents, group: int, results: Results) -> None:
     k = results.used[TUPLES]
-    place = c.cells[cell].oldest
-    for _ in range(c.cells[cell].size):
+    place = c.groups[group].oldest
+    for _ in range(c.groups[group].size):
         results.tuples[k] = place
         k += 1
         place = blocks.younger(c.packing, place)
@@ -365,12 +369,12 @@ def _list(c: Contents, cell: int, results: Results) -> None:
 
 
 @inlined
-def _remember(c: Contents, p: int, cell: int) -> None:
+def _remember(c: Contents, p: int, group: int) -> None:
     """Initialises a group that gets its first tuple, and appends it to the groups of its partition (A8)."""
-    cells = c.cells
-    cells[cell].front = 0
-    cells[cell].root = NIL
-    cells[cell].spread = NIL
-    intrusive_list.make_empty(cells, cell)
+    groups = c.groups
+    groups[group].front = 0
+    groups[group].root = NIL
+    groups[group].spread = NIL
+    intrusive_list.make_empty(groups, group)
     if c.grouped:
-        intrusive_list.append(c.ends, p, cells, cell)
+        intrusive_list.append(c.ends, p, groups, group)

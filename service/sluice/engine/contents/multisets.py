@@ -28,7 +28,7 @@ SERIES = np.dtype([("column", np.int64), ("floating", np.bool_), ("rounded", np.
 #: an entry: a value of a group and series, how often it occurs, the next entry in the same hash chain (or in the chain
 #: of free entries), and its neighbours in the list of the entries of its group and series
 ENTRY = np.dtype([
-    ("word", np.int64), ("times", np.int64), ("cell", np.int32), ("series", np.int32), ("chained", np.int32),
+    ("word", np.int64), ("times", np.int64), ("group", np.int32), ("series", np.int32), ("chained", np.int32),
     ("before", np.int32), ("after", np.int32),
 ])  # fmt: skip
 #: per group and series: the first entry of the list, the number of entries, and the number of NaN (no NaN has an entry)
@@ -53,11 +53,11 @@ class Multisets(NamedTuple):
 
 
 @inlined
-def count(m: Multisets, rows: np.ndarray, slot: int, cell: int, change: int) -> None:
+def count(m: Multisets, rows: np.ndarray, slot: int, group: int, change: int) -> None:
     """Counts the tuple in `slot` when it enters the group (`change` 1) or leaves it (`change` -1)."""
     for s in range(len(m.series)):
         word = rows[slot, m.series[s].column]
-        head = cell * len(m.series) + s
+        head = group * len(m.series) + s
         if m.series[s].floating:
             real = as_real(word)
             if real != real:  # noqa: PLR0124 - NaN
@@ -68,32 +68,32 @@ def count(m: Multisets, rows: np.ndarray, slot: int, cell: int, change: int) -> 
         if m.series[s].rounded:
             word = (word ^ ((word >> 63) & LARGEST)) >> SHIFT  # sorts as the numbers do
         if change > 0:
-            _add(m, head, cell, s, word)
+            _add(m, head, group, s, word)
         else:
-            _take(m, head, cell, s, word)
+            _take(m, head, group, s, word)
 
 
 @inlined
-def _hash(m: Multisets, cell: int, s: int, word: int) -> int:
-    mixed = (np.uint64(word) ^ (np.uint64(cell) << np.uint64(20)) ^ np.uint64(s)) * np.uint64(0x9E3779B97F4A7C15)
+def _hash(m: Multisets, group: int, s: int, word: int) -> int:
+    mixed = (np.uint64(word) ^ (np.uint64(group) << np.uint64(20)) ^ np.uint64(s)) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(32)) & (len(m.slots) - 1)  # type: ignore[return-value]
 
 
 @inlined
-def _find(m: Multisets, slot: int, cell: int, s: int, word: int) -> int:
+def _find(m: Multisets, slot: int, group: int, s: int, word: int) -> int:
     entry = m.slots[slot]
     while entry != NONE:
         e = m.entries[entry]
-        if e.word == word and e.cell == cell and e.series == s:
+        if e.word == word and e.group == group and e.series == s:
             break
         entry = e.chained
     return entry  # type: ignore[no-any-return]
 
 
 @inlined
-def _add(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
-    slot = _hash(m, cell, s, word)
-    entry = _find(m, slot, cell, s, word)
+def _add(m: Multisets, head: int, group: int, s: int, word: int) -> None:
+    slot = _hash(m, group, s, word)
+    entry = _find(m, slot, group, s, word)
     if entry != NONE:
         m.entries[entry].times += 1
         return
@@ -105,7 +105,7 @@ def _add(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
         m.scalars[FREE] = m.entries[entry].chained
     first = m.heads[head].first if m.heads[head].distinct else NONE
     e = m.entries[entry]
-    e.word, e.times, e.cell, e.series = word, 1, cell, s
+    e.word, e.times, e.group, e.series = word, 1, group, s
     e.chained, e.before, e.after = m.slots[slot], NONE, first
     m.slots[slot] = entry
     if first != NONE:
@@ -115,9 +115,9 @@ def _add(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
 
 
 @inlined
-def _take(m: Multisets, head: int, cell: int, s: int, word: int) -> None:
-    slot = _hash(m, cell, s, word)
-    entry = _find(m, slot, cell, s, word)
+def _take(m: Multisets, head: int, group: int, s: int, word: int) -> None:
+    slot = _hash(m, group, s, word)
+    entry = _find(m, slot, group, s, word)
     m.entries[entry].times -= 1
     if m.entries[entry].times:
         return
@@ -142,7 +142,7 @@ def _free(m: Multisets, slot: int, entry: int) -> None:
         while m.entries[other].chained != entry:
             other = m.entries[other].chained
         m.entries[other].chained = m.entries[entry].chained
-    m.entries[entry].cell = NONE
+    m.entries[entry].group = NONE
     m.entries[entry].chained = m.scalars[FREE]
     m.scalars[FREE] = entry
 
@@ -151,37 +151,37 @@ def _free(m: Multisets, slot: int, entry: int) -> None:
 
 
 @inlined
-def clear(m: Multisets, cell: int) -> None:
+def clear(m: Multisets, group: int) -> None:
     """Removes all values of a group."""
     for s in range(len(m.series)):
-        head = cell * len(m.series) + s
+        head = group * len(m.series) + s
         entry = m.heads[head].first if m.heads[head].distinct else NONE
         while entry != NONE:
             after = m.entries[entry].after
-            _free(m, _hash(m, cell, s, m.entries[entry].word), entry)
+            _free(m, _hash(m, group, s, m.entries[entry].word), entry)
             entry = after
         m.heads[head].distinct = 0
         m.heads[head].nans = 0
 
 
 @inlined
-def listed(m: Multisets, cell: int) -> int:
-    """The number of values that `tell` lists for the group."""
+def listed(m: Multisets, group: int) -> int:
+    """The number of values that `write_counts` lists for the group."""
     total = 0
     for s in range(len(m.series)):
         if m.series[s].rounded:
-            total += m.heads[cell * len(m.series) + s].distinct
+            total += m.heads[group * len(m.series) + s].distinct
     return total
 
 
 @inlined
-def tell(m: Multisets, cell: int, row: int, counts: np.ndarray, pairs: np.ndarray, used: int) -> int:
+def write_counts(m: Multisets, group: int, row: int, counts: np.ndarray, pairs: np.ndarray, used: int) -> int:
     """Writes the counts of a group to `counts[row]`, and the values of its rounded series to `pairs` from `used` on.
 
     Returns the new `used`. `counts` has two columns per series: the number of distinct values, and the number of NaN.
     """
     for s in range(len(m.series)):
-        head = m.heads[cell * len(m.series) + s]
+        head = m.heads[group * len(m.series) + s]
         counts[row, 2 * s] = head.distinct
         counts[row, 2 * s + 1] = head.nans
         entry = head.first if m.series[s].rounded and head.distinct else NONE
@@ -212,9 +212,9 @@ class Table:
     def kernel(self) -> Multisets:
         return Multisets(self.series, self.entries, self.heads, self.slots, self.scalars)
 
-    def reserve(self, cells: int, tuples: int) -> None:
-        """Makes room for `cells` groups in total, and for the values of `tuples` more tuples."""
-        self.heads = grown(self.heads, cells * len(self.series))
+    def reserve(self, groups: int, tuples: int) -> None:
+        """Makes room for `groups` groups in total, and for the values of `tuples` more tuples."""
+        self.heads = grown(self.heads, groups * len(self.series))
         self.entries = grown(self.entries, int(self.scalars[TOP]) + tuples * len(self.series))
         if len(self.slots) < len(self.entries):
             self.hash_anew()
@@ -232,7 +232,7 @@ class Table:
         if len(self.series):
             self.hash_anew()
 
-    def rename_cells(self, kept: np.ndarray, renamed: np.ndarray) -> None:
+    def renumber_groups(self, kept: np.ndarray, renamed: np.ndarray) -> None:
         """Renumbers the groups. `kept` are the old numbers of groups that stay, `renamed` maps old to new numbers."""
         width = len(self.series)
         if not width:
@@ -242,7 +242,7 @@ class Table:
         fresh[: len(kept)] = heads.take(kept, axis=0)
         self.heads = fresh.ravel()
         used = self.entries[: self.scalars[TOP]]
-        used["cell"] = np.where(used["cell"] == NONE, NONE, renamed[used["cell"]])
+        used["group"] = np.where(used["group"] == NONE, NONE, renamed[used["group"]])
         self.hash_anew()
 
     def words(self, columns: np.ndarray) -> np.ndarray:
@@ -259,15 +259,15 @@ class Table:
     def _of(self, columns: np.ndarray) -> np.ndarray:
         used = self.entries[: self.scalars[TOP]]
         of = np.flatnonzero(np.isin(self.series["column"], columns))
-        return np.flatnonzero(np.isin(used["series"], of) & (used["cell"] != NONE))
+        return np.flatnonzero(np.isin(used["series"], of) & (used["group"] != NONE))
 
 
 @kernel
 def _chain(m: Multisets) -> None:
     for entry in range(m.scalars[TOP]):
         e = m.entries[entry]
-        if e.cell != NONE:
-            slot = _hash(m, e.cell, e.series, e.word)
+        if e.group != NONE:
+            slot = _hash(m, e.group, e.series, e.word)
             e.chained = m.slots[slot]
             m.slots[slot] = entry
 

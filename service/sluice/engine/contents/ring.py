@@ -117,7 +117,7 @@ def _fire(r: Rings, p: int, firing: int, results: Results) -> None:
         edge = r.edges[a]
         place = _place(r, p, 0 if edge.code == OLDEST else r.rings[p].size - 1)
         results.summary[row, edge.word] = r.rows[place, edge.value]
-    results.used[PAIRS] = multisets.tell(r.counted, p, row, results.counts, results.pairs, results.used[PAIRS])
+    results.used[PAIRS] = multisets.write_counts(r.counted, p, row, results.counts, results.pairs, results.used[PAIRS])
 
 
 @inlined

@@ -37,10 +37,10 @@ from sluice.engine.windows.event_time.timeline import add, drop_oldest, not_afte
 from sluice.engine.windows.event_time.timeline_blocks import TOP, NodeAllocation, far
 
 #: the record of a group: its list of times (`oldest` to `spare`), the interval [begin, end] that fired last, the number
-#: of tuples in it (`held`), its first time (`low`), the last time of the front (`middle`), its last time (`high`), each
-#: NIL if there is none, and whether the back has tuples (`backed`)
-CELL = np.dtype([
-    ("begin", np.int64), ("end", np.int64), ("held", np.int64),
+#: of tuples in it (`tuples`), its first time (`low`), the last time of the front (`middle`), its last time (`high`; NIL
+#: if there is no such time), and whether the back has tuples (`backed`)
+GROUP_RECORD = np.dtype([
+    ("begin", np.int64), ("end", np.int64), ("tuples", np.int64),
     ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32), ("spare", np.int32),
     ("low", np.int32), ("middle", np.int32), ("high", np.int32), ("backed", np.bool_),
     # the neighbours in the list of the partition's groups that hold tuples
@@ -48,11 +48,11 @@ CELL = np.dtype([
 ])  # fmt: skip
 
 #: a time at which a group has tuples: their number and, if functions list tuples, the first and the last to arrive
-OWN = [("count", np.int32), ("first", np.int32), ("last", np.int32)]
-SLICE = np.dtype([*MEMBER[:3], *OWN, *MEMBER[3:]])  # leap fields last: only a search by time reads them
+TIME_FIELDS = [("count", np.int32), ("first", np.int32), ("last", np.int32)]
+SLICE = np.dtype([*MEMBER[:3], *TIME_FIELDS, *MEMBER[3:]])  # leap fields last: only a search by time reads them
 
 #: a tuple: its group, and the next tuple that arrived at the same time
-LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
+LINK = np.dtype([("group", np.int32), ("next", np.int32)])
 #: the list of a partition's groups that hold tuples
 ENDS = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
@@ -63,7 +63,7 @@ class Slices(NamedTuple):
     layout: Layout
     text: InternedText
     rows: np.ndarray
-    cells: np.ndarray
+    groups: np.ndarray
     back: np.ndarray
     slices: np.ndarray
     room: NodeAllocation
@@ -106,20 +106,20 @@ def _look_ahead(c: Slices, events: np.ndarray, k: int) -> None:
     """
     if k + 2 * AHEAD >= len(events):
         return
-    prefetch(c.cells, events[k + 2 * AHEAD].partition)
+    prefetch(c.groups, events[k + 2 * AHEAD].partition)
     soon, at_once = events[k + AHEAD], events[k + AHEAD // 2]
     if soon.code == INSERT:
         prefetch(c.slices, soon.node)
         prefetch(c.sums, soon.node)
-    elif soon.code == FIRE and c.cells[soon.partition].size:
-        low, high = c.cells[soon.partition].low, c.cells[soon.partition].high
+    elif soon.code == FIRE and c.groups[soon.partition].size:
+        low, high = c.groups[soon.partition].low, c.groups[soon.partition].high
         if low != NIL:
             prefetch(c.slices, low)
             prefetch(c.stack, low)
         if high != NIL:
             prefetch(c.slices, high)
-    if at_once.code == FIRE and c.cells[at_once.partition].size:
-        _bring_near(c, c.cells[at_once.partition].high)
+    if at_once.code == FIRE and c.groups[at_once.partition].size:
+        _prefetch_time_after(c, c.groups[at_once.partition].high)
 
 
 # ---- in -------------------------------------------------------------------------------------------------------------
@@ -127,12 +127,12 @@ def _look_ahead(c: Slices, events: np.ndarray, k: int) -> None:
 
 @inlined
 def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
-    cells, slices, slot = c.cells, c.slices, events[k].slot
-    cell = c.links[slot].cell
-    if not cells[cell].size:
-        _remember(c, p, cell)
+    groups, slices, slot = c.groups, c.slices, events[k].slot
+    group = c.links[slot].group
+    if not groups[group].size:
+        _remember(c, p, group)
     lift(c.layout, c.rows, slot, c.scratch, 0)
-    node = _found(c, cell, events, k)
+    node = _found(c, group, events, k)
     new = slices[node].count == 0
     if new:
         slices[node].first = NIL
@@ -147,62 +147,62 @@ def _insert(c: Slices, p: int, events: np.ndarray, k: int) -> None:
         else:
             c.links[slices[node].last].next = slot
         slices[node].last = slot
-    _join_stretch(c, cell, node, 1 if new else 0)
+    _add_to_interval(c, group, node, 1 if new else 0)
 
 
 @inlined
-def _found(c: Slices, cell: int, events: np.ndarray, k: int) -> int:
+def _found(c: Slices, group: int, events: np.ndarray, k: int) -> int:
     """The node of the group for the time of the event. A new node has `count` 0.
 
     Without `group_by`, the node has the same number as the node of the partition for this time. With `group_by`, the
     node is searched for by its time.
     """
-    cells, slices, time = c.cells, c.slices, events[k].begin
+    groups, slices, time = c.groups, c.slices, events[k].begin
     if c.grouped:
-        node = not_after(cells, slices, cell, time)
+        node = not_after(groups, slices, group, time)
         if node == NIL or slices[node].time != time:
-            node = add(cells, slices, c.room, cell, node, time)
+            node = add(groups, slices, c.room, group, node, time)
         return node
     node = events[k].node
     if slices[node].count == 0:
-        place(cells, slices, cell, events[k].older, node, time)
+        place(groups, slices, group, events[k].older, node, time)
         c.room.scalars[TOP] = max(c.room.scalars[TOP], node + 1)
     return node  # type: ignore[no-any-return]
 
 
 @inlined
-def _join_stretch(c: Slices, cell: int, node: int, is_new: int) -> None:
+def _add_to_interval(c: Slices, group: int, node: int, is_new: int) -> None:
     """Adds the tuple, whose summary is in `scratch`, to the interval that fired last if its time `node` is inside."""
-    cells, slices = c.cells, c.slices
-    time, low = slices[node].time, cells[cell].low
-    if time < cells[cell].begin:
+    groups, slices = c.groups, c.slices
+    time, low = slices[node].time, groups[group].low
+    if time < groups[group].begin:
         return
     if low == NIL or time < slices[low].time:
-        cells[cell].low = node
-    if time > cells[cell].end:
+        groups[group].low = node
+    if time > groups[group].end:
         return
-    cells[cell].held += 1
-    middle = cells[cell].middle
+    groups[group].tuples += 1
+    middle = groups[group].middle
     if middle != NIL and time <= slices[middle].time:
         if is_new:
             combine(c.layout, c.text, c.scratch, 0, c.stack, slices[node].younger, c.stack, node)
         x = slices[node].older if is_new else node
-        while x != NIL and slices[x].time >= cells[cell].begin:
+        while x != NIL and slices[x].time >= groups[group].begin:
             combine(c.layout, c.text, c.stack, x, c.scratch, 0, c.stack, x)
             x = slices[x].older
         return
-    _add_to_back(c, cell, c.scratch, 0)
-    if cells[cell].high == NIL or time > slices[cells[cell].high].time:
-        cells[cell].high = node
+    _add_to_back(c, group, c.scratch, 0)
+    if groups[group].high == NIL or time > slices[groups[group].high].time:
+        groups[group].high = node
 
 
 @inlined
-def _add_to_back(c: Slices, cell: int, words: np.ndarray, at: int) -> None:
-    if c.cells[cell].backed:
-        combine(c.layout, c.text, c.back, cell, words, at, c.back, cell)
+def _add_to_back(c: Slices, group: int, words: np.ndarray, at: int) -> None:
+    if c.groups[group].backed:
+        combine(c.layout, c.text, c.back, group, words, at, c.back, group)
     else:
-        _copy(words, at, c.back, cell)
-        c.cells[cell].backed = 1
+        _copy(words, at, c.back, group)
+        c.groups[group].backed = 1
 
 
 @inlined
@@ -211,32 +211,32 @@ def _copy(source: np.ndarray, at: int, into: np.ndarray, row: int) -> None:
         into[row, k] = source[at, k]
 
 
-# ---- the stretch ----------------------------------------------------------------------------------------------------
+# ---- the interval ---------------------------------------------------------------------------------------------------
 
 
 @inlined
-def _stretch(c: Slices, cell: int, begin: int, end: int) -> None:
+def _move_interval(c: Slices, group: int, begin: int, end: int) -> None:
     """Makes [begin, end] the group's interval and computes its content from its times (KIP S5). It is idempotent."""
-    cells, slices = c.cells, c.slices
-    if begin < cells[cell].begin or end < cells[cell].end:
-        _start_again(c, cell, begin)
+    groups, slices = c.groups, c.slices
+    if begin < groups[group].begin or end < groups[group].end:
+        _start_again(c, group, begin)
     else:
-        _leave(c, cell, begin)
-    high = cells[cell].high
-    x = cells[cell].low if high == NIL else slices[high].younger
+        _leave(c, group, begin)
+    high = groups[group].high
+    x = groups[group].low if high == NIL else slices[high].younger
     while x != NIL and slices[x].time <= end:
-        _add_to_back(c, cell, c.sums, x)
-        cells[cell].held += slices[x].count
-        cells[cell].high = x
+        _add_to_back(c, group, c.sums, x)
+        groups[group].tuples += slices[x].count
+        groups[group].high = x
         x = slices[x].younger
-    _bring_near(c, x)
-    _bring_near(c, cells[cell].low)
-    cells[cell].begin = begin
-    cells[cell].end = end
+    _prefetch_time_after(c, x)
+    _prefetch_time_after(c, groups[group].low)
+    groups[group].begin = begin
+    groups[group].end = end
 
 
 @inlined
-def _bring_near(c: Slices, x: int) -> None:
+def _prefetch_time_after(c: Slices, x: int) -> None:
     """Prefetches the time after `x`. `x` will enter or leave the interval next, and the time after it is then read."""
     if x != NIL and c.slices[x].younger != NIL:
         younger = c.slices[x].younger
@@ -246,54 +246,54 @@ def _bring_near(c: Slices, x: int) -> None:
 
 
 @inlined
-def _start_again(c: Slices, cell: int, begin: int) -> None:
+def _start_again(c: Slices, group: int, begin: int) -> None:
     """Makes the interval empty. `low` becomes the first time that is not before `begin`."""
-    cells, slices = c.cells, c.slices
-    x = cells[cell].low if cells[cell].low != NIL else cells[cell].youngest
+    groups, slices = c.groups, c.slices
+    x = groups[group].low if groups[group].low != NIL else groups[group].youngest
     while x != NIL and slices[x].time < begin:
         x = slices[x].younger
     while x != NIL and slices[x].older != NIL and slices[slices[x].older].time >= begin:
         x = slices[x].older
-    cells[cell].low = x
-    cells[cell].middle = cells[cell].high = NIL
-    cells[cell].backed = 0
-    cells[cell].held = 0
+    groups[group].low = x
+    groups[group].middle = groups[group].high = NIL
+    groups[group].backed = 0
+    groups[group].tuples = 0
 
 
 @inlined
-def _leave(c: Slices, cell: int, begin: int) -> None:
+def _leave(c: Slices, group: int, begin: int) -> None:
     """Removes the times before `begin` from the interval."""
-    cells, slices = c.cells, c.slices
-    low = cells[cell].low
+    groups, slices = c.groups, c.slices
+    low = groups[group].low
     while low != NIL and slices[low].time < begin:
-        if cells[cell].high != NIL:
-            if cells[cell].middle == NIL:
-                _build_front(c, cell)
-            cells[cell].held -= slices[low].count
-            if low == cells[cell].middle:
-                cells[cell].middle = NIL
-            if low == cells[cell].high:
-                cells[cell].high = NIL
+        if groups[group].high != NIL:
+            if groups[group].middle == NIL:
+                _build_front(c, group)
+            groups[group].tuples -= slices[low].count
+            if low == groups[group].middle:
+                groups[group].middle = NIL
+            if low == groups[group].high:
+                groups[group].high = NIL
         low = slices[low].younger
-        cells[cell].low = low
+        groups[group].low = low
 
 
 @inlined
-def _build_front(c: Slices, cell: int) -> None:
+def _build_front(c: Slices, group: int) -> None:
     """Makes the whole interval the front: computes the summaries from the latest time back to the earliest.
 
     `ahead` runs in the other direction and prefetches (see `_build_front` in group_contents.py).
     """
-    x, low = c.cells[cell].high, c.cells[cell].low
+    x, low = c.groups[group].high, c.groups[group].low
     _copy(c.sums, x, c.stack, x)
     ahead = low
     while x != low:
         younger, x = x, c.slices[x].older
-        _bring_near(c, ahead)
+        _prefetch_time_after(c, ahead)
         ahead = c.slices[ahead].younger
         combine(c.layout, c.text, c.sums, x, c.stack, younger, c.stack, x)
-    c.cells[cell].middle = c.cells[cell].high
-    c.cells[cell].backed = 0
+    c.groups[group].middle = c.groups[group].high
+    c.groups[group].backed = 0
 
 
 # ---- out ------------------------------------------------------------------------------------------------------------
@@ -303,42 +303,42 @@ def _build_front(c: Slices, cell: int) -> None:
 def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results) -> bool:
     """Writes a result row for each group with tuples in [begin, end]. Returns False (and writes none) without room."""
     rows, tuples = 0, 0
-    cell = c.ends[p].oldest
-    while cell != NIL:
-        _stretch(c, cell, begin, end)
+    group = c.ends[p].oldest
+    while group != NIL:
+        _move_interval(c, group, begin, end)
         rows += 1
-        tuples += c.cells[cell].held if c.listing else 0
-        cell = c.cells[cell].younger
+        tuples += c.groups[group].tuples if c.listing else 0
+        group = c.groups[group].younger
     if not room(results, rows, tuples, 0):
         return False
-    cell = c.ends[p].oldest
-    while cell != NIL:
-        if c.cells[cell].held:
+    group = c.ends[p].oldest
+    while group != NIL:
+        if c.groups[group].tuples:
             row = results.used[ROWS]
             results.used[ROWS] = row + 1
             results.firing[row] = firing
-            results.size[row] = c.cells[cell].held
-            _summarise(c, cell, results.summary, row)
+            results.size[row] = c.groups[group].tuples
+            _summarise(c, group, results.summary, row)
             if c.listing:
-                _list(c, cell, results)
-        cell = c.cells[cell].younger
+                _list(c, group, results)
+        group = c.groups[group].younger
     return True
 
 
 @inlined
-def _summarise(c: Slices, cell: int, into: np.ndarray, row: int) -> None:
-    if c.cells[cell].middle == NIL:
-        _copy(c.back, cell, into, row)
-    elif c.cells[cell].backed:
-        combine(c.layout, c.text, c.stack, c.cells[cell].low, c.back, cell, into, row)
+def _summarise(c: Slices, group: int, into: np.ndarray, row: int) -> None:
+    if c.groups[group].middle == NIL:
+        _copy(c.back, group, into, row)
+    elif c.groups[group].backed:
+        combine(c.layout, c.text, c.stack, c.groups[group].low, c.back, group, into, row)
     else:
-        _copy(c.stack, c.cells[cell].low, into, row)
+        _copy(c.stack, c.groups[group].low, into, row)
 
 
 @inlined
-def _list(c: Slices, cell: int, results: Results) -> None:
+def _list(c: Slices, group: int, results: Results) -> None:
     k = results.used[TUPLES]
-    node, high = c.cells[cell].low, c.cells[cell].high
+    node, high = c.groups[group].low, c.groups[group].high
     while True:
         slot = c.slices[node].first
         while slot != NIL:
@@ -354,40 +354,40 @@ def _list(c: Slices, cell: int, results: Results) -> None:
 @inlined
 def _forget(c: Slices, p: int, until: int, results: Results) -> None:
     """Removes all tuples up to time `until` (inclusive). No later event of the partition refers to them."""
-    cell = c.ends[p].oldest
-    while cell != NIL:
-        following = c.cells[cell].younger
-        if c.cells[cell].begin <= until:
-            _leave(c, cell, until + 1)
-            c.cells[cell].begin = until + 1
-        while c.cells[cell].oldest != NIL and c.slices[c.cells[cell].oldest].time <= until:
-            slot = c.slices[c.cells[cell].oldest].first
+    group = c.ends[p].oldest
+    while group != NIL:
+        following = c.groups[group].younger
+        if c.groups[group].begin <= until:
+            _leave(c, group, until + 1)
+            c.groups[group].begin = until + 1
+        while c.groups[group].oldest != NIL and c.slices[c.groups[group].oldest].time <= until:
+            slot = c.slices[c.groups[group].oldest].first
             while c.listing and slot != NIL:
                 results.freed[results.used[FREED]] = slot
                 results.used[FREED] += 1
                 slot = c.links[slot].next
-            _drop_oldest(c, cell)
-        if not c.cells[cell].size:
-            intrusive_list.unlink(c.ends, p, c.cells, cell)
-        cell = following
+            _drop_oldest(c, group)
+        if not c.groups[group].size:
+            intrusive_list.unlink(c.ends, p, c.groups, group)
+        group = following
 
 
 @inlined
-def _drop_oldest(c: Slices, cell: int) -> None:
-    c.slices[c.cells[cell].oldest].count = 0
+def _drop_oldest(c: Slices, group: int) -> None:
+    c.slices[c.groups[group].oldest].count = 0
     if c.grouped:
-        drop_oldest(c.cells, c.slices, c.room, cell)
+        drop_oldest(c.groups, c.slices, c.room, group)
     else:
-        take_oldest(c.cells, c.slices, cell)
+        take_oldest(c.groups, c.slices, group)
 
 
 @inlined
-def _remember(c: Slices, p: int, cell: int) -> None:
-    cells = c.cells
-    intrusive_list.make_empty(cells, cell)
-    cells[cell].low = cells[cell].middle = cells[cell].high = NIL
-    cells[cell].backed = 0
-    cells[cell].held = 0
-    cells[cell].begin = ENDLESS
-    cells[cell].end = NEVER
-    intrusive_list.append(c.ends, p, cells, cell)
+def _remember(c: Slices, p: int, group: int) -> None:
+    groups = c.groups
+    intrusive_list.make_empty(groups, group)
+    groups[group].low = groups[group].middle = groups[group].high = NIL
+    groups[group].backed = 0
+    groups[group].tuples = 0
+    groups[group].begin = ENDLESS
+    groups[group].end = NEVER
+    intrusive_list.append(c.ends, p, groups, group)

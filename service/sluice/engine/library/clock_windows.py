@@ -76,7 +76,7 @@ class ClockState(LibraryState):
         """
         if not self.windows.holding:
             return content
-        return replace(content, held={int(maps["slot"][slot]): row for slot, row in content.held.items()})
+        return replace(content, stored={int(maps["slot"][slot]): row for slot, row in content.stored.items()})
 
 
 class ClockLibrary:
@@ -97,14 +97,14 @@ class ClockLibrary:
 
     @property
     def reads(self) -> tuple[Expression, ...]:
-        """The expressions whose values `tell` needs."""
+        """The expressions whose values `events` needs."""
         return self._program.reads
 
     def due(self, state: ClockState) -> int:
         """The operator clock at which the next tuple expires or the timer ticks; MAX_TIME if neither happens."""
         return MAX_TIME if state.finished else min(self._next(state.windows))
 
-    def tell(
+    def events(
         self, state: ClockState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
         """The events of these items, which have no final mark, and of the time until `end`.
@@ -152,11 +152,11 @@ class ClockLibrary:
         return processing_time.leaves(self._program.clause, window), self._windows.due(window)
 
     def _pass_over(self, window: AggregateState, until: int) -> None:
-        """Skips ticks that find nothing stored, if too many are due (MOST_VOID)."""
+        """Skips ticks that find nothing stored, if too many are due (MAX_EMPTY_TICKS)."""
         clause = self._program.clause
         if (
             self._windows.timer is not None
-            and until - int(window.scalars[TICK]) > int(clause.period) * processing_time.MOST_VOID
+            and until - int(window.scalars[TICK]) > int(clause.period) * processing_time.MAX_EMPTY_TICKS
         ):
             none = np.zeros(0, EVENT), np.zeros(0, processing_time.FIRING), np.zeros(2, np.int64)
             instants = self._windows.instants(window, until)
@@ -204,12 +204,12 @@ class ClockLibrary:
             if code == INSERT:
                 assert new is not None  # noqa: S101 - only a tuple is inserted
                 yield WindowEvent(BEFORE_INSERTION, event, at, content, new[1])
-                content.held[slot if self._program.holding else len(content.held)] = new[1]
+                content.stored[slot if self._program.holding else len(content.stored)] = new[1]
                 yield WindowEvent(AFTER_INSERTION, event, at, content, new[1])
             elif code == EVICT:
-                row = content.held[slot]
+                row = content.stored[slot]
                 yield WindowEvent(BEFORE_EVICTION, event, at, content, row)
-                del content.held[slot]
+                del content.stored[slot]
                 freed.append(slot)
                 yield WindowEvent(AFTER_EVICTION, event, at, content, row)
             elif code == FULL:
@@ -239,8 +239,8 @@ class ClockLibrary:
             content.full = False
             content.memory.clear()
         if self._program.holding:
-            freed.extend(content.held)
-        content.held.clear()
+            freed.extend(content.stored)
+        content.stored.clear()
 
 
 def _by_key(events: np.ndarray, names: list[bytes] | None) -> list[int]:

@@ -21,7 +21,7 @@ from sluice.api.handler import load
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.columns.tables import Data
 from sluice.engine.aggregates.custom_functions import counted
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.window_events import LATE, TRIGGER, Content, WindowEvent, rows_of
 from sluice.engine.library.window_library import State, library
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
@@ -46,10 +46,10 @@ class View:
 
     @property
     def tuples(self) -> Sequence[Mapping[str, Any]]:
-        return [MappingProxyType(row) for row in self._of.held.values()]
+        return [MappingProxyType(row) for row in self._of.stored.values()]
 
     def __len__(self) -> int:
-        return len(self._of.held)
+        return len(self._of.stored)
 
 
 class BatchOutput:
@@ -84,7 +84,7 @@ class HandlerOperator(Stateful[State]):
         """The operator clock at which the library has an event although no item arrives."""
         return self._library.due(state)  # type: ignore[arg-type]
 
-    def snapshot(self, state: State, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: State, key: str | None) -> list[InspectedWindow]:
         """Returns nothing, because only the user's class can interpret the content of its windows."""
         return []
 
@@ -95,8 +95,8 @@ class HandlerOperator(Stateful[State]):
         items, read, unread = readable(items, self._library.reads, self.spec.name)
         rows = rows_of(items.tuples.select(self._reads))
         sending = BatchOutput()
-        for told in self._library.tell(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]
-            self._hear(told, sending)
+        for window_event in self._library.events(state, items, read, rows, clock.start, end):  # type: ignore[arg-type]
+            self._handle(window_event, sending)
         if last is not None:
             state.finished = True
             sending.items.append((*last, FINAL, None, 0))
@@ -105,35 +105,37 @@ class HandlerOperator(Stateful[State]):
 
     # ---- an event ---------------------------------------------------------------------------------------------------
 
-    def _hear(self, told: WindowEvent, sending: BatchOutput) -> None:
+    def _handle(self, window_event: WindowEvent, sending: BatchOutput) -> None:
         """Calls the user's class with an event and records what it returns."""
-        if isinstance(told.what, int):  # an empty firing or a watermark
-            sending.items.append((told.event, told.at, told.what, None, told.watermark))
+        if isinstance(window_event.what, int):  # an empty firing or a watermark
+            sending.items.append((window_event.event, window_event.at, window_event.what, None, window_event.watermark))
             return
-        if told.what == LATE:
-            sending.rejected.append((told.event, told.at, told.reason, _text(told.row or {})))
+        if window_event.what == LATE:
+            sending.rejected.append(
+                (window_event.event, window_event.at, window_event.reason, _text(window_event.row or {}))
+            )
             return
-        assert told.window is not None  # noqa: S101 - a named event has a window
-        name = told.window.name if self.spec.partition_by else None
-        view = View(told.window, told.at)
+        assert window_event.window is not None  # noqa: S101 - a named event has a window
+        name = window_event.window.name if self.spec.partition_by else None
+        view = View(window_event.window, window_event.at)
         before = json.dumps(view.memory)
         try:
-            method = getattr(self._handler, told.what)
-            found = method(view) if told.row is None else method(view, MappingProxyType(told.row))
+            method = getattr(self._handler, window_event.what)
+            found = method(view) if window_event.row is None else method(view, MappingProxyType(window_event.row))
             made = None if found is None else [self._row(values) for values in found]
             _remember(view.memory, json.dumps(view.memory))
         except Exception as error:
             _remember(view.memory, before)
-            LOG.warning("%s of %s failed", told.what, self.spec.handler, exc_info=error)
-            about = told.row if told.row is not None else {"key": told.window.key}
-            why = f"{told.what}: {type(error).__name__}: {error}"
-            sending.rejected.append((told.event, told.at, why, _text(about)))
+            LOG.warning("%s of %s failed", window_event.what, self.spec.handler, exc_info=error)
+            about = window_event.row if window_event.row is not None else {"key": window_event.window.key}
+            why = f"{window_event.what}: {type(error).__name__}: {error}"
+            sending.rejected.append((window_event.event, window_event.at, why, _text(about)))
             return
         for row in made or ():
-            sending.items.append((told.event, told.at, TUPLE, name, 0))
+            sending.items.append((window_event.event, window_event.at, TUPLE, name, 0))
             sending.rows.append(row)
-        if told.what == TRIGGER and made is not None:
-            sending.items.append((told.event, told.at, WINDOW, name, 0))
+        if window_event.what == TRIGGER and made is not None:
+            sending.items.append((window_event.event, window_event.at, WINDOW, name, 0))
 
     def _row(self, values: Mapping[str, Any]) -> list[Any]:
         """The values in the order of the attributes. Raises an exception if they do not fit the output."""

@@ -100,10 +100,10 @@ class PaneLibrary:
 
     @property
     def reads(self) -> tuple[Expression, ...]:
-        """The expressions whose values `tell` needs."""
+        """The expressions whose values `events` needs."""
         return self._program.reads
 
-    def tell(
+    def events(
         self, state: PaneState, items: Items, read: pa.RecordBatch, rows: list[Row], start: int, end: int
     ) -> Iterator[WindowEvent]:
         """The events of these items, which have no final mark. `read` has the values of `reads`, `rows` has the tuples;
@@ -183,7 +183,7 @@ class PaneLibrary:
     ) -> Iterator[WindowEvent]:
         yield WindowEvent(BEFORE_INSERTION, event, at, content, row)
         state.came += 1
-        content.held[state.came] = row
+        content.stored[state.came] = row
         content.times[state.came] = time
         yield WindowEvent(AFTER_INSERTION, event, at, content, row)
 
@@ -243,9 +243,9 @@ class PaneLibrary:
     def _at(self, state: PaneState, partition: int, begin: int, last: int, firing: np.ndarray) -> Content:
         """The content of a slidingTime window that closes or changes."""
         content = state.contents[self._place(state, partition)]
-        held = {number: row for number, row in content.held.items() if begin <= content.times[number] <= last}
+        stored = {number: row for number, row in content.stored.items() if begin <= content.times[number] <= last}
         start, end = self._units(int(firing["start"])), self._units(int(firing["end"]))
-        return replace(content, held=held, start=start, end=end, full=True)
+        return replace(content, stored=stored, start=start, end=end, full=True)
 
     def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[WindowEvent]:
         """The evictions of the tuples up to `last`, inclusive, which no open window can contain any more."""
@@ -254,9 +254,9 @@ class PaneLibrary:
         if content is None:
             return
         for number in [number for number, time in content.times.items() if time <= last]:
-            row = content.held[number]
+            row = content.stored[number]
             yield WindowEvent(BEFORE_EVICTION, event, at, content, row)
-            del content.held[number], content.times[number]
+            del content.stored[number], content.times[number]
             yield WindowEvent(AFTER_EVICTION, event, at, content, row)
         if not content.needed:
             del state.contents[place]

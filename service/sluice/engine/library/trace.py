@@ -36,28 +36,28 @@ class Tracer:
         """
         items, last, end = until_final(self._state, items, clock)
         items, read, _ = readable(items, self._library.reads, "")
-        told = self._library.tell(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
+        found = self._library.events(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
         self._state.finished |= last is not None
         return [
             (one.event, one.at, self._shown(one))
-            for one in told
+            for one in found
             if isinstance(one.what, str) or one.what == EMPTY_FIRING
         ]
 
-    def _shown(self, told: WindowEvent) -> Record:
-        record = self._about | {"window_event": TRIGGER if told.what == EMPTY_FIRING else told.what}
-        content = told.window
+    def _shown(self, window_event: WindowEvent) -> Record:
+        record = self._about | {"window_event": TRIGGER if window_event.what == EMPTY_FIRING else window_event.what}
+        content = window_event.window
         if content is not None and self._partitioned:
             record["key"] = content.name.decode()
-        if told.row is not None:
-            record["tuple"] = told.row
-        if told.reason:
-            record["reason"] = told.reason
+        if window_event.row is not None:
+            record["tuple"] = window_event.row
+        if window_event.reason:
+            record["reason"] = window_event.reason
         if content is not None and content.end is not None:
             record |= {"start": content.start, "end": content.end}
         if content is not None and content.index is not None:
             record |= {"index": content.index, "timing": content.timing}
-        if told.what in (TRIGGER, EMPTY_FIRING):
+        if window_event.what in (TRIGGER, EMPTY_FIRING):
             record["content"] = content.tuples if content is not None else []
         return record
 

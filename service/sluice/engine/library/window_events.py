@@ -32,7 +32,7 @@ class Content:
 
     name         the key's bytes
     key          the values of `partition_by`
-    held         the stored tuples by number, in order of arrival
+    stored         the stored tuples by number, in order of arrival
     full         whether the window was full once (4.5); of a pane whether it is complete
     memory       what a user's class stores for the window: JSON values
     start, end   of a pane or a slidingTime window, in units of the event time (nanoseconds for float64)
@@ -42,7 +42,7 @@ class Content:
 
     name: bytes
     key: list[Any]
-    held: dict[int, Row] = field(default_factory=dict)
+    stored: dict[int, Row] = field(default_factory=dict)
     full: bool = False
     memory: dict[str, Any] = field(default_factory=dict)
     start: int | None = None
@@ -52,12 +52,12 @@ class Content:
 
     @property
     def tuples(self) -> list[Row]:
-        return list(self.held.values())
+        return list(self.stored.values())
 
     @property
     def needed(self) -> bool:
         """Whether the window differs from a new one."""
-        return bool(self.held or self.memory or self.full)
+        return bool(self.stored or self.memory or self.full)
 
     @property
     def timing(self) -> str | None:
@@ -75,7 +75,7 @@ class LibraryState:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        return len(self.contents), sum(len(content.held) for content in self.contents.values())
+        return len(self.contents), sum(len(content.stored) for content in self.contents.values())
 
     @property
     def finished(self) -> bool:
@@ -163,7 +163,7 @@ def saved(contents: Iterable[tuple[Any, Content]]) -> bytes:
             place,
             c.name.hex(),
             c.key,
-            list(c.held.items()),
+            list(c.stored.items()),
             c.full,
             c.memory,
             c.start,
@@ -180,8 +180,8 @@ def restored(data: bytes) -> list[tuple[Any, Content]]:
     """Reads what `saved` wrote. Raises StateError for anything else."""
     try:
         return [
-            (place, Content(bytes.fromhex(name), key, dict(held), full, memory, start, end, index, dict(times)))
-            for place, name, key, held, full, memory, start, end, index, times in json.loads(data)
+            (place, Content(bytes.fromhex(name), key, dict(stored), full, memory, start, end, index, dict(times)))
+            for place, name, key, stored, full, memory, start, end, index, times in json.loads(data)
         ]
     except (ValueError, TypeError) as error:
         msg = "the saved state belongs to another operator, or is damaged"

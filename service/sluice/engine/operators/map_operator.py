@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sluice.columns.arrow_types import arrow_schema
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
@@ -43,7 +43,7 @@ class MapOperator:
         """MAX_TIME: time alone never makes a Map emit."""
         return MAX_TIME
 
-    def snapshot(self, state: None, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: None, key: str | None) -> list[InspectedWindow]:
         return []
 
     def split(self, state: None, parts: int, part_of_key: PartOfKey) -> list[None]:

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Saved
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import Items
 from sluice.model import spec
@@ -79,7 +79,7 @@ class Operator(Protocol[State]):
     def due(self, state: State) -> int:
         """The next time at which the operator emits something without further input; MAX_TIME if never. O(1)."""
 
-    def snapshot(self, state: State, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: State, key: str | None) -> list[InspectedWindow]:
         """The contents of the windows of this key, and of windows without keys, for people to read."""
 
     def split(self, state: State, parts: int, part_of_key: PartOfKey) -> Sequence[State]:

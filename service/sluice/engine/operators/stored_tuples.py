@@ -14,7 +14,7 @@ from sluice.columns.state_tables import Table, walked, words
 from sluice.columns.tables import column
 from sluice.engine.operators import compaction
 from sluice.engine.windows import processing_time
-from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import window_state
 from sluice.engine.windows.processing_time.window_state import WindowTables
 from sluice.model.types import Kind, Type
@@ -27,16 +27,16 @@ class StoredTuples(WindowTables):
     """
 
     #: the tables that a subclass adds to those of the window
-    OWN: ClassVar[Mapping[str, Table]] = {}
+    OWN_TABLES: ClassVar[Mapping[str, Table]] = {}
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "kept_keys")
     STRINGS: ClassVar[tuple[str, ...]] = ("keys",)
 
-    def __init__(self, types: tuple[Type, ...], clause: Clause, reserved: int = 0) -> None:
+    def __init__(self, types: tuple[Type, ...], clause: KernelClause, reserved: int = 0) -> None:
         """`types` has the type of each word of a tuple."""
         super().__init__()
         self.types, self.clause, self.reserved = types, clause, reserved
         texts = [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)]
-        own = {**self.OWN, "words": words("slot", len(types), texts)}
+        own = {**self.OWN_TABLES, "words": words("slot", len(types), texts)}
         self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
         self.keys = Interner()
         self.top = reserved

@@ -1,7 +1,7 @@
 """Aligns the window marks of topic partitions (`marks_in: aligned`), as the barriers of an aligned checkpoint.
 
 The first mark of the stream occurs when each topic partition has sent its first mark, the second one when each has sent
-its second, and so on. An item that follows a mark of its topic partition is held back until all other topic partitions
+its second, and so on. An item that follows a mark of its topic partition is buffered until all other topic partitions
 have sent that mark; it is handled directly behind the stream's mark. So a window that a mark closes holds exactly the
 tuples that each topic partition sent before that mark. A topic partition that is final counts as having sent every
 mark.
@@ -19,15 +19,15 @@ from sluice.columns.tables import Data, Saved, StateError
 from sluice.engine.stream.items import ALL, FINAL, TUPLE, WINDOW, Items, concatenated
 
 
-def align(held: Items | None, items: Items, finals: AbstractSet[int], sources: int) -> tuple[Items, Items | None]:
-    """Returns the items that may be handled now, in order, and the items that are held back, in order of arrival, or
-    None. `held` are the items that were held back before.
+def align(buffered: Items | None, items: Items, finals: AbstractSet[int], sources: int) -> tuple[Items, Items | None]:
+    """Returns the items that may be handled now, in order, and the items that are buffered, in order of arrival, or
+    None. `buffered` are the items that were buffered before.
 
     `finals` are the topic partitions that were final before these items; `sources` is the number of topic partitions.
     """
-    if sources == 1 or (held is None and not (items.kind == WINDOW).any()):
-        return items, held
-    both = items if held is None else concatenated(held, items)
+    if sources == 1 or (buffered is None and not (items.kind == WINDOW).any()):
+        return items, buffered
+    both = items if buffered is None else concatenated(buffered, items)
     turns = AlignmentRounds.of(both, finals, sources)
     return turns.going(both), turns.staying(both)
 
@@ -102,16 +102,16 @@ def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.n
 COLUMNS = ("@kind", "@source", "@watermark", "@key")
 
 
-def save(held: Items | None) -> Saved | None:
-    """The items that are held back, as a record batch. Marks have null attributes."""
-    if held is None:
+def save(buffered: Items | None) -> Saved | None:
+    """The items that are buffered, as a record batch. Marks have null attributes."""
+    if buffered is None:
         return None
-    is_tuple = held.kind == TUPLE
+    is_tuple = buffered.kind == TUPLE
     rows = pa.array(np.cumsum(is_tuple) - 1, mask=~is_tuple)
-    keys = held.keys.take(pa.array(held.key, mask=held.key < 0))
-    columns = [pa.array(held.kind), pa.array(held.source), pa.array(held.watermark), keys]
-    columns += [column.take(rows) for column in held.tuples.columns]
-    return Saved(pa.record_batch(columns, names=[*COLUMNS, *held.tuples.schema.names]))
+    keys = buffered.keys.take(pa.array(buffered.key, mask=buffered.key < 0))
+    columns = [pa.array(buffered.kind), pa.array(buffered.source), pa.array(buffered.watermark), keys]
+    columns += [column.take(rows) for column in buffered.tuples.columns]
+    return Saved(pa.record_batch(columns, names=[*COLUMNS, *buffered.tuples.schema.names]))
 
 
 def load(data: Data, schema: pa.Schema) -> Items | None:
@@ -128,7 +128,7 @@ def load(data: Data, schema: pa.Schema) -> Items | None:
         columns = [batch.column(name).filter(pa.array(kind == TUPLE)) for name in names]
         tuples = pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
-        msg = "what was held back belongs to another stream, or is damaged"
+        msg = "what was buffered belongs to another stream, or is damaged"
         raise StateError(msg) from error
     keys = batch.column("@key")
     key = np.where(keys.is_valid().to_numpy(zero_copy_only=False), np.arange(len(kind)), -1).astype(np.int32)

@@ -51,7 +51,7 @@ class Policy(NamedTuple):
     seconds: bool = False
 
 
-class Clause(NamedTuple):
+class KernelClause(NamedTuple):
     """A window clause as the kernels read it."""
 
     sliding: bool
@@ -73,7 +73,7 @@ class Clause(NamedTuple):
     period: int
 
 
-def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> Clause:
+def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> KernelClause:
     """The clause of a window. `columns` has the attributes of deltas, and the sizes that are expressions.
 
     A window with sized parts has no policies: its kernels read these sizes instead.
@@ -81,7 +81,7 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     none = Policy(NONE, 0)
     if not window.policies:
         stay = partition_policy(None)
-        return Clause(False, False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
+        return KernelClause(False, False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
     assert isinstance(window, Tumbling | Sliding)  # noqa: S101 - these are the kinds with policies
     eviction = policy(window.eviction, columns)
     trigger = policy(window.trigger, columns) if isinstance(window, Sliding) else none
@@ -89,7 +89,7 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     leaving = partition_policy(window.partition_eviction)
     sliding = isinstance(window, Sliding)
     expiring = sliding and eviction.kind == TIME
-    return Clause(
+    return KernelClause(
         sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period
     )
 
@@ -133,7 +133,7 @@ def deltas(window: Window) -> list[str]:
 
 
 def sizes(window: Window) -> list[Expression]:
-    """The sizes that the newest tuple tells: of delta policies, and of the window's own parts."""
+    """The sizes that are expressions of the newest tuple: of delta policies, and of the window's own parts."""
     deltas = [p.size for p in window.policies if isinstance(p, Delta) and not isinstance(p.size, int | float)]
     return [*deltas, *window.expressions]
 

@@ -13,7 +13,7 @@ from tests.spec.numbers import Numbers
 
 @pytest.fixture(autouse=True)
 def four_tuples_in_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, tuples in (("LEAST", 1), ("MOST", 4), ("BLOCK", 4)):
+    for name, tuples in (("MIN_BLOCK", 1), ("MAX_BLOCK", 4), ("BLOCK", 4)):
         monkeypatch.setattr(aggregate_program, name, tuples)
 
 
@@ -21,7 +21,7 @@ def test_what_is_inside_is_told_from_the_oldest_to_the_youngest_whatever_block_i
     numbers = Numbers("count(6)")
     for count in (1, 3, 1, 2, 4, 10):
         numbers.come(count)
-        assert numbers.snapshot == list(range(max(numbers.came - 6, 0), numbers.came))
+        assert numbers.stored == list(range(max(numbers.came - 6, 0), numbers.came))
 
 
 def test_blocks_that_were_left_are_used_again():
@@ -38,7 +38,7 @@ def test_after_a_large_batch_they_are_moved_together(monkeypatch):
     assert numbers.come(400)[-1] == sum(range(394, 400))
     assert numbers.tables.top == 2
     assert numbers.come(1) == [sum(range(395, 401))]
-    assert numbers.snapshot == list(range(395, 401))
+    assert numbers.stored == list(range(395, 401))
 
 
 def test_a_window_that_runs_empty_gives_back_all_it_had():

@@ -17,7 +17,7 @@ def test_what_is_inside_is_told_from_the_oldest_to_the_youngest_wherever_the_rin
     numbers = Numbers("count(6)")
     for count in (1, 3, 1, 2, 4, 10):
         numbers.come(count)
-        assert numbers.snapshot == list(range(max(numbers.came - 6, 0), numbers.came))
+        assert numbers.stored == list(range(max(numbers.came - 6, 0), numbers.came))
 
 
 def test_nothing_but_the_ring_is_kept():

@@ -41,10 +41,8 @@ def graph_of(operator: dict[str, object]) -> Graph:
 )
 def test_another_version_is_refused_by_the_name_of_the_operator(operator, state, kind, monkeypatch):
     data = graph_of(operator).save(graph_of(operator).initial())
-    monkeypatch.setattr(state, "FORMAT", Format(kind, 2))
-    message = (
-        f"operator case: the saved state has format {kind}, version 1; this version reads format {kind}, version 2"
-    )
+    monkeypatch.setattr(state, "FORMAT", Format(kind, 99))
+    message = rf"operator case: the saved state has format {kind}, version \d; this .* format {kind}, version 99"
     with pytest.raises(StateError, match=message):
         graph_of(operator).load(data)
 
@@ -58,12 +56,12 @@ def test_another_version_is_refused_by_the_name_of_the_operator(operator, state,
 )
 def test_so_is_one_of_a_join_or_a_handler(module, operator, kind, monkeypatch):
     data = graph_of(operator).save(graph_of(operator).initial())
-    monkeypatch.setattr(f"{module}.FORMAT", Format(kind, 2))
-    with pytest.raises(StateError, match=f"operator case: .* format {kind}, version 1; .* format {kind}, version 2"):
+    monkeypatch.setattr(f"{module}.FORMAT", Format(kind, 99))
+    with pytest.raises(StateError, match=rf"operator case: .* format {kind}, version \d; .* format {kind}, version 99"):
         graph_of(operator).load(data)
 
 
 def test_a_state_of_another_kind_is_refused():
     data = graph_of(AGGREGATE).save(graph_of(AGGREGATE).initial())
-    with pytest.raises(StateError, match="format aggregate, version 1; this version reads format progressive sort"):
+    with pytest.raises(StateError, match=r"format aggregate, version \d; this version reads format progressive sort"):
         graph_of(SORT).load(data)

@@ -17,12 +17,12 @@ from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.tables import Data
-from sluice.engine.contents import combine_plan, group_contents, multisets, ring, window_snapshot
+from sluice.engine.contents import combine_plan, group_contents, multisets, ring, window_inspection
 from sluice.engine.contents.blocks import TAKEN, Blocks
 from sluice.engine.contents.fired_contents import CountedValues, FiredContents
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.summaries import NONE
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
@@ -101,13 +101,13 @@ class AggregateOperator(Stateful[AggregateState]):
         """The next tick of the timer; MAX_TIME without a timer, and after the final mark."""
         return MAX_TIME if self.timer is None or state.finished else int(state.scalars[processing_time.TICK])
 
-    def snapshot(self, state: AggregateState, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: AggregateState, key: str | None) -> list[InspectedWindow]:
         """The window of this key, if it holds tuples; without `partition_by` the only window.
 
         `now` has the outputs that the window would make if it fired now.
         """
         program = self.program
-        p = window_snapshot.place_of(state.keys, key) if program.partition_by else 0
+        p = window_inspection.place_of(state.keys, key) if program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         one = state.partitions[p]
@@ -120,17 +120,17 @@ class AggregateOperator(Stateful[AggregateState]):
         outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
         made = {stream: items.tuples for stream, items in outputs.items()}
         policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
-        held = window_snapshot.tuples(names, program.columns, self._held(state, p, found), state.strings)
-        return [WindowSnapshot(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
+        held = window_inspection.tuples(names, program.columns, self._stored_words(state, p, found), state.strings)
+        return [InspectedWindow(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
 
-    def _held(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
+    def _stored_words(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
         """The words of the stored tuples of partition `p`, oldest first."""
         if not self.program.clause.sliding:
             return found.listed
         if state.ring:
             return state.tuples.take(ring.places(state.rings, p, state.ring), axis=0)
-        ends, links = (state.cells[p], state.links) if state.packed else (state.partitions[p], state.chain)
-        return state.tuples.take(window_snapshot.chained(ends, links, state.block), axis=0)
+        ends, links = (state.group_records[p], state.links) if state.packed else (state.partitions[p], state.chain)
+        return state.tuples.take(window_inspection.chained(ends, links, state.block), axis=0)
 
     # ---- input ------------------------------------------------------------------------------------------------------
 
@@ -145,24 +145,24 @@ class AggregateOperator(Stateful[AggregateState]):
         if program.partition_by:
             partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
         state.reserve_partitions(max(1, state.keys.count))
-        cell = self._cells(state, read, partition)
-        state.reserve_cells(max(1, state.keys.count, state.pairs.count))
+        group = self._groups(state, read, partition)
+        state.reserve_groups(max(1, state.keys.count, state.pairs.count))
         slot = self._slots(state, count)
         rows = slot if program.by_slot else slice(count)
         if program.group_by:
-            state.cell_of[rows] = cell
+            state.group_of[rows] = group
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
         if program.arrival != NONE:
             state.words[rows, program.arrival] = state.scalars[processing_time.NUMBER] + 1 + np.arange(count)
         return processing_time.arrivals(items, partition, slot, self._scratch)
 
-    def _cells(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
+    def _groups(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The number of each tuple's group (A7), which without `group_by` is that of its partition."""
         if not self.program.group_by:
             return partition
-        group = key_codes([read.column(i) for i in self.program.group_by], state.groups)
-        pairs = np.ascontiguousarray(np.stack([partition, group], axis=1))
+        value = key_codes([read.column(i) for i in self.program.group_by], state.groups)
+        pairs = np.ascontiguousarray(np.stack([partition, value], axis=1))
         return state.pairs.intern(pairs.reshape(-1).view(np.uint8), np.arange(len(partition) + 1, dtype=np.int64) * 16)
 
     def _slots(self, state: AggregateState, count: int) -> np.ndarray:
@@ -271,7 +271,7 @@ class AggregateOperator(Stateful[AggregateState]):
         spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
         return group_contents.run, group_contents.Contents(
             combine_plan.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
-            program.edges, state.cells, bool(program.group_by), state.cell_of, links, state.nodes,
+            program.edges, state.group_records, bool(program.group_by), state.group_of, links, state.nodes,
             program.clause.eviction, state.ends, program.clause.sliding, program.listing, linked, state.counted.kernel,
             Blocks(program.packed, shift, links, state.words, blocks, state.idle, state.used),
         )  # fmt: skip

@@ -18,7 +18,7 @@ from sluice.model.types import FLOAT64, Kind, Schema, Type
 
 #: the number of tuples in a block (blocks.py), a power of two: the minimum, the maximum, and the size for windows whose
 #: number of tuples has no bound. Larger blocks are faster, but waste more room in the last block of each window
-LEAST, MOST, BLOCK = 8, 32, 16
+MIN_BLOCK, MAX_BLOCK, BLOCK = 8, 32, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Program:
     columns: tuple[Type, ...]
     partition_by: tuple[int, ...]
     group_by: tuple[int, ...]
-    clause: policies.Clause
+    clause: policies.KernelClause
     arrival: int
     layout: summaries.Layout
     edges: summaries.Layout
@@ -79,10 +79,10 @@ class Program:
         columns = _columns(spec, schema, functions)
         reads = list(dict.fromkeys((*columns, *spec.partition_by, *spec.group_by)))
         where = {e: i for i, e in enumerate(reads)}
-        told: dict[str | Expression, tuple[int, Type]] = {e: (place, e.type) for e, place in where.items()}
-        told |= {e.name: (place, e.type) for e, place in where.items() if isinstance(e, Attribute)}
+        positions: dict[str | Expression, tuple[int, Type]] = {e: (place, e.type) for e, place in where.items()}
+        positions |= {e.name: (place, e.type) for e, place in where.items() if isinstance(e, Attribute)}
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
-        clause = policies.clause(spec.window, told, incomplete=incomplete, evicted=evicted)
+        clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         unordered = not spec.window.in_arrival_order or (clause.sliding and clause.eviction.kind == policies.DELTA)
         arrival = len(columns) if unordered else summaries.NONE
@@ -185,19 +185,19 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
     return expression
 
 
-def _worth_packing(clause: policies.Clause) -> bool:
+def _worth_packing(clause: policies.KernelClause) -> bool:
     """Whether the window evicts only its oldest tuple (by time or count) and may fill at least two blocks."""
     return clause.eviction.kind == policies.TIME or (
-        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * LEAST
+        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * MIN_BLOCK
     )
 
 
-def _ring(clause: policies.Clause) -> int:
+def _ring(clause: policies.KernelClause) -> int:
     """The number of tuples in a full window that evicts by count, which is the size of its ring; 0 for others."""
     return int(clause.eviction.size) if clause.eviction.kind == policies.COUNT else 0
 
 
-def _block(clause: policies.Clause) -> int:
+def _block(clause: policies.KernelClause) -> int:
     """The number of tuples in a block: BLOCK for eviction by time.
 
     For eviction by count about the square root of the window's size, so that the number of blocks is about that, too.
@@ -205,7 +205,7 @@ def _block(clause: policies.Clause) -> int:
     if clause.eviction.kind == policies.TIME:
         return BLOCK
     root = isqrt(int(clause.eviction.size) - 1) + 1
-    return min(max(1 << (root - 1).bit_length(), LEAST), MOST)
+    return min(max(1 << (root - 1).bit_length(), MIN_BLOCK), MAX_BLOCK)
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:

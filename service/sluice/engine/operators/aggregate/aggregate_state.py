@@ -26,7 +26,7 @@ from sluice.columns.state_tables import (  # fmt: skip
 from sluice.columns.tables import Format, column, grown
 from sluice.engine.contents import multisets
 from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
-from sluice.engine.contents.group_contents import CELL, ENDS
+from sluice.engine.contents.group_contents import ENDS, GROUP_RECORD
 from sluice.engine.contents.ring import RING
 from sluice.engine.operators.aggregate.aggregate_program import Program, widths
 from sluice.engine.operators.aggregate.group_pairs import rename_pairs, take_groups
@@ -50,13 +50,13 @@ def tables(program: Program, sources: int) -> dict[str, Table]:
         "rings": Table("partition", RING),
         "sources": words("partition", width["sources"]),
         "ringed": words("partition", width["ringed"], _repeated(texts, columns, program.ring)),
-        "cells": Table("group", CELL, refers={
+        "group_records": Table("group", GROUP_RECORD, refers={
             "oldest": "slot", "youngest": "slot", "root": "slot",
             "younger": "group", "older": "group", "spread": "part",
         }),
         "back": words("group", width["back"], program.text_words),
         "spread": words("part", width["spread"], _repeated(program.text_words, program.summary, program.block)),
-        "cell_of": Table("slot", np.dtype(np.int32), refers={"": "group"}),
+        "group_of": Table("slot", np.dtype(np.int32), refers={"": "group"}),
         "links": Table("slot", CHAIN, refers=SLOTS),
         "nodes": Table("slot", NODE, refers={"next": "slot", "below": "slot"}),
         "words": words("slot", width["words"], texts),
@@ -79,10 +79,10 @@ def needed(program: Program) -> set[str]:
     by_value = "order" in names
     linked = program.group_by or by_value or program.packed if program.clause.sliding else program.listing
     more = {
-        "ends": program.group_by, "cell_of": program.group_by, "links": linked, "nodes": by_value,
+        "ends": program.group_by, "group_of": program.group_by, "links": linked, "nodes": by_value,
         "blocks": program.packed, "spread": program.packed, "words": not program.packed,
     }  # fmt: skip
-    return names | {"cells", "back", "stack"} | {name for name, wanted in more.items() if wanted}
+    return names | {"group_records", "back", "stack"} | {name for name, wanted in more.items() if wanted}
 
 
 class AggregateState(WindowTables):
@@ -93,7 +93,7 @@ class AggregateState(WindowTables):
     tuples are packed or in rings, `words` has only the tuples of the current batch.
     """
 
-    FORMAT: ClassVar[Format] = Format("aggregate", 1)
+    FORMAT: ClassVar[Format] = Format("aggregate", 2)
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "finished", "kept_keys", "kept_strings")
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = {**WindowTables.ARRAYS, "used": np.dtype(np.int64)}
     STRINGS: ClassVar[tuple[str, ...]] = ("keys", "groups", "pairs", "strings")
@@ -101,8 +101,8 @@ class AggregateState(WindowTables):
     ends: np.ndarray
     rings: np.ndarray
     ringed: np.ndarray
-    cells: np.ndarray
-    cell_of: np.ndarray
+    group_records: np.ndarray
+    group_of: np.ndarray
     links: np.ndarray
     nodes: np.ndarray
     sources: np.ndarray
@@ -173,7 +173,7 @@ class AggregateState(WindowTables):
     def reserve_partitions(self, count: int) -> None:
         self.reserve("partition", count)
 
-    def reserve_cells(self, count: int) -> None:
+    def reserve_groups(self, count: int) -> None:
         self.reserve("group", count)
         if self.packed and len(self.spread) < count:  # a group has at most one row, and most groups may need none
             self.spread = grown(self.spread[: self.used[PARTS]], count)
@@ -204,10 +204,10 @@ class AggregateState(WindowTables):
         """Removes the groups without tuples. `partitions` has the new number of each partition, NIL if it is gone."""
         kept, renamed = np.flatnonzero(partitions != NIL), partitions
         if self.pairs.count:
-            kept = np.flatnonzero(self.cells["size"][: self.pairs.count] > 0)
+            kept = np.flatnonzero(self.group_records["size"][: self.pairs.count] > 0)
             renamed = rename_pairs(self, kept, partitions)
         self.compact("group", kept, len(renamed))
-        self.counted.rename_cells(kept, renamed)
+        self.counted.renumber_groups(kept, renamed)
         self.kept_keys = max(self.keys.count, self.pairs.count)
 
     def forget_strings(self) -> None:
@@ -266,7 +266,7 @@ class AggregateState(WindowTables):
         sources = [(state, made._maps(state, partitions)) for state, partitions in chosen]
         for space, count in made.rows.items():
             made.reserve(space, count if any(len(partitions) for _, partitions in chosen) else 0)
-        made.reserve_cells(len(made.cells))
+        made.reserve_groups(len(made.group_records))
         made.counted.reserve(made.rows["group"], 0)
         made.take_windows(sources)
         for state, maps in sources:
@@ -292,7 +292,9 @@ class AggregateState(WindowTables):
         if not self.top:
             return np.zeros(0, np.int64)
         chained = "chain" in self.declared  # by the window; otherwise each group is chained
-        lists, wanted, links = (self.partitions, partition, self.chain) if chained else (self.cells, group, self.links)
+        lists, wanted, links = (
+            (self.partitions, partition, self.chain) if chained else (self.group_records, group, self.links)
+        )
         count = min(len(wanted), len(lists))
         holding = (wanted[:count] != NIL) & (lists["size"][:count] > 0)
         heads = np.where(holding, lists["oldest"][:count] // self.block, NIL)
@@ -303,9 +305,9 @@ class AggregateState(WindowTables):
         """The new numbers in this state for the rows of `spread` of another state."""
         if not self.packed:
             return np.zeros(0, np.int64)
-        count = min(len(group), len(state.cells))
-        cells = state.cells[:count][(group[:count] != NIL) & (state.cells["size"][:count] > 0)]
-        parts = cells["spread"][cells["spread"] != NIL]
+        count = min(len(group), len(state.group_records))
+        group_records = state.group_records[:count][(group[:count] != NIL) & (state.group_records["size"][:count] > 0)]
+        parts = group_records["spread"][group_records["spread"] != NIL]
         first = int(self.used[PARTS])
         self.used[PARTS] += len(parts)
         return moved_to(parts, first + np.arange(len(parts)), state.rows["part"])
@@ -316,11 +318,11 @@ class AggregateState(WindowTables):
         if not series or not len(state.counted.heads):
             return
         used = state.counted.entries[: state.counted.scalars[multisets.TOP]]
-        live = np.flatnonzero((used["cell"] != NIL) & (group[np.maximum(used["cell"], 0)] != NIL))
+        live = np.flatnonzero((used["group"] != NIL) & (group[np.maximum(used["group"], 0)] != NIL))
         first = int(self.counted.scalars[multisets.TOP])
         entry = moved_to(live, first + np.arange(len(live)), len(used))
         moved = used[live]
-        moved["cell"] = group[moved["cell"]]
+        moved["group"] = group[moved["group"]]
         for link in ("before", "after"):
             moved[link] = rename(moved[link], entry)
         texts = np.isin(

@@ -18,11 +18,11 @@ from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
-from sluice.engine.contents import slices, window_snapshot
+from sluice.engine.contents import slices, window_inspection
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
 from sluice.engine.contents.multisets import PAIR
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.event_time_compaction import compact
@@ -109,26 +109,26 @@ class EventAggregateOperator(Stateful[EventState]):
         """MAX_TIME: the clock never fires these windows, only watermarks do (E1)."""
         return MAX_TIME
 
-    def snapshot(self, state: EventState, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: EventState, key: str | None) -> list[InspectedWindow]:
         """How many tuples the window of this key holds at each event time; without `partition_by` `key` is ignored.
 
         With slidingTime each topic partition has an entry of its own.
         """
-        code = window_snapshot.place_of(state.keys, key) if self.program.partition_by else 0
+        code = window_inspection.place_of(state.keys, key) if self.program.partition_by else 0
         own = state.partitions[: state.rows["partition"]]["key"] == code
         found = []
         for p in np.flatnonzero(own).tolist():
             times = self._times(state, p)
             if times:
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
-                found.append(WindowSnapshot(self.spec.name, sum(times.values()), policy={"at": at}))
+                found.append(InspectedWindow(self.spec.name, sum(times.values()), policy={"at": at}))
         return found
 
     def _times(self, state: EventState, p: int) -> dict[float, int]:
         """Event time in seconds -> the number of tuples that partition `p` holds at this time."""
         times: dict[float, int] = {}
-        for cell in window_snapshot.chained(state.ends[p], state.cells).tolist():
-            nodes = window_snapshot.chained(state.cells[cell], state.slices)
+        for group in window_inspection.chained(state.ends[p], state.group_records).tolist():
+            nodes = window_inspection.chained(state.group_records[group], state.slices)
             for time, count in state.slices[["time", "count"]][nodes].tolist():
                 seconds = float(self.ticks.seconds(time))
                 times[seconds] = times.get(seconds, 0) + count
@@ -161,14 +161,14 @@ class EventAggregateOperator(Stateful[EventState]):
         is_tuple = items.kind == TUPLE
         partition = self._partitions(state, items, read, is_tuple)
         state.agenda.enter(state.partitions[: state.rows["partition"]])
-        cell = partition
+        group = partition
         if program.group_by:
-            group = key_codes([read.column(i) for i in program.group_by], state.groups)
-            cell = intern_pairs(state.pairs, partition, group)
-        state.reserve_cells(state.rows["group"])
+            value = key_codes([read.column(i) for i in program.group_by], state.groups)
+            group = intern_pairs(state.pairs, partition, value)
+        state.reserve_groups(state.rows["group"])
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
-        state.links["cell"][rows] = cell
+        state.links["group"][rows] = group
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
@@ -258,7 +258,7 @@ class EventAggregateOperator(Stateful[EventState]):
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
         kernel = slices.Slices(
-            program.layout, state.strings.text, state.words, state.cells, state.back, state.slices,
+            program.layout, state.strings.text, state.words, state.group_records, state.back, state.slices,
             NodeAllocation(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
             bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
         )  # fmt: skip

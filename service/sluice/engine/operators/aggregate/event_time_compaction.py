@@ -58,7 +58,7 @@ def _forget_groups(state: EventState, partitions: np.ndarray, kept: np.ndarray) 
     """Keeps the groups that hold tuples. Without `group_by` the groups are the partitions."""
     renamed = partitions
     if state.pairs.count:
-        kept = np.flatnonzero(state.cells["size"][: state.pairs.count] > 0)
+        kept = np.flatnonzero(state.group_records["size"][: state.pairs.count] > 0)
         renamed = rename_pairs(state, kept, partitions)
     state.compact("group", kept, len(renamed))
     state.kept_keys = max(state.keys.count, state.places.count, state.pairs.count)

@@ -58,7 +58,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         "nodes": Table("node", nodes, refers=dict.fromkeys(NEIGHBOURS, "node")),
         "node_blocks": Table("block of nodes", np.dtype(np.int8)),
         "panes": Table("pane", event_records.PANE),
-        "cells": Table("group", slices.CELL, refers={
+        "group_records": Table("group", slices.GROUP_RECORD, refers={
             **dict.fromkeys(OF_GROUP, "slice"), "younger": "group", "older": "group",
         }),
         "back": words("group", summary, texts),
@@ -68,7 +68,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         "slice_blocks": Table("block of slices", np.dtype(np.int8)),
         "sums": words("slice", summary, texts),
         "stack": words("slice", summary, texts),
-        "links": Table("slot", slices.LINK, refers={"cell": "group", "next": "slot"}),
+        "links": Table("slot", slices.LINK, refers={"group": "group", "next": "slot"}),
         "words": words("slot", len(program.columns) + 1, program.text_columns),
     }  # fmt: skip
 
@@ -83,7 +83,7 @@ class EventState(Tables):
     Without `group_by` the slices of a group have the same numbers as the nodes of its partition.
     """
 
-    FORMAT: ClassVar[Format] = Format("aggregate over event time", 1)
+    FORMAT: ClassVar[Format] = Format("aggregate over event time", 2)
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "arrived", "finished", "kept_keys", "kept_strings")
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = dict.fromkeys(
         ("scalars", "node_room", "slice_room", "clocks", "totals"), np.dtype(np.int64)
@@ -95,7 +95,7 @@ class EventState(Tables):
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray
-    cells: np.ndarray
+    group_records: np.ndarray
     slices: np.ndarray
     links: np.ndarray
     ends: np.ndarray
@@ -156,7 +156,7 @@ class EventState(Tables):
     def reserve_partitions(self, count: int) -> None:
         self.reserve("partition", count)
 
-    def reserve_cells(self, count: int) -> None:
+    def reserve_groups(self, count: int) -> None:
         self.reserve("group", count)
 
     def reserve_rows(self, count: int) -> None:
@@ -232,7 +232,7 @@ class EventState(Tables):
         ])  # fmt: skip
         if self._program.group_by:
             made._place("slice", made.slice_room, [
-                (state, state.cells, state.slices, maps, "group") for state, maps in sources
+                (state, state.group_records, state.slices, maps, "group") for state, maps in sources
             ])  # fmt: skip
         else:
             made.slice_room[TOP] = made.node_room[TOP] if any(state.slice_room[TOP] for state in states) else 0
@@ -281,7 +281,7 @@ class EventState(Tables):
         used = np.ones(state.top, np.bool_)
         used[state.free.slots] = False
         slots = np.flatnonzero(used)
-        slots = slots[group[state.links["cell"][slots]] != NIL]
+        slots = slots[group[state.links["group"][slots]] != NIL]
         slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
         self.top += len(slots)
         return {"partition": partition, "group": group, "slot": slot}
@@ -321,7 +321,7 @@ class EventState(Tables):
 
     def _take_rows(self, state: EventState, maps: dict[str, np.ndarray]) -> None:
         self.take(state, {space: numbers for space, numbers in maps.items() if not space.startswith("spare ")})
-        for space, table, per in (("node", self.partitions, "partition"), ("slice", self.cells, "group")):
+        for space, table, per in (("node", self.partitions, "partition"), ("slice", self.group_records, "group")):
             own = maps[per][maps[per] != NIL]
             table["spare"][own] = 0
             if f"spare {space}" in maps:

@@ -23,7 +23,7 @@ class Grouped(Protocol):
 
     groups: Interner
     pairs: Interner
-    cells: np.ndarray
+    group_records: np.ndarray
 
     @property
     def rows(self) -> Mapping[str, int]: ...
@@ -44,7 +44,7 @@ def take_groups(made: Grouped, state: Grouped, partitions: np.ndarray) -> np.nda
     `partitions` has the new number of each partition, NIL where it does not move. Returns the same map for groups.
     """
     pairs, count = pairs_of(state.pairs), state.rows["group"]
-    holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
+    holding = np.flatnonzero((partitions[pairs[:, 0]] != NIL) & (state.group_records["size"][: len(pairs)] > 0))
     of, name = pairs[holding].T
     groups = made.groups.intern_arrow(state.groups.take(name))
     return moved_to(holding, intern_pairs(made.pairs, partitions[of], groups), count)

@@ -61,7 +61,7 @@ class Side(NamedTuple):
     """One side of a join."""
 
     window: Window
-    held: np.ndarray
+    stored_tuples: np.ndarray
     buckets: np.ndarray
     #: the slots that became free in this batch; entry FREED of `state` is their number
     freed: np.ndarray
@@ -180,7 +180,7 @@ def _go_along(y: Side, arrivals: np.ndarray, port: int, i: int) -> None:
         moved = False
         for j in group:
             if arrivals[j].ahead != NIL:
-                arrivals[j].ahead = y.held[arrivals[j].ahead].younger
+                arrivals[j].ahead = y.stored_tuples[arrivals[j].ahead].younger
                 moved = True
         if not moved:
             break
@@ -249,9 +249,9 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
         other = y.buckets[bucket].oldest
         while other != NIL:
             _pair(log, used, port, slot, other, i)
-            other = y.held[other].younger
-    x.held[slot].matched = 0  # V19
-    x.held[slot].key = arrivals[i].key
+            other = y.stored_tuples[other].younger
+    x.stored_tuples[slot].matched = 0  # V19
+    x.stored_tuples[slot].key = arrivals[i].key
     if not x.storing:  # J17
         _free(x, slot)
         if x.outer:
@@ -295,22 +295,22 @@ def _note(log: np.ndarray, used: np.ndarray, left: int, right: int, cause: int) 
 
 @inlined
 def _link(side: Side, slot: int, bucket: int) -> None:
-    side.held[slot].bucket = bucket
+    side.stored_tuples[slot].bucket = bucket
     if bucket == NIL:
         return
     if not side.buckets[bucket].count:
         intrusive_list.make_empty(side.buckets, bucket)
-    intrusive_list.append(side.buckets, bucket, side.held, slot)
+    intrusive_list.append(side.buckets, bucket, side.stored_tuples, slot)
     side.buckets[bucket].count += 1
 
 
 @inlined
 def _unlink(side: Side, slot: int) -> None:
     _free(side, slot)
-    bucket = side.held[slot].bucket
+    bucket = side.stored_tuples[slot].bucket
     if bucket == NIL:
         return
-    intrusive_list.unlink(side.buckets, bucket, side.held, slot)
+    intrusive_list.unlink(side.buckets, bucket, side.stored_tuples, slot)
     side.buckets[bucket].count -= 1
 
 
@@ -341,18 +341,18 @@ def emit_matches(
         if a != NOTHING and b != NOTHING:  # noqa: PLR1714
             if holds[pair]:
                 if left.outer:
-                    left.held[a].matched = 1
+                    left.stored_tuples[a].matched = 1
                 if right.outer:
-                    right.held[b].matched = 1
+                    right.stored_tuples[b].matched = 1
                 _put(joined, names, arrivals, cause, arrivals[cause].key, a, b)
             pair += step
         elif a == b:  # a watermark goes to all ports, after the earlier outputs (E6)
             _item(joined, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
             _item(left_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
             _item(right_alone, names, arrivals[cause].event, arrivals[cause].at, WATERMARK, NIL)
-        elif b == NOTHING and not left.held[a].matched:
+        elif b == NOTHING and not left.stored_tuples[a].matched:
             _alone(left, left_alone if left.apart else joined, names, arrivals, cause, a, a, NOTHING)
-        elif a == NOTHING and not right.held[b].matched:
+        elif a == NOTHING and not right.stored_tuples[b].matched:
             _alone(right, right_alone if right.apart else joined, names, arrivals, cause, b, NOTHING, b)
         last = k + 1 == len(log) or log[k + 1].cause != cause
         if last and cause >= 0 and joined.used[SENT] == cause:
@@ -368,10 +368,18 @@ def _alone(
     """
     if cause < 0:
         _tie(port, TIMER, _leaves_at(side, ~cause), NIL)
-        _item(port, names, TIMER, _leaves_at(side, ~cause), TUPLE, side.held[slot].key)
+        _item(port, names, TIMER, _leaves_at(side, ~cause), TUPLE, side.stored_tuples[slot].key)
         _row(port, left, right)
     else:
-        _put(port, names, arrivals, cause, side.held[slot].key if side.apart else arrivals[cause].key, left, right)
+        _put(
+            port,
+            names,
+            arrivals,
+            cause,
+            side.stored_tuples[slot].key if side.apart else arrivals[cause].key,
+            left,
+            right,
+        )
 
 
 @inlined

@@ -21,8 +21,8 @@ from sluice.columns.key_bytes import key_codes
 from sluice.columns.ordering import canonical
 from sluice.columns.scratch_buffers import grown
 from sluice.columns.tables import Data
-from sluice.engine.contents import window_snapshot
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents import window_inspection
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.join import join_kernel
 from sluice.engine.operators.join.join_kernel import FROZEN, LEFT, MATCH_STATE, NOTHING, REACHED, RIGHT
 from sluice.engine.operators.join.join_state import SIDES, JoinState, SideState
@@ -57,7 +57,7 @@ class JoinInput:
     """
 
     spec: Side
-    clause: policies.Clause
+    clause: policies.KernelClause
     reads: tuple[Expression, ...]
     names: tuple[str, ...]
     types: tuple[Type, ...]
@@ -77,8 +77,8 @@ class JoinInput:
         names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
         reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
         values = dict(zip((name for name, _ in schema), side.default, strict=True))
-        told = {e: (place, e.type) for place, e in enumerate(kept)}
-        clause = policies.clause(side.window, told | {e.name: told[e] for e in attributes})
+        positions = {e: (place, e.type) for place, e in enumerate(kept)}
+        clause = policies.clause(side.window, positions | {e.name: positions[e] for e in attributes})
         return cls(
             spec=side,
             clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
@@ -99,7 +99,7 @@ class JoinInput:
         events, firings = np.empty(room, processing_time.EVENT), np.zeros(0, processing_time.FIRING)
         window = processing_time.window_of(self.clause, state, None, events, firings, np.zeros(2, np.int64))
         return join_kernel.Side(
-            window, state.held, state.buckets, np.empty(room, np.int32), state.state,
+            window, state.stored_tuples, state.buckets, np.empty(room, np.int32), state.state,
             self.spec.window.eviction != Count(0), self.spec.outer, self.spec.unmatched is not None,
         )  # fmt: skip
 
@@ -168,15 +168,15 @@ class JoinOperator(Stateful[JoinState]):
         telling = [(port, side) for port, side in sides if port.spec.outer and not side.state[FROZEN]]
         return min((processing_time.leaves(port.clause, side) for port, side in telling), default=MAX_TIME)
 
-    def snapshot(self, state: JoinState, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: JoinState, key: str | None) -> list[InspectedWindow]:
         """The stored tuples of each side with this key; without equalities all stored tuples."""
-        p = window_snapshot.place_of(state.keys, key) if self._ports[LEFT].equality else 0
+        p = window_inspection.place_of(state.keys, key) if self._ports[LEFT].equality else 0
         found = []
         for name, port, side in zip(SIDES, self._ports, state.sides, strict=True):
             if 0 <= p < len(side.buckets) and side.buckets["count"][p]:
-                slots = window_snapshot.chained(side.buckets[p], side.held)
-                held = window_snapshot.tuples(port.names, port.types, side.words[slots], state.strings)
-                found.append(WindowSnapshot(self.spec.name, len(slots), held, name))
+                slots = window_inspection.chained(side.buckets[p], side.stored_tuples)
+                held = window_inspection.tuples(port.names, port.types, side.words[slots], state.strings)
+                found.append(InspectedWindow(self.spec.name, len(slots), held, name))
         return found
 
     # ---- input ------------------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from sluice.columns.tables import Data, Format, Saved, column, grown, load, save
 from sluice.engine.operators import compaction
 from sluice.engine.operators.join.join_kernel import BUCKET, FREED, FROZEN, NAME, NOTHING, REACHED, STORED_TUPLE
 from sluice.engine.operators.stored_tuples import StoredTuples
-from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, time_queue
 from sluice.model.types import Type
 from sluice.time_units import UNSET
 
 SIDES = ("left", "right")
-FORMAT = Format("join", 1)
+FORMAT = Format("join", 2)
 Types = tuple[Type, ...]
 
 
@@ -31,16 +31,18 @@ class SideState(StoredTuples):
     space "key" has a row for each key of the join's equalities; both sides use the same numbers for these keys.
     """
 
-    OWN: ClassVar[Mapping[str, Table]] = {
-        "held": Table("slot", STORED_TUPLE, refers={"older": "slot", "younger": "slot", "bucket": "key", "key": "key"}),
+    OWN_TABLES: ClassVar[Mapping[str, Table]] = {
+        "stored_tuples": Table(
+            "slot", STORED_TUPLE, refers={"older": "slot", "younger": "slot", "bucket": "key", "key": "key"}
+        ),
         "buckets": Table("key", BUCKET, refers={"oldest": "slot", "youngest": "slot"}),
     }
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = {**StoredTuples.ARRAYS, "state": np.dtype(np.int64)}
 
-    held: np.ndarray
+    stored_tuples: np.ndarray
     buckets: np.ndarray
 
-    def __init__(self, types: Types, clause: Clause) -> None:
+    def __init__(self, types: Types, clause: KernelClause) -> None:
         super().__init__(types, clause, reserved=NOTHING + 1)
         self.reserve("key", 1)
         #: the entries FROZEN, FREED and REACHED: see join_kernel.Side.state
@@ -113,7 +115,7 @@ class SideState(StoredTuples):
 class JoinState:
     """The state of a Join: both sides, and two interners that they share: of equality keys, and of texts and lists."""
 
-    def __init__(self, types: tuple[Types, Types], clauses: tuple[Clause, Clause]) -> None:
+    def __init__(self, types: tuple[Types, Types], clauses: tuple[KernelClause, KernelClause]) -> None:
         self.sides = tuple(map(SideState, types, clauses))
         self.keys, self.strings = Interner(), Interner()
         self.kept_keys = self.kept_strings = 0
@@ -171,7 +173,7 @@ class JoinState:
 
     def _forget_keys(self) -> None:
         count = self.keys.count
-        kept = np.unique(np.concatenate([side.held["key"][side.stored()] for side in self.sides]))
+        kept = np.unique(np.concatenate([side.stored_tuples["key"][side.stored()] for side in self.sides]))
         kept = kept[kept != NIL]
         self.keys.keep(kept)
         for side in self.sides:
@@ -196,7 +198,7 @@ class JoinState:
         """
         types, clauses = tuple(side.types for side in self.sides), tuple(side.clause for side in self.sides)
         made = JoinState((types[0], types[1]), (clauses[0], clauses[1]))
-        slots = [[own[wanted[side.held["key"][own]]] for side in state.sides for own in (side.stored(),)]
+        slots = [[own[wanted[side.stored_tuples["key"][own]]] for side in state.sides for own in (side.stored(),)]
                  for state, wanted in chosen]  # fmt: skip
         keys = [made._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]
         made.reserve_keys()
@@ -220,7 +222,7 @@ class JoinState:
         if not state.keys.count:
             return moved_to(np.zeros(int(any(map(len, slots))), np.int64), 0, count)
         sides = zip(state.sides, slots, strict=True)
-        codes = np.unique(np.concatenate([side.held["key"][own] for side, own in sides]))
+        codes = np.unique(np.concatenate([side.stored_tuples["key"][own] for side, own in sides]))
         codes, known = codes[codes != NIL], self.keys.count
         numbers = distinct(self.keys.intern_arrow(state.keys.take(codes)), known)
         return moved_to(codes, numbers, count)

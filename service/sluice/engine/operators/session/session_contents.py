@@ -1,8 +1,10 @@
-"""What sessions hold: a summary for each group of a session, and where functions list tuples these in a chain.
+"""The kernel that maintains the contents of sessions: a summary for each group of each session.
 
-Summaries combine in any order, as the layout knows of the arrival (summaries.py), so a tuple costs O(1), and so does
-each content of a session that another session takes over. With `group_by` the content of a group is found by time: a
-cell has a list of contents, as a key has a list of sessions (session_list.py).
+If a function lists tuples, a content also has a chain of its tuples. A content is the part of a session that belongs to
+one group; without `group_by` a session has one content. Summaries combine in any order, because they carry sequence
+numbers (see summaries.py). So inserting a tuple costs O(1), and merging two sessions costs O(contents of the younger
+one). With `group_by`, a group has a list of its contents in order of time (session_list.py), in which the kernel finds
+the content of a session.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from sluice.engine.operators.session.session_records import CONTENTS, FIRE, FREE
 
 
 class SessionArrays(NamedTuple):
-    """All that the kernel works on."""
+    """The tables and settings of the kernel."""
 
     scalars: np.ndarray
     layout: Layout
     text: InternedText
     rows: np.ndarray
     links: np.ndarray
-    cells: np.ndarray
+    groups: np.ndarray
     #: the contents of each session
     chains: np.ndarray
     contents: np.ndarray
@@ -41,7 +43,7 @@ class SessionArrays(NamedTuple):
 
 @kernel
 def run(c: SessionArrays, events: np.ndarray, results: Results, start: int) -> int:
-    """Handles the window events from number `start` on; gives the number at which the room for results ran out."""
+    """Handles window events from number `start` on. Returns the number of the first event without room for results."""
     for k in range(start, len(events)):
         code, s = events[k].code, events[k].session
         if code == INSERT:
@@ -81,16 +83,16 @@ def _insert(c: SessionArrays, s: int, slot: int, last: int) -> None:
 
 @inlined
 def _find(c: SessionArrays, s: int, slot: int, last: int) -> int:
-    """What the session holds of the tuple's group: without groups that is one content."""
+    """The content of the session for the group of the tuple; NIL if the session has none."""
     if not c.grouped:
         return c.chains[s].oldest  # type: ignore[no-any-return]
-    at = not_after(c.cells, c.contents, c.links[slot].cell, last)
+    at = not_after(c.groups, c.contents, c.links[slot].group, last)
     return at if at != NIL and c.contents[at].session == s else NIL
 
 
 @inlined
 def _begin(c: SessionArrays, s: int, slot: int, last: int) -> int:
-    """A new content, in a record that is free. Its time is any time of the session: `last`."""
+    """Adds a content to the session. Its time in the list of its group may be any time of the session; it is `last`."""
     at = c.scalars[FREE_CONTENT]
     if at == NIL:
         at = c.scalars[CONTENTS]
@@ -98,10 +100,10 @@ def _begin(c: SessionArrays, s: int, slot: int, last: int) -> int:
     else:
         c.scalars[FREE_CONTENT] = c.contents[at].following
     if c.grouped:
-        cell = c.links[slot].cell
-        enter(c.cells, c.contents, cell, not_after(c.cells, c.contents, cell, last), at, last)
+        group = c.links[slot].group
+        enter(c.groups, c.contents, group, not_after(c.groups, c.contents, group, last), at, last)
     else:
-        c.contents[at].owner = c.links[slot].cell
+        c.contents[at].owner = c.links[slot].group
     c.contents[at].count = 0
     c.contents[at].first = c.contents[at].last = NIL
     _append(c, s, at)
@@ -110,7 +112,7 @@ def _begin(c: SessionArrays, s: int, slot: int, last: int) -> int:
 
 @inlined
 def _append(c: SessionArrays, s: int, at: int) -> None:
-    """To the contents of a session."""
+    """Appends the content to the chain of the session's contents."""
     c.contents[at].session = s
     c.contents[at].following = NIL
     if c.chains[s].oldest == NIL:
@@ -125,7 +127,7 @@ def _append(c: SessionArrays, s: int, at: int) -> None:
 
 @inlined
 def _take_over(c: SessionArrays, s: int, other: int) -> None:
-    """The contents of `other`, the next younger session, become contents of `s`, or part of those that `s` has."""
+    """Merges session `other`, the next younger session, into `s`, content by content."""
     at = c.chains[other].oldest
     while at != NIL:
         following = c.contents[at].following
@@ -151,7 +153,7 @@ def _combine(c: SessionArrays, into: int, at: int) -> None:
 @inlined
 def _free(c: SessionArrays, at: int) -> None:
     if c.grouped:
-        take(c.cells, c.contents, c.contents[at].owner, at)
+        take(c.groups, c.contents, c.contents[at].owner, at)
     c.contents[at].owner = NIL
     c.contents[at].following = c.scalars[FREE_CONTENT]
     c.scalars[FREE_CONTENT] = at
@@ -162,7 +164,7 @@ def _free(c: SessionArrays, at: int) -> None:
 
 @inlined
 def _fire(c: SessionArrays, s: int, firing: int, results: Results) -> bool:
-    """A result for each group of the session. False: the room ran out."""
+    """Writes a result row for each group of the session. Returns False (and writes none) without room."""
     rows, tuples, at = 0, 0, c.chains[s].oldest
     while at != NIL:
         rows += 1

@@ -1,15 +1,15 @@
-"""When sessions begin, grow, merge and are over (docs/reference/session.md).
+"""The kernel that decides when sessions begin, grow, merge and are over (docs/reference/session.md).
 
-A tuple reaches from its time to its time plus its gap. Tuples that touch are one session (G1, G2), so the sessions of a
-key are stretches of time that do not touch, and a new tuple touches the two beside it, or with a large gap of its own
-some behind them. The oldest session of a key is always the first that is over: it reaches less far than any younger
-session, with a maximum duration, too (G9).
+A tuple covers the interval from its time to its time plus its gap. Tuples whose intervals overlap are in one session
+(G1, G2), so the sessions of a key are intervals that do not overlap. A new tuple can overlap the sessions before and
+after its time and, if its own gap is large, further younger sessions. The oldest session of a key is always over first:
+its reach is less than that of any younger session, also with a maximum duration (G9).
 
     key a   |--session--|      |-session-|          times of tuples, without gaps
-            first    last  reach                    reach: the latest time that may join
+            first    last  reach                    reach: the latest time of a tuple that can join
 """
 
-# A record of an array has its fields as attributes, which numpy tells no type checker.
+# The fields of an array's record are attributes, which numpy does not declare to type checkers.
 # ruff: noqa: ANN401
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from sluice.engine.operators.session.session_records import (
     LAST,
     MERGE,
     SESSIONS,
-    Rule,
     Sessions,
+    SessionSettings,
 )
 from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
@@ -39,11 +39,12 @@ from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
 
 @kernel
-def run(w: Sessions, r: Rule, arrivals: np.ndarray, first: int, end: int) -> int:
-    """Handles the items from number `first` on. Gives the number of the item at which the room ran out, or that of the
-    items and one more.
+def run(w: Sessions, r: SessionSettings, arrivals: np.ndarray, first: int, end: int) -> int:
+    """Handles the items from number `first` on. Returns the number of the item before which an output table was full,
+    or the number of items + 1 if all were handled.
 
-    Over the clock, what is over before an item comes before it (G12), and what is over by `end` at last.
+    Over the clock, the sessions that are over before an item are closed before the item (G12), and after all items the
+    sessions that are over by `end`.
     """
     for i in range(first, len(arrivals)):
         if r.clock and not _close(w, r, arrivals[i].at, TIMER, arrivals[i].at):
@@ -60,18 +61,18 @@ def run(w: Sessions, r: Rule, arrivals: np.ndarray, first: int, end: int) -> int
 
 
 @inlined
-def _reach(r: Rule, first: int, until: int) -> int:
+def _reach(r: SessionSettings, first: int, until: int) -> int:
     """The latest time of a tuple that could still join a session (G5, G9)."""
     return until if r.longest == ENDLESS else min(until, first + r.longest)
 
 
 @inlined
-def _session_reach(w: Sessions, r: Rule, s: int) -> int:
+def _session_reach(w: Sessions, r: SessionSettings, s: int) -> int:
     return _reach(r, w.sessions[s].first, w.sessions[s].until)
 
 
 @inlined
-def _due(w: Sessions, r: Rule, p: int) -> int:
+def _due(w: Sessions, r: SessionSettings, p: int) -> int:
     """The time after which the oldest session of a key is over (G5)."""
     oldest = w.partitions[p].oldest
     return _session_reach(w, r, oldest) + r.grace if oldest != NIL else ENDLESS
@@ -81,8 +82,10 @@ def _due(w: Sessions, r: Rule, p: int) -> int:
 
 
 @inlined
-def _arrive(w: Sessions, r: Rule, arrivals: np.ndarray, i: int) -> None:
-    """A tuple joins what it touches (G2, G3): `s` is the oldest session of that, the younger ones up to `end` merge."""
+def _arrive(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> None:
+    """Handles a tuple: it joins the sessions that it overlaps (G2, G3). `s` is the oldest of them. The younger ones,
+    from `merging` up to `y` (exclusive), are merged into it.
+    """
     p, time = arrivals[i].partition, arrivals[i].time
     lists, sessions = w.partitions, w.sessions
     first, last, until = time, time, time + arrivals[i].gap
@@ -121,16 +124,18 @@ def _arrive(w: Sessions, r: Rule, arrivals: np.ndarray, i: int) -> None:
 
 
 @inlined
-def _joins(w: Sessions, r: Rule, older: int, time: int) -> bool:
-    """Whether a tuple joins the session that began before it: it is in reach, and not too late for the maximum (G9)."""
+def _joins(w: Sessions, r: SessionSettings, older: int, time: int) -> bool:
+    """Whether a tuple joins `older`, the session that began before it: the tuple is at most the gap after the session,
+    and the session does not become longer than the maximum (G9).
+    """
     if older == NIL or time > w.sessions[older].until:
         return False
     return r.longest == ENDLESS or time - w.sessions[older].first <= r.longest
 
 
 @inlined
-def _touches(w: Sessions, r: Rule, y: int, first: int, last: int, until: int) -> bool:
-    """Whether the next younger session is in reach, and both together are not too long (G9)."""
+def _touches(w: Sessions, r: SessionSettings, y: int, first: int, last: int, until: int) -> bool:
+    """Whether session `y` begins by `until`, and both sessions together are not longer than the maximum (G9)."""
     if w.sessions[y].first > until:
         return False
     both = max(last, w.sessions[y].last) - min(first, w.sessions[y].first)
@@ -139,7 +144,7 @@ def _touches(w: Sessions, r: Rule, y: int, first: int, last: int, until: int) ->
 
 @inlined
 def _begin(w: Sessions, p: int, older: int, time: int) -> int:
-    """A new session, in a record that is free."""
+    """Adds a session behind `older`. Returns its number."""
     s = w.scalars[FREE_SESSION]
     if s == NIL:
         s = w.scalars[SESSIONS]
@@ -152,7 +157,7 @@ def _begin(w: Sessions, p: int, older: int, time: int) -> int:
 
 @inlined
 def _merge(w: Sessions, p: int, s: int, y: int, end: int) -> None:
-    """The sessions from `y` up to `end`, which stays, become part of `s` (G3)."""
+    """Merges the sessions from `y` up to `end` (exclusive) into `s` (G3)."""
     while y != end:
         following = w.sessions[y].younger
         _note(w, MERGE, s, y, 0)
@@ -171,8 +176,10 @@ def _free(w: Sessions, p: int, s: int) -> None:
 
 
 @inlined
-def _advance(w: Sessions, r: Rule, item: Any) -> bool:
-    """A watermark: what is over comes out, then the watermark goes on (G6). False: the room ran out."""
+def _advance(w: Sessions, r: SessionSettings, item: Any) -> bool:
+    """Handles a watermark: emits the sessions that are over, then the watermark (G6). Returns False if an output table
+    is full; the watermark can then be handled again.
+    """
     advances = w.clocks[0] == NEVER or item.time > w.clocks[0]
     if advances and not _close(w, r, item.time, item.event, item.at):
         return False
@@ -193,11 +200,12 @@ def _advance(w: Sessions, r: Rule, item: Any) -> bool:
 
 
 @inlined
-def _close(w: Sessions, r: Rule, now: int, event: int, at: int) -> bool:
-    """The sessions that are over at `now` come out, in the order in which that happened (G8), and are forgotten.
+def _close(w: Sessions, r: SessionSettings, now: int, event: int, at: int) -> bool:
+    """Emits and removes the sessions that are over at `now`, in the order in which they were over (G8).
 
-    Over the clock each comes out a nanosecond behind the last time that could have joined it. Over event time the queue
-    may have an earlier time for a key: tuples that prolong a session do not change it. False: the room ran out.
+    Over the clock, the time of an output is 1 ns after the reach of the session. Over event time, the queue may have
+    too early a time for a key, because tuples that prolong a session do not update the queue; the time is then
+    corrected here. Returns False if an output table is full; the call can then be repeated.
     """
     start = w.starts[0]
     while w.matches[start + ROOT].due < now:
@@ -219,7 +227,7 @@ def _close(w: Sessions, r: Rule, now: int, event: int, at: int) -> bool:
     return True
 
 
-# ---- what is written down -------------------------------------------------------------------------------------------
+# ---- output tables --------------------------------------------------------------------------------------------------
 
 
 @inlined
@@ -238,8 +246,10 @@ def _note(w: Sessions, code: int, s: int, other: int, last: int) -> None:
 
 
 @inlined
-def _fire(w: Sessions, r: Rule, p: int, s: int, event: int, at: int) -> None:
-    """A session comes out. `watermark` tells sessions apart that one watermark fires: they come by their reach."""
+def _fire(w: Sessions, r: SessionSettings, p: int, s: int, event: int, at: int) -> None:
+    """Writes a firing of the session. Its field `watermark` has the reach, by which the sessions that one watermark
+    closes are sorted (G8).
+    """
     _note(w, FIRE, s, w.used[1], w.sessions[s].last)
     firing = w.firings[w.used[1]]
     firing.event = event

@@ -1,10 +1,10 @@
-"""Lists in order of time from which any member may be taken: the sessions of a key, and what they hold of a group.
+"""Lists in order of time, with removal at any place: the sessions of a key, and the contents of a group.
 
-A member is found from the youngest back: in one step where time goes forward, else in O(log n) steps for n younger
-members. Each member has a leap to an older one, as far back as in a skew-binary number (timeline.py names the source).
-Members leave from the middle, so a leap may point to a record that is free or in another list: a search follows a leap
-only if the record is in this list, between the place of the search and the time that is searched. Any such record is
-right.
+A search starts at the youngest member. It takes one step if time goes forward, otherwise O(log n) steps for n younger
+members. Each member has a leap to an older one, whose distance follows skew-binary numbers (timeline.py names the
+source). Because members are also removed from the middle, a leap may point to a record that is free or in another list.
+So a search follows a leap only if the record is in this list and its time is between the searched time and the time of
+the present member.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sluice.columns.kernel import inlined
 
 @inlined
 def not_after(lists: np.ndarray, nodes: np.ndarray, p: int, time: int) -> int:
-    """The youngest member of list `p` that is not later than `time`."""
+    """The youngest member of list `p` that is not later than `time`; NIL if all are later."""
     node = lists[p].youngest
     while node != NIL and nodes[node].time > time:
         leap = nodes[node].leap
@@ -33,13 +33,13 @@ def _is_between(nodes: np.ndarray, p: int, node: int, after: int, before: int) -
 
 @inlined
 def younger_of(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> int:
-    """The next younger member; of NOBODY the oldest one."""
+    """The next younger member. If `node` is NIL: the oldest member."""
     return lists[p].oldest if node == NIL else nodes[node].younger  # type: ignore[no-any-return]
 
 
 @inlined
 def enter(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int, time: int) -> None:
-    """A member behind `older`. No other member of the list has this time."""
+    """Inserts `node` after the member `older`, or first if `older` is NIL. No other member has this time."""
     nodes[node].time = time
     nodes[node].owner = p
     _aim(nodes, p, older, node)
@@ -49,7 +49,7 @@ def enter(lists: np.ndarray, nodes: np.ndarray, p: int, older: int, node: int, t
 
 @inlined
 def _aim(nodes: np.ndarray, p: int, older: int, node: int) -> None:
-    """Gives a member its leap: that of the next older one's twice, if both are equally long, else to that one."""
+    """Sets the leap: over the next two leaps if both are equally long, otherwise to the next older member."""
     nodes[node].leap = older
     nodes[node].span = 1
     if older == NIL:
@@ -62,7 +62,7 @@ def _aim(nodes: np.ndarray, p: int, older: int, node: int) -> None:
 
 @inlined
 def take(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> None:
-    """Out of the list."""
+    """Removes the member from the list."""
     intrusive_list.unlink(lists, p, nodes, node)
     lists[p].size -= 1
     nodes[node].owner = NIL

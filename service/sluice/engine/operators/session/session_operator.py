@@ -1,4 +1,9 @@
-"""The Aggregate over sessions: columns in, window events, summaries, columns out."""
+"""The Aggregate operator over session windows.
+
+A batch of tuples passes through three steps: the tuples get partitions, groups and slots; a kernel decides when
+sessions begin, merge and are over, and writes window events; a second kernel follows these events and computes the
+results of the firings.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +18,17 @@ from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
-from sluice.engine.contents import window_snapshot
+from sluice.engine.contents import window_inspection
 from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
 from sluice.engine.contents.multisets import PAIR
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.session import session_contents, session_kernel
-from sluice.engine.operators.session.session_records import ARRIVAL, EVENT, INSERT, Rule, Sessions
+from sluice.engine.operators.session.session_records import ARRIVAL, EVENT, INSERT, Sessions, SessionSettings
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.operators.session.session_times import ClockTimes, gaps
 from sluice.engine.stream import emit
@@ -37,15 +42,15 @@ from sluice.model.spec import Aggregate, EventTime
 from sluice.model.types import Schema
 from sluice.model.windows.session_window import Session
 
-#: room for window events and for firings per item, to begin with
+#: the initial room for window events and for firings, per item
 EVENTS_PER_ITEM, FIRINGS_PER_ITEM = 4, 2
 
 
 class SessionOperator(Stateful[SessionState]):
-    """Runs one `Aggregate` over sessions. It has no state of its own: `feed` changes the one that it is given."""
+    """Runs one `Aggregate` over sessions. The operator has no state: `feed` changes the state that is its argument."""
 
     def __init__(self, spec: Aggregate, schema: Schema, event_time: EventTime | None) -> None:
-        """`schema` and `event_time` are those of the input. Without event time, times are those of the clock."""
+        """`schema` and `event_time` belong to the input. Without event time, sessions are over the operator clock."""
         window = spec.window
         assert isinstance(window, Session)  # noqa: S101 - window_operators.py chooses the operator
         self.spec, self._window = spec, window
@@ -58,16 +63,16 @@ class SessionOperator(Stateful[SessionState]):
         self._gap, longest, grace = self._ticks.sizes(window)
         self._sized = None if isinstance(window.gap, int) else self._program.reads.index(window.gap)
         limit = ENDLESS if window.longest is None else longest
-        self._rule = Rule(limit, grace, window.emit == "updates", event_time is None)
+        self._rule = SessionSettings(limit, grace, window.emit == "updates", event_time is None)
 
     @property
     def holding(self) -> bool:
-        """Whether each tuple is stored, not only what they make together."""
+        """Whether each tuple is stored, not only the summaries."""
         return self._program.listing
 
     @property
     def spaces(self) -> tuple[Sequence[str], Sequence[str]]:
-        """What has rows for each window partition with one open session, and for each tuple that is listed."""
+        """The spaces with rows per window partition (with one open session), and with rows per listed tuple."""
         return ("partition", "group", "session", "content"), ["slot"] * self.holding
 
     def initial(self) -> SessionState:
@@ -77,7 +82,9 @@ class SessionOperator(Stateful[SessionState]):
         return self.initial().read(data)
 
     def feed(self, state: SessionState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
-        """What comes out of these items, and over the clock of what is over by `clock.end`, per output stream."""
+        """The outputs of these items and, over the clock, of the sessions that are over by `clock.end`, by output
+        stream.
+        """
         (items,) = inputs
         items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, self._program.reads, self.spec.name)
@@ -92,23 +99,23 @@ class SessionOperator(Stateful[SessionState]):
         return outputs | joined([unread, *unsound, self._dropped(items, times, late), *unmade])
 
     def due(self, state: SessionState) -> int:
-        """Over the clock: a nanosecond behind the last time that could join the next session that is over (G12)."""
+        """Over the clock: 1 ns after the reach of the session that is over next (G12). Otherwise MAX_TIME."""
         if not self._rule.clock or state.finished or not len(state.agenda.matches):
             return MAX_TIME
         due = int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
         return MAX_TIME if due == ENDLESS else due + 1
 
-    def snapshot(self, state: SessionState, key: str | None) -> list[WindowSnapshot]:
-        """The open sessions of this key, or where there are no partitions all of them, oldest first."""
-        p = window_snapshot.place_of(state.keys, key) if self._program.partition_by else 0
+    def inspect(self, state: SessionState, key: str | None) -> list[InspectedWindow]:
+        """The open sessions of this key, oldest first; without `partition_by` all open sessions."""
+        p = window_inspection.place_of(state.keys, key) if self._program.partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
         sessions = []
-        for s in window_snapshot.chained(state.partitions[p], state.sessions).tolist():
+        for s in window_inspection.chained(state.partitions[p], state.sessions).tolist():
             count = int(state.contents["count"][self._contents(state, s)].sum())
             start, end = (float(self._ticks.seconds(int(state.sessions[name][s]))) for name in ("first", "last"))
             sessions.append({"start": start, "end": end, "tuples": count})
-        return [WindowSnapshot(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy={"sessions": sessions})]
+        return [InspectedWindow(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy={"sessions": sessions})]
 
     def _contents(self, state: SessionState, session: int) -> list[int]:
         found, at = [], int(state.chains["oldest"][session])
@@ -122,7 +129,9 @@ class SessionOperator(Stateful[SessionState]):
     def _sound(
         self, items: Items, read: pa.RecordBatch
     ) -> tuple[Items, pa.RecordBatch, np.ndarray, np.ndarray, list[Items | None]]:
-        """The tuples that have a time and a gap, with what was read of them, times and gaps; and the other tuples."""
+        """Splits off the tuples without a usable time or gap. Gives the other items, their part of `read`, their times
+        and gaps in ticks, and the rejected tuples.
+        """
         times, bad = items.at[items.kind == TUPLE], None
         if isinstance(self._ticks, Ticks):
             times, bad = self._ticks.of(items.tuples)
@@ -147,20 +156,20 @@ class SessionOperator(Stateful[SessionState]):
     def _arrive(
         self, state: SessionState, items: Items, read: pa.RecordBatch, times: np.ndarray, gap: np.ndarray
     ) -> np.ndarray:
-        """Gives every tuple its partition, its cell and a slot with its words."""
+        """Assigns each tuple its partition, its group and a slot, and stores its words. Gives the arrivals."""
         program, count = self._program, read.num_rows
         partition = np.zeros(count, np.int64)
         if program.partition_by:
             partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
-        cell = partition
+        group = partition
         if program.group_by:
-            group = key_codes([read.column(i) for i in program.group_by], state.groups)
-            cell = intern_pairs(state.pairs, partition, group)
+            value = key_codes([read.column(i) for i in program.group_by], state.groups)
+            group = intern_pairs(state.pairs, partition, value)
         state.reserve_partitions()
         state.reserve_sessions(count)
         slot = self._slots(state, count)
         rows = slot if program.listing else slice(count)
-        state.links["cell"][rows] = cell
+        state.links["group"][rows] = group
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
         state.words[rows, -1] = np.arange(state.arrived, state.arrived + count)
@@ -177,7 +186,7 @@ class SessionOperator(Stateful[SessionState]):
         return arrivals
 
     def _slots(self, state: SessionState, count: int) -> np.ndarray:
-        """Slots for the tuples of a batch: they are stored only where functions list them."""
+        """Slots for the tuples of a batch. Tuples stay stored only if a function lists them."""
         if not self._program.listing:
             state.reserve_rows(count)
             return np.arange(count)
@@ -190,7 +199,7 @@ class SessionOperator(Stateful[SessionState]):
     def _window_events(
         self, state: SessionState, arrivals: np.ndarray, end: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The window events, the firings, and the tuples that came too late."""
+        """Runs the sessions over the arrivals. Gives the window events, the firings and the late tuples."""
         events = self._scratch.room(EVENTS_PER_ITEM * len(arrivals) + 64, EVENT)
         firings = self._scratch.room(FIRINGS_PER_ITEM * len(arrivals) + 64, FIRING)
         late, used = np.empty(len(arrivals), LATE), np.zeros(3, np.int64)
@@ -214,7 +223,7 @@ class SessionOperator(Stateful[SessionState]):
         return events[: used[0]], firings[: used[1]], late[: used[2]]
 
     def _fill(self, state: SessionState, events: np.ndarray, firings: np.ndarray) -> Rows:
-        """What is made of what the sessions hold at each firing."""
+        """The output rows of all firings, computed from the contents of the sessions at each firing."""
         program, width = self._program, self._program.summary
         results = Results(
             np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
@@ -224,8 +233,9 @@ class SessionOperator(Stateful[SessionState]):
             np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
         )  # fmt: skip
         kernel = session_contents.SessionArrays(
-            state.scalars, program.layout, state.strings.text, state.words, state.links, state.cells, state.chains,
-            state.contents, state.sums, bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
+            state.scalars, program.layout, state.strings.text, state.words, state.links, state.group_records,
+            state.chains, state.contents, state.sums, bool(program.group_by), program.listing,
+            np.zeros((1, width), np.int64),
         )  # fmt: skip
         parts: list[Rows] = []
         take = partial(self._take, parts, state, firings)
@@ -236,7 +246,9 @@ class SessionOperator(Stateful[SessionState]):
         return Rows.joined(parts)
 
     def _take(self, parts: list[Rows], state: SessionState, firings: np.ndarray, results: Results) -> None:
-        """Makes another part of the rows. CountAll sees all tuples of the session (G13)."""
+        """Computes the output rows of `results` and appends them to `parts`. CountAll counts the session's tuples
+        (G13).
+        """
         rows, listed, _, _ = results.used
         size, firing = results.size[:rows], results.firing[:rows]
         stored = np.bincount(firing, size, len(firings)).astype(np.int64)
@@ -250,7 +262,7 @@ class SessionOperator(Stateful[SessionState]):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
-        """The tuples that came too late, and how late (G7)."""
+        """The late tuples as rejects, each with how late it was (G7); None if no tuple was late."""
         if not len(late):
             return None
         dropped = np.zeros(len(items), np.bool_)
@@ -263,7 +275,7 @@ class SessionOperator(Stateful[SessionState]):
 
 
 def by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The listed tuples of each result in the order of their arrival; the last word is their number."""
+    """The listed tuples of each result row in order of arrival. The last word of a tuple is its number."""
     came = words[:, -1]
     row = np.repeat(np.arange(len(size)), size) if len(words) else came
     if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():

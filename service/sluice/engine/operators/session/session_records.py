@@ -1,4 +1,4 @@
-"""The records of session windows: of a key, a session, what it holds of a group, an arriving tuple, a window event."""
+"""The records that the session kernels read and write: key, session, content, arrival, window event."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import NamedTuple
 import numpy as np
 
 #: window events: a tuple enters a session (INSERT), a session takes over another one (MERGE), the content of a session
-#: comes out (FIRE), a session is closed and forgotten (FORGET)
+#: is emitted (FIRE), a session is closed and removed (FORGET)
 INSERT, MERGE, FIRE, FORGET = range(4)
-#: the scalars: the number of the last group of firings; the time that this group has in common; the first free session,
-#: which begins a chain of them, and how many there are with those in use; the same of contents
+#: the scalars: the number of the last group of firings, and the common time of this group; the first session in the
+#: chain of free ones, and the number of sessions ever used; the same two numbers for contents
 GROUP, LAST, FREE_SESSION, SESSIONS, FREE_CONTENT, CONTENTS, SCALARS = range(7)
 
-#: a member of a list in order of time (session_list.py): which list it is in, its neighbours, an older member that
-#: searches leap to, and how many members away that is
+#: a member of a list in order of time (session_list.py): the number of its list, its neighbours, an older member to
+#: which searches leap, and the distance of that member
 MEMBER = [
     ("time", np.int64), ("owner", np.int32), ("older", np.int32), ("younger", np.int32), ("leap", np.int32),
     ("span", np.int32),
 ]  # fmt: skip
 
-#: a window partition, which is a key: the list of its open sessions, and when the oldest of them is over
-#: (timer_queue.py: `due`, `leaf`, `source`)
+#: a window partition, which is a key: the list of its open sessions, and the time at which the oldest of them is over
+#: (`due`, `leaf`, `source`: see timer_queue.py)
 PARTITION = np.dtype([
     ("due", np.int64), ("leaf", np.int32), ("source", np.int32),
     ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32),
 ])  # fmt: skip
 
-#: an open session: the times of its first and its last tuple, and the latest time that its tuples reach with their gaps
+#: an open session: the times of its first and last tuple, and the maximum over its tuples of time plus gap (`until`)
 SESSION = np.dtype([*MEMBER, ("first", np.int64), ("last", np.int64), ("until", np.int64)])
 
-#: with `group_by`, a key and a group: the list of what open sessions hold of it
-CELL = np.dtype([("oldest", np.int32), ("youngest", np.int32), ("size", np.int32)])
+#: a group of a key (used with `group_by`): the list of its contents in open sessions
+GROUP_RECORD = np.dtype([("oldest", np.int32), ("youngest", np.int32), ("size", np.int32)])
 
 #: the contents of a session, one for each group
 CHAIN = np.dtype([("oldest", np.int32), ("youngest", np.int32)])
 
-#: what a session holds of a group: how many tuples, the next content of the session, and where functions list tuples
-#: the first and the last of them
+#: a content, which is the part of a session that belongs to one group: the number of tuples, the next content of the
+#: session and, if functions list tuples, the first and the last tuple
 CONTENT = np.dtype([
     *MEMBER, ("count", np.int64), ("session", np.int32), ("following", np.int32), ("first", np.int32),
     ("last", np.int32),
 ])  # fmt: skip
 
-#: the tuples of a batch and those that are listed: their cell, and the next one of the same content
-LINK = np.dtype([("cell", np.int32), ("next", np.int32)])
+#: a tuple of the batch, or a listed tuple: its group, and the next tuple of the same content
+LINK = np.dtype([("group", np.int32), ("next", np.int32)])
 
-#: the items of a batch; `time`, `gap`, `slot` and `partition` are those of tuples, `time` that of watermarks, too
+#: an item of the batch; `gap`, `slot` and `partition` are set for tuples, `time` for tuples and watermarks
 ARRIVAL = np.dtype([
     ("at", np.int64), ("event", np.int64), ("time", np.int64), ("gap", np.int64), ("watermark", np.int64),
     ("slot", np.int32), ("partition", np.int32), ("kind", np.int8),
@@ -57,31 +57,31 @@ ARRIVAL = np.dtype([
 EVENT = np.dtype([("last", np.int64), ("session", np.int32), ("other", np.int32), ("code", np.int32)])
 
 
-class Rule(NamedTuple):
-    """The clause, in ticks."""
+class SessionSettings(NamedTuple):
+    """The parameters of the window clause. Durations are in ticks."""
 
-    #: how long a session may be; ENDLESS without a maximum
+    #: the maximum duration of a session; ENDLESS without a maximum
     longest: int
     grace: int
-    #: whether a session comes out whenever it changes, not when it is over
+    #: whether a session is emitted at each change (`emit: updates`), not when it is over
     updates: bool
-    #: whether times are those of the operator's clock
+    #: whether times are times of the operator clock
     clock: bool
 
 
 class Sessions(NamedTuple):
-    """All that the kernel works on."""
+    """The tables of the kernel."""
 
     scalars: np.ndarray
     partitions: np.ndarray
     sessions: np.ndarray
-    #: which partition is due next (timer_queue.py): the nodes of the tree, and where it begins
+    #: the queue of partitions by the time at which they are due (timer_queue.py): the nodes of the tree, and its start
     matches: np.ndarray
     starts: np.ndarray
-    #: how far event time is: the watermark
+    #: the watermark (one element)
     clocks: np.ndarray
     events: np.ndarray
     firings: np.ndarray
     late: np.ndarray
-    #: events, firings and late tuples in use
+    #: the numbers of events, firings and late tuples written
     used: np.ndarray

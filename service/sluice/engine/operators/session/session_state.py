@@ -1,4 +1,4 @@
-"""What an aggregate over sessions remembers between batches."""
+"""The state of an Aggregate over sessions: tables with a row per partition, group, session, content and tuple."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NEIGHBOURS = ("older", "younger", "leap")
 
 
 def tables(program: Program) -> dict[str, Table]:
-    """A row for each key, open session, group of a key, content of a session, and tuple that is listed."""
+    """The tables of SessionState: a row per key, open session, group of a key, content, and stored tuple."""
     no_member = dict.fromkeys(ENDS, NIL)
     return {
         "partitions": Table(
@@ -54,25 +54,28 @@ def tables(program: Program) -> dict[str, Table]:
             **dict.fromkeys(NEIGHBOURS, "session"), "owner": "partition",
         }),
         "chains": Table("session", session_records.CHAIN, refers=dict.fromkeys(ENDS, "content"), fresh=no_member),
-        "cells": Table("group", session_records.CELL, refers=dict.fromkeys(ENDS, "content"), fresh=no_member),
+        "group_records": Table(
+            "group", session_records.GROUP_RECORD, refers=dict.fromkeys(ENDS, "content"), fresh=no_member
+        ),
         "contents": Table("content", session_records.CONTENT, refers={
             **dict.fromkeys((*NEIGHBOURS, "following"), "content"), "session": "session", "owner": "group",
             "first": "slot", "last": "slot",
         }),
         "sums": words("content", program.summary, program.text_words),
-        "links": Table("slot", session_records.LINK, refers={"cell": "group", "next": "slot"}),
+        "links": Table("slot", session_records.LINK, refers={"group": "group", "next": "slot"}),
         "words": words("slot", len(program.columns) + 1, program.text_columns),
     }  # fmt: skip
 
 
 class SessionState(Tables):
-    """Partition ids are codes of `keys`; group ids are partition ids or, with `group_by`, codes of `pairs`.
+    """The state of one Aggregate over sessions.
 
-    `clocks` is the watermark. Slots are those of the tuples of a batch, and of the tuples that functions list: `top` of
-    them, of which some are `free`.
+    The number of a partition is the code of its key in `keys`. The number of a group is that of its partition or, with
+    `group_by`, the code of its pair in `pairs`. `clocks` is the watermark. The tuples of the current batch and the
+    listed tuples have slots: `top` slots were ever used, and `free` has the unused ones of these.
     """
 
-    FORMAT: ClassVar[Format] = Format("aggregate over sessions", 1)
+    FORMAT: ClassVar[Format] = Format("aggregate over sessions", 2)
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "arrived", "finished", "kept")
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = dict.fromkeys(("scalars", "clocks"), np.dtype(np.int64))
     STRINGS: ClassVar[tuple[str, ...]] = ("keys", "groups", "pairs", "strings")
@@ -80,7 +83,7 @@ class SessionState(Tables):
     partitions: np.ndarray
     sessions: np.ndarray
     chains: np.ndarray
-    cells: np.ndarray
+    group_records: np.ndarray
     contents: np.ndarray
     sums: np.ndarray
     links: np.ndarray
@@ -97,11 +100,11 @@ class SessionState(Tables):
         self.agenda = TournamentTree(1)
         self.free = FreeSlots(np.int64)
         self.top = 0
-        #: tuples that came in so far: the next one's number
+        #: the number of tuples received, which is the number of the next tuple
         self.arrived = 0
         self.finished = False
         self.keys, self.groups, self.pairs, self.strings = Interner(), Interner(), Interner(), Interner()
-        #: entries of all tables after they were last compacted
+        #: the number of entries of all tables after the last compaction
         self.kept = 0
 
     @property
@@ -114,18 +117,18 @@ class SessionState(Tables):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many partitions are known, with and without open sessions, and how many tuples are stored."""
+        """The numbers of partitions in memory (with and without open sessions) and of stored tuples."""
         return self.keys.count or min(1, len(self.partitions)), self.top - len(self.free)
 
     def reserve_partitions(self) -> None:
-        """A row for each key and for each group of a key."""
+        """Makes room for a row per key and per group of a key."""
         rows = self.rows
         for space in ("partition", "group"):
             self.reserve(space, rows[space])
         self.agenda.enter(self.partitions[: rows["partition"]])
 
     def reserve_sessions(self, more: int) -> None:
-        """Rows for so many more sessions and contents."""
+        """Makes room for `more` sessions and contents."""
         rows = self.rows
         for space in ("session", "content"):
             self.reserve(space, rows[space] + more)
@@ -134,7 +137,7 @@ class SessionState(Tables):
         self.reserve("slot", count)
 
     def plan(self) -> None:
-        """Makes the queue of what is due from the partitions."""
+        """Builds the queue of the times at which partitions are due."""
         self.agenda = TournamentTree(1)
         self.agenda.enter(self.partitions[: self.rows["partition"]])
 
@@ -151,7 +154,7 @@ class SessionState(Tables):
     # ---- from one state to another ----------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Forgets keys without sessions, and all that none needs, when that is most of it: O(1) amortised (G14)."""
+        """Removes keys without sessions and unused entries (G14), if most entries may be unused. O(1) amortised."""
         if should_compact(self._entries, self.kept):
             self.__dict__.update(self._gathered([self]).__dict__)
             self.kept = self._entries
@@ -174,7 +177,7 @@ class SessionState(Tables):
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
 
     def _gathered(self, states: Sequence[SessionState], partitions: np.ndarray | None = None) -> SessionState:
-        """A state with these partitions of other states, of all that have open sessions, and what they hold."""
+        """A new state with the given partitions of other states; None: all partitions that have open sessions."""
         made = SessionState(self._program)
         made.finished = states[0].finished
         made.arrived = max(state.arrived for state in states)
@@ -192,7 +195,7 @@ class SessionState(Tables):
         return made
 
     def _numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
-        """Where the rows of another state go: behind those that are here."""
+        """The new numbers in this state for the rows of these partitions of another state."""
         numbers, known, rows = partitions, self.keys.count, state.rows
         if self._program.partition_by:
             numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
@@ -201,14 +204,14 @@ class SessionState(Tables):
         owners = state.sessions["owner"][: rows["session"]]
         sessions = np.flatnonzero((owners != NIL) & (partition[owners] != NIL))
         session = moved_to(sessions, self.scalars[SESSIONS] + np.arange(len(sessions)), rows["session"])
-        held = state.contents[: rows["content"]]
-        contents = np.flatnonzero(held["owner"] != NIL)
-        contents = contents[session[held["session"][contents]] != NIL]
+        used = state.contents[: rows["content"]]
+        contents = np.flatnonzero(used["owner"] != NIL)
+        contents = contents[session[used["session"][contents]] != NIL]
         content = moved_to(contents, self.scalars[CONTENTS] + np.arange(len(contents)), rows["content"])
         used = np.ones(state.top, np.bool_)
         used[state.free.slots] = False
         slots = np.flatnonzero(used)
-        slots = slots[group[state.links["cell"][slots]] != NIL]
+        slots = slots[group[state.links["group"][slots]] != NIL]
         slot = moved_to(slots, self.top + np.arange(len(slots)), state.top)
         self.scalars[SESSIONS] += len(sessions)
         self.scalars[CONTENTS] += len(contents)
@@ -216,11 +219,11 @@ class SessionState(Tables):
         return {"partition": partition, "group": group, "session": session, "content": content, "slot": slot}
 
     def _groups_of(self, state: SessionState, partition: np.ndarray) -> np.ndarray:
-        """The map of the groups that hold tuples; without `group_by` groups are partitions."""
+        """The new numbers of the groups that hold tuples. Without `group_by` a group is a partition."""
         if not self._program.group_by:
             return partition
         pairs, count = pairs_of(state.pairs), state.rows["group"]
-        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.cells["size"][: len(pairs)] > 0))
+        holding = np.flatnonzero((partition[pairs[:, 0]] != NIL) & (state.group_records["size"][: len(pairs)] > 0))
         codes, place = np.unique(pairs[holding, 1], return_inverse=True)
         groups = self.groups.intern_arrow(state.groups.take(codes))[place]
         return moved_to(holding, intern_pairs(self.pairs, partition[pairs[holding, 0]], groups), count)

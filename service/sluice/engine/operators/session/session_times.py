@@ -1,4 +1,4 @@
-"""The times of sessions over the operator's clock, and gaps that tuples tell."""
+"""The times of sessions over the operator clock, and gaps that are expressions of the tuple."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from sluice.model.windows.session_window import MOST_GAP
 
 
 class ClockTimes:
-    """Times of the clock as the kernels count them, in nanoseconds: in place of the `Ticks` of an event time."""
+    """Times of the operator clock in nanoseconds, with the methods of `Ticks` (for event times) that sessions need."""
 
-    #: for messages; no tuple lacks this time
+    #: the name in messages; every tuple has this time
     attribute = "the clock"
 
     def sizes(self, window: Window) -> tuple[int, ...]:
         return window.sizes
 
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
-        """A stream without event time has none that counts."""
+        """The watermarks themselves: without event time they have no effect."""
         return watermarks
 
     def to_units(self, ticks: np.ndarray) -> np.ndarray:
-        """Nanoseconds of a float64."""
+        """The ticks themselves. They are nanoseconds."""
         return ticks
 
     def seconds(self, ticks: int) -> str:
-        """For people."""
+        """The ticks as seconds, for messages."""
         return f"{ticks / 1e9:.9f}".rstrip("0").rstrip(".")
 
 
 def gaps(seconds: pa.Array, tick: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """The gaps in ticks of so many nanoseconds, rounded down, and which of them are none (G4)."""
+    """The gaps in ticks of `tick` ns, rounded down, and which of them are not valid (G4); None: all are valid."""
     found, bad = exact_nanoseconds(seconds.to_numpy(zero_copy_only=False))
     wrong = (found <= 0) | (found > MOST_GAP)
     if bad is not None:

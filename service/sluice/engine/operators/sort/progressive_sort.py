@@ -21,8 +21,8 @@ from sluice.columns.ordering import canonical, ordered
 from sluice.columns.scratch_buffers import Scratch
 from sluice.columns.state_tables import PartOfKey, Table, distinct, keep_texts, moved_to, parts_of
 from sluice.columns.tables import Data, Format
-from sluice.engine.contents import window_snapshot
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents import window_inspection
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators import compaction
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.sort import sort_heap
@@ -32,7 +32,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import policies, processing_time
-from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import LIVE, STORED
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Count, Sort
@@ -41,7 +41,7 @@ from sluice.model.types import INT64, STRING, Schema, Type
 
 class SortState(StoredTuples):
     FORMAT: ClassVar[Format] = Format("progressive sort", 1)
-    OWN: ClassVar[Mapping[str, Table]] = {
+    OWN_TABLES: ClassVar[Mapping[str, Table]] = {
         "piles": Table("partition", sort_heap.HEAP, refers={"top": "slot"}),
         "nodes": Table("slot", sort_heap.NODE, refers={"left": "slot", "right": "slot"}),
     }
@@ -52,7 +52,7 @@ class SortState(StoredTuples):
     piles: np.ndarray
     nodes: np.ndarray
 
-    def __init__(self, types: tuple[Type, ...], clause: Clause, *, keyed: bool) -> None:
+    def __init__(self, types: tuple[Type, ...], clause: KernelClause, *, keyed: bool) -> None:
         """`keyed`: the window has `partition_by`."""
         super().__init__(types, clause)
         self.keyed = keyed
@@ -151,14 +151,14 @@ class ProgressiveOperator(Stateful[SortState]):
         """MAX_TIME: only an arriving tuple makes another one leave."""
         return MAX_TIME
 
-    def snapshot(self, state: SortState, key: str | None) -> list[WindowSnapshot]:
+    def inspect(self, state: SortState, key: str | None) -> list[InspectedWindow]:
         """The held tuples of this key, in order of arrival; without `partition_by` all held tuples."""
-        p = window_snapshot.place_of(state.keys, key) if self._partition_by else 0
+        p = window_inspection.place_of(state.keys, key) if self._partition_by else 0
         if not 0 <= p < len(state.partitions) or not state.partitions["size"][p]:
             return []
-        slots = window_snapshot.chained(state.partitions[p], state.chain)
-        held = window_snapshot.tuples(self._schema.names, self._types, state.words[slots], state.strings)
-        return [WindowSnapshot(self.spec.name, len(slots), held)]
+        slots = window_inspection.chained(state.partitions[p], state.chain)
+        held = window_inspection.tuples(self._schema.names, self._types, state.words[slots], state.strings)
+        return [InspectedWindow(self.spec.name, len(slots), held)]
 
     def _arrive(self, state: SortState, items: Items, read: pa.RecordBatch) -> np.ndarray:
         partition = np.zeros(read.num_rows, np.int64)

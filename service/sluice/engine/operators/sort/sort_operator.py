@@ -19,7 +19,7 @@ from sluice.columns.ordering import ordered, ranks
 from sluice.columns.tables import Data
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.firing_results import Rows
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
@@ -55,8 +55,8 @@ class SortedWindows(Stateful[Remembered]):
         """The next time at which a timer fires the windows; MAX_TIME if none does."""
         return self.windows.due(state)
 
-    def snapshot(self, state: Remembered, key: str | None) -> list[WindowSnapshot]:
-        return self.windows.snapshot(state, key)
+    def inspect(self, state: Remembered, key: str | None) -> list[InspectedWindow]:
+        return self.windows.inspect(state, key)
 
 
 class SortOperator(SortedWindows[AggregateState]):

@@ -18,7 +18,7 @@ SHIFT = 3
 SIZE = 1 << SHIFT
 LONG = 32
 #: a table of at most so many nodes stays in the cache without prefetching
-NEAR = 32_768
+PREFETCH_THRESHOLD = 32_768
 #: the scalars: FREE is the first node of the first free block, from which `younger` links to the next; TOP is the
 #: number of nodes in all blocks; SHARED is the next node of the shared block
 FREE, TOP, SHARED, SCALARS = range(4)
@@ -49,7 +49,7 @@ def needed(top: int, more: int) -> int:
 @inlined
 def far(room: NodeAllocation) -> bool:
     """Whether the table of nodes is so large that prefetching pays."""
-    return room.scalars[TOP] > NEAR  # type: ignore[no-any-return]
+    return room.scalars[TOP] > PREFETCH_THRESHOLD  # type: ignore[no-any-return]
 
 
 @inlined

@@ -35,7 +35,7 @@ class Progress:
     sources: np.ndarray
 
 
-class Rule(NamedTuple):
+class WatermarkSettings(NamedTuple):
     """How watermarks are computed. Durations in nanoseconds; -1 if the stream does not declare one."""
 
     lag: int
@@ -56,7 +56,7 @@ class Watermarks:
             self._type = dict(stream.schema)[of.attribute]
             lag = -1 if of.lag is None else of.lag
             idle = -1 if of.idle_after is None else of.idle_after
-            self._rule = Rule(lag, of.minimum_gap, idle, made)
+            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made)
 
     def initial(self) -> Progress:
         return Progress(NEVER, np.zeros(0, SOURCE))
@@ -155,7 +155,7 @@ def _taken(items: Items, rows: np.ndarray) -> Items:
 
 @kernel
 def _walk(
-    rule: Rule, sources: np.ndarray, watermark: int, kind: np.ndarray, event: np.ndarray, at: np.ndarray,
+    rule: WatermarkSettings, sources: np.ndarray, watermark: int, kind: np.ndarray, event: np.ndarray, at: np.ndarray,
     source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
 ) -> tuple[int, int]:  # fmt: skip
     """Writes the output items to `rows`, in order. Returns their number and the stream's watermark, which never
@@ -191,7 +191,7 @@ def _walk(
 
 
 @inlined
-def _moves(rule: Rule, sources: np.ndarray, s: int, kind: int, value: int) -> bool:
+def _moves(rule: WatermarkSettings, sources: np.ndarray, s: int, kind: int, value: int) -> bool:
     """Advances the watermark of topic partition `s` if the item does so, and returns whether it does."""
     if rule.lag < 0:
         moves = kind == WATERMARK and value > sources[s].watermark

@@ -26,7 +26,13 @@ from sluice.engine.windows.processing_time.eviction import evict, evict_expired
 from sluice.engine.windows.processing_time.item_records import arrivals
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.time_queue import expired, leaves
-from sluice.engine.windows.processing_time.window_kernel import MOST_VOID, arrive, expire_tuples, run, skip_empty_ticks
+from sluice.engine.windows.processing_time.window_kernel import (
+    MAX_EMPTY_TICKS,
+    arrive,
+    expire_tuples,
+    run,
+    skip_empty_ticks,
+)
 from sluice.engine.windows.processing_time.window_records import (
     ARRIVAL,
     CHAIN,
@@ -70,7 +76,7 @@ __all__ = [
     "LAST",
     "LIVE",
     "LOSE",
-    "MOST_VOID",
+    "MAX_EMPTY_TICKS",
     "NUMBER",
     "PERIODIC",
     "STORED",

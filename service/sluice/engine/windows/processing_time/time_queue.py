@@ -13,7 +13,7 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import MAX_TIME
-from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL, Window
 from sluice.engine.windows.processing_time.window_tables import Windowed
 
@@ -62,7 +62,7 @@ def _left(w: Window, p: int) -> bool:
     return True
 
 
-def leaves(clause: Clause, state: Windowed) -> int:
+def leaves(clause: KernelClause, state: Windowed) -> int:
     """The operator clock at which the oldest tuple expires, if it does not leave before; MAX_TIME if none expires."""
     if not clause.expiring or state.scalars[HEAD] == state.scalars[TAIL]:
         return MAX_TIME

@@ -18,9 +18,9 @@ from sluice.engine.windows.processing_time.window_steps import fire, room
 
 #: if nothing is stored and at least so many ticks are due, ticks are skipped until fewer are due. Each tick would emit
 #: a mark (T7), and the clock may jump by some hundred million seconds, from an old record to the present
-MOST_VOID = 1_000_000
+MAX_EMPTY_TICKS = 1_000_000
 #: a table of at most so many partitions stays in the cache without prefetching
-NEAR = 1024
+PREFETCH_THRESHOLD = 1024
 
 
 @kernel
@@ -33,15 +33,15 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     Returns the number of the item before which an output table was full, or the number of items + 1 if all were
     handled.
     """
-    count, far = len(arrivals), len(w.partitions) > NEAR
+    count, far = len(arrivals), len(w.partitions) > PREFETCH_THRESHOLD
     for i in range(first, count + 1):
         if far:
             _look_ahead(w, arrivals, i)
         until = arrivals[i].at if i < count else end
         while w.clause.period > 0 and w.scalars[TICK] <= until:
-            if not _void(w, until) and not _tick(w, w.scalars[TICK]):
+            if not _skips_tick(w, until) and not _tick(w, w.scalars[TICK]):
                 return i
-            _wind(w)
+            _advance_timer(w)
         if i == count:
             break
         if not _handle(w, arrivals, i):
@@ -74,16 +74,16 @@ def expire_tuples(w: Window, now: int) -> bool:
 @kernel
 def skip_empty_ticks(w: Window, until: int) -> None:
     """Sets the timer behind the ticks up to this time that are skipped."""
-    while w.clause.period > 0 and w.scalars[TICK] <= until and _void(w, until):
-        _wind(w)
+    while w.clause.period > 0 and w.scalars[TICK] <= until and _skips_tick(w, until):
+        _advance_timer(w)
 
 
 @inlined
-def _void(w: Window, until: int) -> bool:
-    """Whether nothing is stored and the next tick is at least MOST_VOID periods behind the clock, so that it is skipped
-    without a mark.
+def _skips_tick(w: Window, until: int) -> bool:
+    """Whether nothing is stored and the next tick is at least MAX_EMPTY_TICKS periods behind the clock, so that it is
+    skipped without a mark.
     """
-    return bool(w.scalars[STORED] == 0 and (until - w.scalars[TICK]) // w.clause.period >= MOST_VOID)
+    return bool(w.scalars[STORED] == 0 and (until - w.scalars[TICK]) // w.clause.period >= MAX_EMPTY_TICKS)
 
 
 @inlined
@@ -108,7 +108,7 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
 
 
 @inlined
-def _wind(w: Window) -> None:
+def _advance_timer(w: Window) -> None:
     """Sets the timer to its next tick."""
     if len(w.instants):
         w.scalars[INSTANT] += 1

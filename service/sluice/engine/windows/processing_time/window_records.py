@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sluice.engine.windows.policies import Clause
+from sluice.engine.windows.policies import KernelClause
 
 #: window events. LOSE: one tuple of a sliding window's partition that leaves as a whole, before its CLEAR. FULL: the
 #: partition is full for the first time (4.5)
@@ -76,7 +76,7 @@ class Window(NamedTuple):
     (window_tables.py).
     """
 
-    clause: Clause
+    clause: KernelClause
     scalars: np.ndarray
     partitions: np.ndarray
     ages: np.ndarray

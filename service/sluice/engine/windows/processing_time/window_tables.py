@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from sluice.columns.intrusive_list import NIL
-from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, Clause
+from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, KernelClause
 from sluice.engine.windows.processing_time.window_records import FIRST, LAST, SCALARS, Window
 
 #: the instants of a periodic timer: none are listed
@@ -28,7 +28,7 @@ class Windowed(Protocol):
     words: np.ndarray
 
 
-def needed(clause: Clause) -> set[str]:
+def needed(clause: KernelClause) -> set[str]:
     """The names of the tables that a window with this clause needs."""
     by_value = {"values", "order"} if clause.sliding and clause.eviction.kind == DELTA else set()
     names = {"partitions"} | by_value
@@ -49,7 +49,7 @@ def scalars() -> np.ndarray:
 
 
 def window_of(
-    clause: Clause,
+    clause: KernelClause,
     state: Windowed,
     sources: np.ndarray | None,
     events: np.ndarray,

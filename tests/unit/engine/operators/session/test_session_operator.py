@@ -67,12 +67,12 @@ def test_a_session_of_event_time_is_never_due():
 def test_open_sessions_of_a_key_are_shown():
     running = Running(event_time=True)
     running.feed(row(0, t=10.0), row(1, t=30.0), row(2, "b", t=12.0), row(3, t=14.0))
-    (inside,) = running.player.graph.snapshot(running.state, "a")
+    (inside,) = running.player.graph.inspect(running.state, "a")
     assert inside.tuples == 3
     assert inside.policy == {
         "sessions": [{"start": 10.0, "end": 14.0, "tuples": 2}, {"start": 30.0, "end": 30.0, "tuples": 1}]
     }
-    assert running.player.graph.snapshot(running.state, "c") == []
+    assert running.player.graph.inspect(running.state, "c") == []
 
 
 def test_what_is_over_is_forgotten(monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,7 @@ import pytest
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
-from sluice.engine.windows.event_time.timeline_blocks import NEAR, TOP
+from sluice.engine.windows.event_time.timeline_blocks import PREFETCH_THRESHOLD, TOP
 from tests.spec.tuples import items
 
 KEYS, SECONDS, BATCH = 15_000, 7, 10_000
@@ -53,7 +53,7 @@ def test_what_each_key_makes(window: str, lag: str, length: int):
         batch = items(readings(key, second), start)
         made = graph.feed(state, {"readings": batch}, Clock(0, start))["sums"].tuples
         found.update(tuple(row.values()) for row in made.to_pylist())
-    assert state.operators[0].node_room[TOP] > NEAR
+    assert state.operators[0].node_room[TOP] > PREFETCH_THRESHOLD
     assert found == expected(there, length, own=window.startswith("slidingTime"))
 
 

@@ -21,7 +21,7 @@ Tuple = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSnapshot:
+class InspectedWindow:
     """The present content of a window partition.
 
     side     "left" or "right" for a side of a join, otherwise empty

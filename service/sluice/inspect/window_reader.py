@@ -11,22 +11,22 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.offset_log import offsets_read
 from sluice.columns.tables import StateError
-from sluice.engine.contents.window_snapshot import WindowSnapshot
+from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
 
 #: maximum number of attempts: a running service may remove an old file while this process reads it
-TRIES = 5
+MAX_ATTEMPTS = 5
 
 
-class BucketSnapshot(NamedTuple):
+class WindowOfBucket(NamedTuple):
     """The content of a window partition, and the clock of its bucket in nanoseconds since 1970."""
 
     clock: int
-    snapshot: WindowSnapshot
+    window: InspectedWindow
 
 
-def snapshot(pipeline: Pipeline, key: str | None) -> Iterator[BucketSnapshot]:
+def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[WindowOfBucket]:
     """The window partitions with this key, and those of operators without keys, after the last computed batch.
 
     While the service runs, this batch may not be visible yet to readers of its output topics. Raises StateError if a
@@ -37,19 +37,19 @@ def snapshot(pipeline: Pipeline, key: str | None) -> Iterator[BucketSnapshot]:
     plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, folder))
     done = checkpoint_identity.last_batch(folder / "commits")
     for number in range(plan.buckets):
-        yield from _looked(plan, number, key, 0 if done is None else done + 1, TRIES)
+        yield from _windows_of(plan, number, key, 0 if done is None else done + 1, MAX_ATTEMPTS)
 
 
-def _looked(plan: Plan, number: int, key: str | None, least: int, tries: int) -> list[BucketSnapshot]:
+def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: int) -> list[WindowOfBucket]:
     """The window partitions of bucket `number`. The state must have at least version `least`."""
     bucket = Bucket(plan, number)
     try:
         state = bucket.at(max(least, bucket.newest()))
     except (FileNotFoundError, StateError):
-        if tries <= 1:
+        if attempts <= 1:
             raise
-        return _looked(plan, number, key, least, tries - 1)
-    return [BucketSnapshot(state.now, inside) for inside in bucket.graph.snapshot(state, key)]
+        return _windows_of(plan, number, key, least, attempts - 1)
+    return [WindowOfBucket(state.now, window) for window in bucket.graph.inspect(state, key)]
 
 
 def _topic_partitions(pipeline: Pipeline, folder: Path) -> dict[str, int]:
