@@ -31,11 +31,13 @@ class Lazy(NamedTuple):
 
 
 COMMANDS = {
-    "check": Lazy("sluice.commands.check", "check", "Say everything that is wrong with a pipeline file."),
-    "explain": Lazy("sluice.commands.explain", "explain", "Say how the service would run a pipeline file."),
-    "replay": Lazy("sluice.commands.replay", "replay", "Run a pipeline over events in a file: no Spark, no Kafka."),
-    "windows": Lazy("sluice.commands.windows", "windows", "Show what the windows of a service hold."),
-    "run": Lazy("sluice.commands.run", "run", "Run the service that a pipeline file describes."),
+    "check": Lazy("sluice.commands.check", "check", "Check a pipeline file and report all problems."),
+    "explain": Lazy("sluice.commands.explain", "explain", "Describe how the service would run a pipeline file."),
+    "replay": Lazy(
+        "sluice.commands.replay", "replay", "Run a pipeline over events in a file, without Spark and Kafka."
+    ),
+    "windows": Lazy("sluice.commands.windows", "windows", "Show the contents of a service's windows."),
+    "run": Lazy("sluice.commands.run", "run", "Run the service of a pipeline file."),
 }
 
 
@@ -97,4 +99,4 @@ def _keeping_all() -> Iterator[None]:
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sluice")
 def main() -> None:
-    """Kafka in, Kafka out, windows with punctuation in between."""
+    """Windowed stream processing from Kafka topics to Kafka topics, with SPL's windows and punctuation."""

@@ -14,20 +14,24 @@ from sluice_demo.play_flights import SPEED, play_flights
 
 @click.command()
 @options.kafka
-@click.option("--topic", default="flights", show_default=True, help="Where the flights go.")
+@click.option("--topic", default="flights", show_default=True, help="Topic of the flights.")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), default=4, show_default=True, help="Of the topic, if it is not there."
+    "--partitions",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Topic partitions, if the topic is created.",
 )
-@click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="How many days to play.")
+@click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Number of days to play.")
 @click.option(
-    "--speed", type=click.FloatRange(min=0, min_open=True), default=SPEED, show_default=True, help="Days in a second."
+    "--speed", type=click.FloatRange(min=0, min_open=True), default=SPEED, show_default=True, help="Days per second."
 )
-@click.option("--all", "everything", is_flag=True, help="As fast as it goes.")
+@click.option("--all", "everything", is_flag=True, help="Play as fast as possible.")
 def play(kafka: dict[str, str], topic: str, partitions: int, days: int, speed: float, everything: bool) -> None:  # noqa: FBT001, PLR0917 - click passes them by name
     """Play the flights that left New York in 2013 into a topic, as examples/flights.yaml reads them.
 
-    Give the brokers with --kafka bootstrap.servers=HOST:PORT. Each departure goes when it is due, and a window mark
-    behind each day. Ends with the year, or with SIGTERM or Ctrl-C.
+    The option --kafka bootstrap.servers=HOST:PORT is required. Each departure is sent at its time, and a window mark
+    after each day. Ends after the last day, or at SIGTERM or Ctrl-C.
     """
     player = play_flights(looked_up(kafka), topic, partitions, days, None if everything else speed)
     played = "1 day" if player.days == 1 else f"{player.days} days"

@@ -120,7 +120,7 @@ def test_a_window_over_event_time(shop):
 
 def test_a_key_that_is_not_there(shop):
     window = AGGREGATE.format("sliding, count(2), count(2), partitioned")
-    assert shop(window, "--key", "nobody") == "no window holds anything under the key nobody\n"
+    assert shop(window, "--key", "nobody") == "no window has contents for the key nobody\n"
 
 
 def test_looking_changes_nothing(shop, tmp_path):

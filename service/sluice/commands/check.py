@@ -17,9 +17,9 @@ from sluice.model.types import Schema
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def check(context: click.Context, file: Path) -> None:
-    """Say everything that is wrong with the pipeline FILE, or else what it does.
+    """Check the pipeline FILE. Print all problems or, if there are none, a summary of the pipeline.
 
-    Exits with 0 if the service would take the file, with 1 if not.
+    Exit code: 0 if the service would accept the file, otherwise 1.
     """
     pipeline, problems, cautions = check_file(file)
     for finding in (*problems, *cautions):
@@ -32,7 +32,7 @@ def check(context: click.Context, file: Path) -> None:
 
 
 def counted(problems: int) -> str:
-    more = ", perhaps more: the search ended there" if problems == MOST_FINDINGS else ""
+    more = ", perhaps more: the check stops at this number" if problems == MOST_FINDINGS else ""
     return f"{problems} {'problem' if problems == 1 else 'problems'}{more}"
 
 

@@ -15,11 +15,11 @@ from sluice.planning.explain.explain_text import lines
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file, too.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Also write a drawing to this file.")
 def explain(file: Path, svg: Path | None) -> None:
-    """Say how the service would run the pipeline FILE: stages, buckets, state, and when each window fires.
+    """Describe how the service would run the pipeline FILE: stages, buckets, state, and when each window fires.
 
-    Neither Kafka nor Spark is asked. Exits with 1 if the file is wrong.
+    The command needs neither Kafka nor Spark. Exit code 1: the file is wrong.
     """
     pipeline = load(file, environment=None)
     stages = plan(pipeline)

@@ -12,7 +12,7 @@ def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
     """The properties as a mapping from texts of the form `name=value`. Raises click.BadParameter for other texts."""
     pairs = [value.partition("=") for value in values]
     if any(not equals for _, equals, _ in pairs):
-        message = "give it as name=value"
+        message = "expected name=value"
         raise click.BadParameter(message)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -23,5 +23,9 @@ def given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - what click makes o
 
 
 kafka = click.option(
-    "--kafka", multiple=True, metavar="NAME=VALUE", callback=properties, help="A property of the clients."
+    "--kafka",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=properties,
+    help="A property of the Kafka clients, in addition to those of the file. Repeatable.",
 )

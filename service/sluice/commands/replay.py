@@ -28,33 +28,41 @@ CHUNK = 1 << 20
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("events", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--clock-origin", metavar="SECONDS|first", help="Where timers count from; else the file's origin, or 0.")
-@click.option("--batch", type=click.IntRange(min=1), default=BATCH, help="Events at a time; changes nothing else.")
-@click.option("--trace", is_flag=True, help="Print what happens to the windows, too.")
-@click.option("--quiet", "-q", is_flag=True, help="Print no summary to standard error.")
+@click.option("--clock-origin", metavar="SECONDS|first", help="Origin of the timers [default: that of the FILE, or 0].")
 @click.option(
-    "--checkpoint", is_flag=False, flag_value="", metavar="[FOLDER]", help="Repeat the service's last batches, compare."
+    "--batch", type=click.IntRange(min=1), default=BATCH, help="Events per batch. The output does not depend on it."
+)
+@click.option("--trace", is_flag=True, help="Also print the events of the windows.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not print the summary to standard error.")
+@click.option(
+    "--checkpoint",
+    is_flag=False,
+    flag_value="",
+    metavar="[FOLDER]",
+    help="Rerun and verify the service's last batches.",
 )
 @options.kafka
 def replay(
     file: Path, events: str | None, clock_origin: str | None, batch: int,
     *, checkpoint: str | None, kafka: dict[str, str], trace: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print what comes out.
+    """Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print the output.
 
     \b
-    {"at": 1.5, "tuple": {"x": 1}}       a tuple, at 1.5 seconds on the operator's clock
+    {"at": 1.5, "tuple": {"x": 1}}       a tuple at 1.5 seconds of the operator clock
     {"at": 2.0, "punct": "window"}       a mark, "window" or "final"
-    {"at": 9.0}                          the clock moves
-    With "stream" where the pipeline has several inputs, and "topic_partition" if it matters. At the end standard error
-    gets a summary: what came in and out, and why an operator wrote nothing.
+    {"at": 9.0}                          the clock advances
+    An event has "stream" if the pipeline has several inputs, and may have "topic_partition".
 
-    With --checkpoint in place of EVENTS the last batches of the service are read again from its input topics, as far
-    back as its checkpoint (the file's, or FOLDER) tells of them, and what comes out is compared with its output topics.
-    It may run, or have ended. Prints where each topic partition differs first, and exits with 1 if one does.
+    At the end a summary is printed to standard error: the numbers of inputs and outputs, and why an operator wrote
+    nothing.
+
+    With --checkpoint instead of EVENTS, the last batches of the service are read again from the input topics, as far
+    back as the checkpoint (that of the FILE, or FOLDER) records them. The output is compared with the output topics.
+    The service may run meanwhile. Prints the first difference of each topic partition. Exit code 1: there is one.
     """  # noqa: D301 - click looks for the character itself
     if (checkpoint is None) == (events is None):
-        message = "give it EVENTS, or --checkpoint"
+        message = "expected either EVENTS or --checkpoint"
         raise click.UsageError(message)
     if events is None:
         served = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint))

@@ -14,23 +14,26 @@ from sluice.ops.log_lines import configure
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
-@click.option("--buckets", type=click.IntRange(min=1), help="Slices of keys, of a new checkpoint; else one per core.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder, overrides that of the FILE.")
+@click.option("--buckets", type=click.IntRange(min=1), help="Buckets of a new checkpoint [default: one per core].")
 @options.kafka
-@click.option("--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Where metrics are.")
-@click.option("--no-http", is_flag=True, help="Serve neither metrics nor health.")
-@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
-@click.option("--reset-ledger", is_flag=True, help="Forget what an earlier checkpoint has written, once.")
-@click.option("--until-final", is_flag=True, help="End once every topic partition has sent its final mark.")
+@click.option(
+    "--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port of metrics and health."
+)
+@click.option("--no-http", is_flag=True, help="Do not serve metrics and health.")
+@click.option("--master", default="local[*]", show_default=True, help="Master URL of Spark.")
+@click.option("--reset-ledger", is_flag=True, help="Ignore, at this start, the ledger of an earlier checkpoint.")
+@click.option("--until-final", is_flag=True, help="End when every topic partition has sent its final mark.")
 def run(  # noqa: PLR0917 - click passes them by name
     file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
     no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
 ) -> None:  # fmt: skip
-    """Run the service that the pipeline FILE describes, until it is told to end (SIGTERM, Ctrl-C).
+    """Run the service of the pipeline FILE until SIGTERM or Ctrl-C.
 
-    Exits with 0 then; 1: the file is wrong; 2: so is the call or a client property; 3: Kafka or Java is not there or
-    refuses; 4: the checkpoint is damaged, another pipeline's, or does not fit the ledger; 5: another instance runs;
-    6: a batch failed. Started again, it goes on where it was, and nothing is lost or doubled.
+    Exit codes: 0: ended by a signal or --until-final; 1: the file is wrong; 2: the call or a client property is wrong;
+    3: Kafka or Java is missing or refuses; 4: the checkpoint is damaged, belongs to another pipeline, or does not fit
+    the ledger; 5: another instance is running; 6: a batch failed. After a restart the service continues where it ended,
+    without loss or duplicates.
     """
     pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))
 

@@ -21,12 +21,13 @@ from sluice.model.types import Schema
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--key", help="The key of the window partitions, as it is in the keys of the outputs.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder of the checkpoint, instead of the file's.")
+@click.option("--key", help="Key of the window partitions, as in the record keys of the outputs.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder, overrides that of the FILE.")
 def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
-    """Show what the windows of the pipeline FILE hold, one JSON object a line: those of a key, and those without keys.
+    """Show the contents of the windows of the pipeline FILE, one JSON object per line: the windows of a key, and the
+    windows without keys.
 
-    It reads the checkpoint and nothing else: the service may run, or have ended.
+    The command reads only the checkpoint. The service may run meanwhile.
     """
     pipeline = load(file, environment=None, overrides=options.given(checkpoint=checkpoint))
     from sluice.inspect.window_reader import read_windows  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
@@ -35,7 +36,7 @@ def windows(file: Path, key: str | None, checkpoint: Path | None) -> None:
     sys.stdout.buffer.writelines(orjson.dumps(one, option=orjson.OPT_APPEND_NEWLINE) for one in found)
     sys.stdout.buffer.flush()
     if not found:
-        click.echo(f"no window holds anything under the key {key}" if key else "no window holds anything", err=True)
+        click.echo(f"no window has contents for the key {key}" if key else "no window has contents", err=True)
 
 
 def shown(pipeline: Pipeline, key: str | None, clock: int, window: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -174,7 +174,7 @@ def test_many_problems_are_cut(tmp_path: Path, text: str):
 def test_a_command_says_that_there_may_be_more(tmp_path: Path):
     (tmp_path / "p.yaml").write_text(MANY["unknown keys"])
     result = CliRunner().invoke(main, ["check", str(tmp_path / "p.yaml")])
-    assert "100 problems, perhaps more: the search ended there" in result.output
+    assert "100 problems, perhaps more: the check stops at this number" in result.output
 
 
 EVENTS = {

@@ -65,8 +65,8 @@ Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
     Field(
-        description="Per stream the attributes that are written to it, each an expression. "
-        "A list of streams writes the attributes of the input as they are.",
+        description="For each output stream its attributes, each with an expression. "
+        "A list of streams writes the attributes of the input unchanged.",
         examples=[{"averages": {"symbol": "symbol", "price": "Average(price)"}}, ["large"]],
     ),
 ]
@@ -85,14 +85,22 @@ AvroSchema = Annotated[
 
 
 class KeyShape(FileModel):
-    """What the keys of records hold."""
+    """The encoding of the keys of records."""
 
-    attributes: list[str] = Field(description="The attributes that the key holds, and not the value.", min_length=1)
-    format: Literal["text", "json", "avro", "avro-confluent"] = Field(
-        "text", description="How they are written: text for one attribute, the others for any number."
+    attributes: list[str] = Field(
+        description="The attributes that the key holds. They are not part of the value.", min_length=1
     )
-    avro_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
-    avro_writer_schema: AvroSchema | None = Field(None, description="As of a stream, for the key.")
+    format: Literal["text", "json", "avro", "avro-confluent"] = Field(
+        "text",
+        description="How the key is encoded. `text` is for one attribute; the other formats take any number of "
+        "attributes.",
+    )
+    avro_schema: AvroSchema | None = Field(
+        None, description="The Avro schema of the key; as `avro_schema` of a stream."
+    )
+    avro_writer_schema: AvroSchema | None = Field(
+        None, description="The writer's Avro schema of the key; as `avro_writer_schema` of a stream."
+    )
 
 
 def read_duration(value: object) -> object:
@@ -119,88 +127,95 @@ Seconds = Annotated[Duration, Field(le=2**33)]
 
 
 class EventTimeShape(FileModel):
-    """When the things happened that the tuples tell of, and how watermarks follow (SPL's @eventTime)."""
+    """The event time of a stream, and how watermarks are computed from it (SPL's @eventTime)."""
 
-    attribute: str = Field(description="The attribute: a timestamp, an int64, or a float64 with seconds since 1970.")
+    attribute: str = Field(
+        description="The attribute with the event time: a timestamp, an int64, or a float64 with seconds since 1970."
+    )
     resolution: Literal["milliseconds", "microseconds", "nanoseconds"] | None = Field(
         None,
-        description="What an int64 counts since 1970; milliseconds unless it is given.",
+        description="The unit of an int64 event time, counted since 1970. The default is milliseconds.",
     )
     lag: Seconds | None = Field(
         None,
-        description="Watermarks are made from the tuples: so many seconds behind the newest. Without it they come as "
-        "marks, or from the operator that writes the stream.",
+        description="Seconds by which the computed watermarks are behind the latest event time. Without it, no "
+        "watermarks are computed from the tuples: they arrive as marks, or from the operator that "
+        "writes the stream.",
     )
     minimum_gap: Seconds = Field(
         0.1,
-        description="Seconds of event time from one watermark that is made to the next.",
+        description="The minimum distance between two computed watermarks, in seconds of event time.",
     )
     idle_after: Seconds | None = Field(
         None,
-        description="A topic partition that sends nothing for so many seconds holds no watermark back.",
+        description="A topic partition that sends nothing for this many seconds no longer holds the watermark of "
+        "the stream back.",
     )
     max_future: Seconds | None = Field(
         None,
-        description="A tuple whose event time is so many seconds ahead of the clock is a dead letter.",
+        description="A tuple whose event time is more than this many seconds ahead of the clock becomes a dead letter.",
     )
 
 
 class MarkWhenShape(FileModel):
-    """Which tuples tell of a window mark, for producers that cannot send any."""
+    """Conditions on tuples that insert window marks, for producers that cannot send marks."""
 
     before: ExpressionText | None = Field(
         None,
-        description="A condition: a window mark stands before each tuple for which it holds.",
+        description="A condition. A window mark is inserted before each tuple for which the condition is true.",
         examples=["kind == 'start'"],
     )
     after: ExpressionText | None = Field(
         None,
-        description="A condition: a window mark stands behind each tuple for which it holds.",
+        description="A condition. A window mark is inserted after each tuple for which the condition is true.",
         examples=["last"],
     )
 
 
 class StreamShape(FileModel):
-    """A stream: a Kafka topic, or without `topic` one that lives inside the service."""
+    """A stream: a Kafka topic or, without `topic`, a stream inside the service."""
 
-    topic: str | None = Field(None, description="The Kafka topic. Without it the stream lives inside the service.")
+    topic: str | None = Field(
+        None, description="The Kafka topic. A stream without a topic exists only inside the service."
+    )
     format: Literal["json", "avro", "avro-confluent", "csv", "text", "raw"] = Field(
-        "json", description="How a tuple is written as the value of a record."
+        "json", description="How a tuple is encoded as the value of a record."
     )
     attributes: dict[str, TypeName] | None = Field(
         None,
         alias="schema",
-        description="The attributes and their types. Needed where the stream is read from Kafka; elsewhere it follows "
-        "from the operator that writes the stream, and is checked against it if it is given.",
+        description="The attributes and their types. Required for a stream that is read from Kafka. For other "
+        "streams it is derived from the operator that writes the stream, and compared with this schema "
+        "if one is given.",
         examples=[{"symbol": "string", "price": "float64", "time": "timestamp"}],
     )
     avro_schema: AvroSchema | None = Field(
         None,
-        description="For avro and avro-confluent: a file with the Avro schema, its path seen from this file, or the "
-        "schema itself.",
+        description="For `avro` and `avro-confluent`: the Avro schema, or the path of a file with it, relative to "
+        "the pipeline file.",
         examples=["trade.avsc"],
     )
     avro_writer_schema: AvroSchema | None = Field(
         None,
-        description="For avro: what the records were written with, where that is another schema than `avro_schema`.",
+        description="For `avro`: the schema with which the records were written, if it differs from `avro_schema`.",
     )
     delimiter: str = Field(
-        ",", min_length=1, max_length=1, description="For csv: the character between two fields.", examples=[";"]
+        ",", min_length=1, max_length=1, description="For `csv`: the character between two fields.", examples=[";"]
     )
     key: KeyShape | None = Field(
         None,
-        description="Attributes that are in the key of a record. Without it the key is bytes that nobody reads, and is "
-        "written as docs/formats.md says.",
+        description="Attributes that are stored in the key of the record. Without it, keys of input records are "
+        "ignored, and keys of output records are as docs/formats.md describes.",
         examples=[{"attributes": ["symbol"]}],
     )
     headers: dict[str, str] = Field(
         {},
-        description="Attributes that are in headers of a record, as text: attribute and name of the header.",
+        description="Attributes that are stored in headers of the record, as text: attribute -> name of the header.",
         examples=[{"trace": "trace-id"}],
     )
     defaults: dict[str, Any] = Field(
         {},
-        description="Values that attributes have where a record has none or null, as JSON has them.",
+        description="The value of an attribute, in JSON, for records in which the attribute is missing or null.",
         examples=[{"size": 0}],
     )
     event_time: (
@@ -211,75 +226,80 @@ class StreamShape(FileModel):
         | None
     ) = Field(
         None,
-        description="The attribute with the event time, or a mapping with more about it. Streams behind inherit it "
-        "where they have the attribute.",
+        description="The attribute with the event time, or a mapping with further settings. Streams derived from "
+        "this one inherit the event time if they have the attribute.",
         examples=["time", {"attribute": "time", "lag": 5.0}],
     )
     marks: Literal["record", "header", "none"] = Field(
         "record",
-        description="How window marks are written: as a record of their own, as a header of the last tuple before "
-        "them, or not at all.",
+        description="How window marks are written: as records, as a header of the last tuple before the mark, or "
+        "not at all.",
     )
     mark_when: MarkWhenShape | None = Field(
         None,
-        description="Of a stream that is read: which tuples tell of a window mark, beside the marks that come in.",
+        description="For an input stream: conditions on tuples that insert window marks, in addition to the marks "
+        "in the topic.",
         examples=[{"after": "last"}],
     )
     marks_in: Literal["topic_partition", "aligned"] = Field(
         "topic_partition",
-        description="Of a stream that is read, what a window mark is for: what came from its topic partition, or "
-        "(aligned) the whole stream, once every topic partition has sent one; what a quicker one sent behind its mark "
-        "waits.",
+        description="For an input stream: which tuples a window mark covers. `topic_partition`: the tuples of its "
+        "topic partition. `aligned`: the tuples of the whole stream; the mark takes effect when every "
+        "topic partition has sent it, and items that follow it in faster topic partitions are buffered "
+        "until then.",
     )
     watermarks: bool = Field(
         default=False,
-        description="Whether watermarks are written, as records of their own in every topic partition, for whoever "
-        "reads the topic. Needs an event time.",
+        description="Whether watermarks are written to the topic, as records of their own in every topic partition. "
+        "Requires an event time.",
     )
     partitions: int | None = Field(
         1,
         ge=1,
-        description="Topic partitions to create a missing output topic with; null: it must exist.",
+        description="The number of topic partitions with which a missing output topic is created; null: the topic "
+        "must exist.",
     )
     exchange: bool = Field(
         default=False,
-        description="For a stream that one operator writes and another reads: whether it goes through its topic, so "
-        "that the two run apart, each spread over buckets by its own keys.",
+        description="For a stream that one operator writes and another one reads: whether the tuples pass through "
+        "the topic. The two operators then run in different stages, each distributed over buckets by "
+        "its own keys.",
     )
 
 
 class AlignShape(FileModel):
-    """Where the ticks of a timer stand on the wall clock."""
+    """The times of a timer's ticks on the wall clock."""
 
-    at: str = Field("00:00", description="The local time of one of the ticks: hours and minutes, perhaps seconds.")
+    at: str = Field("00:00", description="The local time of one of the ticks: hours and minutes, optionally seconds.")
     zone: str = Field(
         "UTC",
-        description="The time zone, by its name in the time zone database.",
+        description="The name of the time zone in the time zone database.",
         examples=["Europe/Berlin"],
     )
     on: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
-        None, description="With a period of a week: the day that it begins on."
+        None, description="For a period of one week: the day of the week on which it begins."
     )
 
 
 def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
     return Field(
         None,
-        description="For tumbling time(...) and a time(...) trigger: the timer goes by the wall clock of a zone, "
-        "daylight saving included, not by the clock's origin. The seconds divide a day, or are a week.",
+        description="For tumbling time(...) and a time(...) trigger: the timer follows the wall clock of a time zone, "
+        "with daylight saving time, instead of the clock's origin. The period must divide a day, or be a week.",
         examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
     )
 
 
 class AggregateShape(FileModel):
-    """Aggregation functions over the windows of a stream (SPL's Aggregate)."""
+    """Computes aggregation functions over the windows of a stream (SPL's Aggregate)."""
 
-    name: Name = Field(description="The operator's name, which its state is kept under.")
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     aggregate: str = Field(description="The input stream.")
     window: WindowText = Field(
-        description="The window clause, in SPL's words: tumbling or sliding, an eviction policy, for sliding a trigger "
-        "policy, partitioned, and with it perhaps which partitions leave. Policies: count(n), time(seconds), "
-        "delta(attribute, size), punct(); of partitions partitionAge(seconds), partitionCount(n), tupleCount(n). "
+        description="The window clause, in SPL's syntax: `tumbling` or `sliding`, an eviction policy, for `sliding` "
+        "optionally a trigger policy, and optionally `partitioned` with a policy of partition eviction. Policies: "
+        "count(n), time(seconds), delta(attribute, size), punct(). Policies of partition eviction: "
+        "partitionAge(seconds), partitionCount(n), tupleCount(n). "
         f"Or a kind with sizes: {one_of(list(SIZED))}.",
         examples=[
             "sliding, time(300.0), count(1), partitioned",
@@ -291,42 +311,43 @@ class AggregateShape(FileModel):
     )
     partition_by: list[ExpressionText] = Field(
         [],
-        description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
     )
     group_by: list[ExpressionText] = Field(
         [],
-        description="Splits the content of a window that fires: an output tuple for each value.",
+        description="Expressions that divide the tuples of a firing window into groups. Each group gives one output "
+        "tuple.",
     )
     aggregate_incomplete_windows: bool = Field(
         default=False,
-        description="Whether a sliding window gives results before it was full for the first time.",
+        description="Whether a sliding window emits results before it was full for the first time.",
     )
     aggregate_evicted_partitions: bool = Field(
         default=False,
-        description="Whether a tumbling window gives results for a partition that partitionAge, partitionCount or "
-        "tupleCount throws away.",
+        description="Whether a tumbling window emits results for a partition that is evicted by partitionAge, "
+        "partitionCount or tupleCount.",
     )
     align: AlignShape | None = aligned()
     emit: Literal["final", "updates"] = Field(
         "final",
-        description=f"When a {kinds_reading('emit')} window comes out: once, as it closes, or whenever it changes.",
+        description=f"When a {kinds_reading('emit')} window is emitted: once when it closes, or at each change.",
     )
     window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
         "distinct",
-        description="Which windows slidingTime has: one for each distinct set of tuples, or one for each event time, "
-        "starting or ending there.",
+        description="Which windows `slidingTime` has: one per distinct set of tuples, or one per event time, which "
+        "starts (Forward) or ends (Backward) at this time.",
     )
     output: Outputs
 
 
 class MapShape(FileModel):
-    """One tuple in, one or none out; marks pass (SPL's Functor and Filter)."""
+    """Gives one or no output tuple for each tuple, and forwards marks (SPL's Functor and Filter)."""
 
     name: Name = Field(description="The operator's name.")
     map: str = Field(description="The input stream.")
     where: ExpressionText | None = Field(
         None,
-        description="A condition; tuples for which it does not hold are left out.",
+        description="A condition. Tuples for which it is not true are dropped.",
         examples=["price > 0 and symbol != ''"],
     )
     output: Outputs
@@ -335,7 +356,7 @@ class MapShape(FileModel):
 def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
     return Field(
         description=f"The window of the {side} side: `sliding`, an eviction policy, and `partitioned`. `count(0)` "
-        "keeps nothing: its tuples only look for partners.",
+        "stores nothing: a tuple of this side is only paired with stored tuples of the other side.",
         examples=["sliding, time(60.0)", "sliding, count(1), partitioned"],
         json_schema_extra={"pattern": WINDOW},
     )
@@ -344,16 +365,16 @@ def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no t
 def side_partition_by(side: str) -> Any:  # noqa: ANN401
     return Field(
         [],
-        description=f"The key of the {side} side's window. It shapes that window and limits no matches: "
-        "`equality_left` and `equality_right` do.",
+        description=f"The key of the {side} side's window. It divides the window and does not restrict the pairs; "
+        "`equality_left` and `equality_right` do that.",
     )
 
 
 def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
     return Field(
         None,
-        description=f"With {algorithm} or outer: the attributes of the {side} side where a tuple comes out alone. What "
-        'is not given is 0, false, "" or an empty list.',
+        description=f"For {algorithm} and outer: the values of the {side} side's attributes in a tuple without a "
+        'partner. The default of an attribute is 0, false, "" or an empty list.',
         examples=[{"price": 0.0, "note": "none"}],
     )
 
@@ -361,25 +382,25 @@ def side_default(side: str, algorithm: str) -> Any:  # noqa: ANN401
 def side_unmatched(side: str) -> Any:  # noqa: ANN401
     return Field(
         None,
-        description=f"With {side}Outer or outer: a stream of their own for the {side} side's tuples that come out "
-        "alone, as they are; without it they go to `output`.",
+        description=f"For {side}Outer and outer: a stream for the {side} side's tuples without a partner, unchanged. "
+        "Without it, they are written to `output`.",
     )
 
 
 class PortsShape(FileModel):
     """The streams on the two sides of a join; they may be the same one."""
 
-    left: str = Field(description="The stream whose tuples arrive on the left.")
-    right: str = Field(description="The stream whose tuples arrive on the right.")
+    left: str = Field(description="The stream of the left side.")
+    right: str = Field(description="The stream of the right side.")
 
 
 class JoinShape(FileModel):
-    """Pairs of tuples of two streams, each pair while both are in their windows (SPL's Join)."""
+    """Emits pairs of tuples of two streams that are in their windows at the same time (SPL's Join)."""
 
-    name: Name = Field(description="The operator's name, which its state is kept under.")
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     join: PortsShape = Field(
-        description="The two input streams. Expressions say `left.price` and `right.price`; a name that only one side "
-        "has needs no side.",
+        description="The two input streams. Expressions name an attribute as `left.price` or `right.price`; an "
+        "attribute that only one side has needs no prefix.",
         examples=[{"left": "orders", "right": "payments"}],
     )
     window_left: WindowText = side_window("left")
@@ -388,19 +409,23 @@ class JoinShape(FileModel):
     partition_by_right: list[ExpressionText] = side_partition_by("right")
     equality_left: list[ExpressionText] = Field(
         [],
-        description="What must be equal in a pair, entry by entry with `equality_right`. It is looked up, not "
-        "searched.",
+        description="Expressions over the left side. In a pair each must be equal to the entry of `equality_right` "
+        "at the same position. Pairs are found by a hash lookup.",
         examples=[["order"]],
     )
-    equality_right: list[ExpressionText] = Field([], description="The other side of `equality_left`.")
+    equality_right: list[ExpressionText] = Field(
+        [], description="Expressions over the right side; see `equality_left`."
+    )
     match: ExpressionText | None = Field(
         None,
-        description="What must hold besides. Without it and without equality every tuple meets every one.",
+        description="A further condition on a pair. Without it and without equalities, each tuple is paired with "
+        "every tuple in the other window.",
         examples=["left.price > right.price"],
     )
     algorithm: Literal["inner", "leftOuter", "rightOuter", "outer"] = Field(
         "inner",
-        description="Of which sides a tuple comes out too that leaves its window without ever having had a partner.",
+        description="For which sides a tuple is also emitted without a partner, if it leaves its window and never "
+        "had a partner.",
     )
     default_left: dict[str, Any] | None = side_default("left", "rightOuter")
     default_right: dict[str, Any] | None = side_default("right", "leftOuter")
@@ -410,19 +435,20 @@ class JoinShape(FileModel):
 
 
 class SortShape(FileModel):
-    """The tuples of a stream in order (SPL's Sort)."""
+    """Emits the tuples of a stream in sorted order (SPL's Sort)."""
 
-    name: Name = Field(description="The operator's name, which its state is kept under.")
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     sort: str = Field(description="The input stream.")
     window: WindowText = Field(
-        description="The window clause. A tumbling window comes out in order when it fires, so does each pane of "
-        "timeInterval. `sliding, count(n)` holds n tuples and lets the first of them go when another one comes.",
+        description="The window clause. A tumbling window emits its tuples in order when it fires, and so does each "
+        "pane of timeInterval. `sliding, count(n)` stores n tuples; when another tuple arrives, it "
+        "emits the first one in the sort order.",
         examples=["sliding, count(100)", "tumbling, time(1.0), partitioned", "timeInterval, intervalDuration(60.0)"],
         json_schema_extra={"pattern": WINDOW},
     )
     partition_by: list[ExpressionText] = Field(
         [],
-        description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
     )
     align: AlignShape | None = aligned()
     order_by: dict[str, Literal["asc", "desc"]] = Field(
@@ -430,29 +456,31 @@ class SortShape(FileModel):
         min_length=1,
         examples=[{"price": "desc", "time": "asc"}],
     )
-    output: list[str] = Field(description="The streams that the tuples are written to, as they are.", min_length=1)
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
 class CustomShape(FileModel):
-    """What a Python class makes of the events of a window."""
+    """Calls a Python class with the events of windows."""
 
-    name: Name = Field(description="The operator's name, which its state is kept under.")
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     custom: str = Field(description="The input stream.")
     handler: str = Field(
-        description="The Python class, a WindowHandler, as `package.module:Class`. It runs row by row.",
+        description="The Python class, a WindowHandler, as `package.module:Class`. It is called tuple by tuple.",
         examples=["trading.gaps:Gaps"],
     )
     window: WindowText = Field(
-        description="The window clause; any that an aggregate may have.",
+        description="The window clause. Every clause of an aggregate is allowed.",
         examples=["sliding, count(2), partitioned"],
         json_schema_extra={"pattern": WINDOW},
     )
     partition_by: list[ExpressionText] = Field(
         [],
-        description="The key: each value has windows of its own. Goes with `partitioned` in the window clause.",
+        description="The key: each value has its own windows. Requires `partitioned` in the window clause.",
     )
     align: AlignShape | None = aligned()
-    output: list[str] = Field(description="The streams that what the class sends is written to.", min_length=1)
+    output: list[str] = Field(
+        description="The streams to which the tuples that the class sends are written.", min_length=1
+    )
 
 
 #: the key that gives the kind of an operator -> the tag of that kind
@@ -500,78 +528,85 @@ AnyOperator = Annotated[
 class FileShape(FileModel):
     """A pipeline of Sluice: windows over Kafka topics."""
 
-    pipeline: Name = Field(description="The pipeline's name. Its transactions and its ledger are kept under it.")
+    pipeline: Name = Field(description="The pipeline's name. Kafka's transactions and the ledger use this name.")
     streams: dict[str, StreamShape] = Field(description="All streams, by name.", min_length=1)
-    operators: list[AnyOperator] = Field(description="What is done, in any order.", min_length=1)
+    operators: list[AnyOperator] = Field(description="The operators, in any order.", min_length=1)
     dead_letters: str | None = Field(
         None,
-        description="The stream for records that cannot be handled, with the reason in their headers. It has a topic "
-        "and no schema. Without it they are only counted and logged.",
+        description="The stream for records that cannot be handled. The reason is in a header of the record. The "
+        "stream has a topic and no schema. Without it, such records are only counted and logged.",
     )
     kafka: dict[str, Text] = Field(
         {},
-        description="Properties of librdkafka. ${NAME} stands for an environment variable, ${file:PATH} for a file.",
+        description="Properties of librdkafka. `${NAME}` is replaced by an environment variable, `${file:PATH}` by "
+        "the content of a file.",
         examples=[{"bootstrap.servers": "kafka:9092", "sasl.password": "${KAFKA_PASSWORD}"}],
     )
     registry: dict[str, Text] = Field(
         {},
-        description="The schema registry of avro-confluent: properties of Confluent's client. ${NAME} and ${file:PATH} "
-        "as under kafka.",
+        description="The schema registry of `avro-confluent`: properties of Confluent's client. `${NAME}` and "
+        "`${file:PATH}` are replaced as in `kafka`.",
         examples=[{"url": "https://registry:8081", "basic.auth.user.info": "${REGISTRY_USER}"}],
     )
     clock: Literal["processing", "records"] = Field(
         "processing",
-        description="What moves the clock of time windows: records and the machine's clock, or records alone.",
+        description="What advances the operator clock: records and the machine's clock, or records alone.",
     )
     clock_origin: Text | None = Field(
         None,
-        description="The time that periodic timers count from: ISO 8601 or seconds since 1970. Without it the "
+        description="The time from which periodic timers count: ISO 8601, or seconds since 1970. The default is the "
         "timestamp of the first record.",
         examples=["2013-01-01T00:00:00Z", 0],
     )
     merge: Literal["arrival", "timestamp"] = Field(
         "arrival",
-        description="In which order records of several topic partitions are handled: by their timestamps within each "
-        "batch as it comes (arrival), or within all, for which they wait for each other (timestamp).",
+        description="The order in which records of several topic partitions are handled. `arrival`: by timestamp "
+        "within each batch. `timestamp`: by timestamp over all batches; a record is buffered until "
+        "every other topic partition has sent a later one.",
     )
     merge_wait: Duration = Field(
         5.0,
-        description="With merge: timestamp, seconds that a silent topic partition is waited for; what comes later "
-        "counts as arriving now. With clock: records it is waited for without end.",
+        description="For `merge: timestamp`: the maximum wait for a silent topic partition, in seconds. Records "
+        "that arrive later are handled at their arrival. With `clock: records` the wait has no limit.",
     )
     max_future: Duration = Field(
         3600.0,
-        description="Seconds that the timestamp of a record may be ahead of the time at which it is read; beyond it "
-        "the record is a dead letter.",
+        description="The maximum difference, in seconds, by which the timestamp of a record may be ahead of the "
+        "time at which it is read. Other records become dead letters.",
     )
     trigger_interval: Duration = Field(
         0.0,
-        description="Seconds from the start of one batch to the next; 0: as soon as the last is done.",
+        description="Seconds from the start of one batch to the start of the next; 0: the next batch starts when "
+        "the previous one ends.",
     )
-    max_records_per_batch: int = Field(500_000, ge=1, le=2**29, description="The most records that one batch reads.")
+    max_records_per_batch: int = Field(
+        500_000, ge=1, le=2**29, description="The maximum number of records that one batch reads."
+    )
     max_bytes_per_batch: int = Field(
         256 << 20,
         ge=1,
         le=2**53,
-        description="Bytes that one batch reads, keys, values and headers, about: each start of the service measures "
-        "how large the next records are. Lowers max_records_per_batch, never below one record.",
+        description="The approximate maximum size of the records that one batch reads, in bytes of keys, values and "
+        "headers. Each start of the service measures the size of the next records. This lowers "
+        "max_records_per_batch, to at least one record.",
     )
     buckets: int | None = Field(
         None,
         ge=1,
         le=65536,
-        description="Slices of keys, the unit of parallel work. Cannot be changed later.",
+        description="The number of slices of the key space; a bucket is the unit of parallel work. It is fixed when "
+        "the checkpoint is created.",
     )
-    checkpoint: str | None = Field(None, description="Folder or URL that the progress is kept in.")
-    delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="What is promised.")
+    checkpoint: str | None = Field(None, description="The folder in which state and progress are stored.")
+    delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",
-        description="What to do when records are gone that were not read yet, by retention or with their topic: end "
-        "with an error, or go on with what is there.",
+        description="What to do if records were deleted before they were read, by retention or with their topic: "
+        "end with an error, or continue with the records that exist.",
     )
     start: Literal["earliest", "latest"] = Field(
         "earliest",
-        description="Where an input topic is read from that was never read before.",
+        description="Where an input topic without stored offsets is read from.",
     )
 
 
