@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import click
 
 from sluice import __version__
-from sluice.model.errors import MOST_EXPECTED, SluiceError, cut
+from sluice.model.errors import MAX_EXPECTED, SluiceError, cut
 from sluice.model.secrets import masked
 
 #: exit code of an error that has no exit code of its own
@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
 def unexpected(error: Exception) -> str:
     """One sentence about an error that is no SluiceError. With SLUICE_DEBUG the stack trace precedes it."""
     first = next(iter(str(error).splitlines()), "")
-    what = f"{type(error).__name__}: {cut(first, MOST_EXPECTED)}" if first else type(error).__name__
+    what = f"{type(error).__name__}: {cut(first, MAX_EXPECTED)}" if first else type(error).__name__
     if os.environ.get("SLUICE_DEBUG"):
         return f"{''.join(traceback.format_exception(error))}\nsluice: an unexpected error ({what})"
     return f"an unexpected error ({what}), a defect of Sluice itself; with SLUICE_DEBUG=1 it prints a stack trace"

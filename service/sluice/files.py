@@ -13,9 +13,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 #: size in bytes of the largest file that `read_file` reads
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 #: the longest time that `read_file` takes, in seconds
-PATIENCE = 10.0
+READ_TIMEOUT_S = 10.0
 CHUNK = 1 << 20
 
 
@@ -25,23 +25,23 @@ def project_file(name: str) -> Path:
     return installed if installed.exists() else PACKAGE.parent.parent / name
 
 
-def read_file(path: str | Path, most: int = MOST_BYTES, patience: float = PATIENCE) -> bytes:
+def read_file(path: str | Path, most: int = MAX_BYTES, timeout_s: float = READ_TIMEOUT_S) -> bytes:
     """The content of a file or a pipe. Raises OSError if it cannot be read; `strerror` has the reason.
 
-    A file of more than `most` bytes (for instance /dev/zero) and a pipe that does not end within `patience` seconds are
-    errors, too, so the size of the content and the time to read it are bounded.
+    A file of more than `most` bytes (for instance /dev/zero) and a pipe that does not end within `timeout_s` seconds
+    are errors, too, so the size of the content and the time to read it are bounded.
     """
     try:
         # Without O_NONBLOCK, opening a pipe without a writer would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a NUL byte or a lone surrogate in the name
         raise OSError(errno.EINVAL, "not the name of a file") from None
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout_s
     content = bytearray()
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor has no path
         while len(content) <= most:
             if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise OSError(errno.ETIMEDOUT, f"its end did not come within {patience:g} seconds")
+                raise OSError(errno.ETIMEDOUT, f"its end did not come within {timeout_s:g} seconds")
             part = file.read(CHUNK)
             if part == b"":
                 return bytes(content)

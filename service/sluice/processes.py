@@ -216,14 +216,14 @@ def descendants(pid: int) -> list[int]:
 
 
 @contextmanager
-def told_to_end(resort: LastResort | None = None) -> Iterator[threading.Event]:
+def stop_signals(resort: LastResort | None = None) -> Iterator[threading.Event]:
     """Yields an event that SIGTERM and SIGINT set. The signals also arm `resort`.
 
     Both happen even while the main thread hangs in a call of C code. Python runs a signal's handler only in the main
     thread, between two instructions, but writes the signal's number to the file descriptor of `set_wakeup_fd` at once.
     A thread reads that descriptor. The previous handlers are restored at the end of the block.
     """
-    told = threading.Event()
+    stop_requested = threading.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -233,14 +233,14 @@ def told_to_end(resort: LastResort | None = None) -> Iterator[threading.Event]:
             if not {*numbers}.isdisjoint(arrived):
                 if resort is not None:
                     resort.arm()
-                told.set()
+                stop_requested.set()
         os.close(reading)
 
     threading.Thread(target=listen, name="sluice-signals", daemon=True).start()
-    before = {number: signal.signal(number, lambda *_: told.set()) for number in numbers}
+    before = {number: signal.signal(number, lambda *_: stop_requested.set()) for number in numbers}
     descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        yield told
+        yield stop_requested
     finally:
         signal.set_wakeup_fd(descriptor)
         for number, handler in before.items():

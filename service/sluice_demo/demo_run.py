@@ -28,7 +28,7 @@ FLIGHTS, DELAYS, DAYS, DEAD = "flights", "flights.delays", "flights.days", "flig
 TOPIC_PARTITIONS = 4  # with this number each of the 3 airports has a topic partition of its own, and one stays empty
 DAYS_PER_SECOND = 1.0
 #: seconds without output after which the demo fails
-PATIENCE = 180
+OUTPUT_TIMEOUT_S = 180
 
 
 def run(seconds: int | None) -> None:
@@ -121,7 +121,7 @@ def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: 
             service.check()
         if player.error:
             raise ServiceError(f"the broker did not take a record: {player.error}")
-        if now - moved > PATIENCE:
-            raise ServiceError(f"nothing came out for {PATIENCE} seconds; the service said:\n{service.log()}")
+        if now - moved > OUTPUT_TIMEOUT_S:
+            raise ServiceError(f"nothing came out for {OUTPUT_TIMEOUT_S} seconds; the service said:\n{service.log()}")
     board.sent(player.days, player.tuples, player.marks)
     view.show(board)

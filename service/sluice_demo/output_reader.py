@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from sluice.wire.mark_headers import HEADER
 from sluice_demo.departures_board import Board
 
-AT_ONCE = 5000
+MAX_CONSUMED = 5000
 
 
 class Reader:
@@ -36,8 +36,8 @@ class Reader:
         self._consumer.assign([TopicPartition(topic, place, 0) for topic, place in places])
 
     def read(self, seconds: float) -> None:
-        """Handles up to AT_ONCE records, for which it waits at most `seconds`."""
-        for message in self._consumer.consume(AT_ONCE, seconds):
+        """Handles up to MAX_CONSUMED records, for which it waits at most `seconds`."""
+        for message in self._consumer.consume(MAX_CONSUMED, seconds):
             self._handle(message)
 
     def close(self) -> None:

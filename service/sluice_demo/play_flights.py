@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from sluice.kafka.kafka_errors import WriteError
 from sluice.kafka.topics import reach
-from sluice.processes import told_to_end
+from sluice.processes import stop_signals
 from sluice_demo.flight_player import Player
 from sluice_demo.flights import load
 
@@ -25,10 +25,10 @@ def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: in
     with reach(kafka) as asking:
         topic_partitions = asking.ask("create topic", lambda client: _topic(client, topic, partitions), seconds=SECONDS)
     player = Player(kafka, topic, topic_partitions, islice(load(), days), speed)
-    with told_to_end() as told:
+    with stop_signals() as stop_requested:
         player.start()
         player.go()
-        while player.is_alive() and not told.wait(0.1):
+        while player.is_alive() and not stop_requested.wait(0.1):
             pass
         player.stop()
     if player.error:

@@ -24,7 +24,7 @@ from sluice.state.server.state_server import serve
 from tests.unit.state.rows import plan_of, rows_of
 
 if "beside" in sys.argv[2:]:
-    bucket.SMALL = 0
+    bucket.MAX_INLINE_SNAPSHOT = 0
 PLAN = plan_of(Path(sys.argv[1]), buckets=100)
 
 

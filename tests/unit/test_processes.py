@@ -118,10 +118,10 @@ def test_an_error_that_leaves_the_block_is_what_the_last_resort_reports() -> Non
 HANGING = """
 import subprocess, sys
 from ctypes import CDLL
-from sluice.processes import LastResort, told_to_end
+from sluice.processes import LastResort, stop_signals
 child = subprocess.Popen(["/bin/sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
 grandchild = child.stdout.readline().strip()
-with LastResort(0.5) as resort, told_to_end(resort):
+with LastResort(0.5) as resort, stop_signals(resort):
     {arm}
     print("ready", child.pid, grandchild, flush=True)
     while True:

@@ -1,8 +1,8 @@
 """Writes the outputs of a batch's tasks to Kafka in one transaction. Runs in Spark's process beside the driver.
 
 If Kafka does not take the batch because of a transient error, the batch is written again with a new producer, for
-`requests.PATIENCE` seconds. The ledger shows whether an earlier attempt has written the batch. If a call of the client
-library does not return, this process ends: Spark then fails the batch, and the service ends with exit code 3.
+`requests.RETRY_TIMEOUT_S` seconds. The ledger shows whether an earlier attempt has written the batch. If a call of the
+client library does not return, this process ends: Spark then fails the batch, and the service ends with exit code 3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import HungError, UnavailableError
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
-from sluice.kafka.requests import PATIENCE
+from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.kafka.transactions import WriterSettings, writer
 from sluice.processes import end_soon
@@ -55,9 +55,10 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch from the packed rows of all its tasks, unless the ledger has it already.
 
     Then removes the spool files of this batch and of all earlier ones. Raises UnavailableError if Kafka does not take
-    the batch within PATIENCE seconds, HungError if a call did not return, and the other errors of `writer.write`.
+    the batch within RETRY_TIMEOUT_S seconds, HungError if a call did not return, and the other errors of
+    `writer.write`.
     """
-    writing, deadline = settings_of(plan), time.monotonic() + PATIENCE
+    writing, deadline = settings_of(plan), time.monotonic() + RETRY_TIMEOUT_S
     reads, held = planned(Path(plan.checkpoint), batch), list(in_memory(plan.checkpoint, rows))
     while not _written(BatchResult(plan, held), writing, batch, reads, deadline):
         time.sleep(PAUSE)

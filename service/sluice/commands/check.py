@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sluice.config.load import check as check_file
-from sluice.model.errors import MOST_FINDINGS
+from sluice.model.errors import MAX_FINDINGS
 from sluice.model.spec import Pipeline, Stream
 from sluice.model.types import Schema
 
@@ -32,7 +32,7 @@ def check(context: click.Context, file: Path) -> None:
 
 
 def counted(problems: int) -> str:
-    more = ", perhaps more: the check stops at this number" if problems == MOST_FINDINGS else ""
+    more = ", perhaps more: the check stops at this number" if problems == MAX_FINDINGS else ""
     return f"{problems} {'problem' if problems == 1 else 'problems'}{more}"
 
 

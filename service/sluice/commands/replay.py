@@ -21,7 +21,7 @@ from sluice.replayer.player import BATCH
 from sluice.replayer.player import replay as run
 
 #: maximum bytes of events from a pipe, which are copied to a temporary file for the duration of the replay
-MOST_PIPED = 1 << 30
+MAX_PIPED = 1 << 30
 CHUNK = 1 << 20
 
 
@@ -117,13 +117,11 @@ def _file(events: str) -> Iterator[tuple[Path, str]]:
 
 
 def _copy(source: IO[bytes], copy: IO[bytes], name: str) -> None:
-    left = MOST_PIPED
+    left = MAX_PIPED
     while chunk := source.read(min(CHUNK, left)):
         copy.write(chunk)
         left -= len(chunk)
     if not left:
-        message = (
-            f"{name}: expected at most {MOST_PIPED >> 20} MiB of events from a pipe, got more; give them as a file"
-        )
+        message = f"{name}: expected at most {MAX_PIPED >> 20} MiB of events from a pipe, got more; give them as a file"
         raise SluiceError(message)
     copy.flush()

@@ -12,7 +12,7 @@ from sluice.config.checks.build import build
 from sluice.config.syntax.parse_model import parse_model
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.yaml_reader import Source, read, read_text
-from sluice.model.errors import MOST_FINDINGS, Hint, PipelineError, Problem, TooManyError
+from sluice.model.errors import MAX_FINDINGS, Hint, PipelineError, Problem, TooManyError
 from sluice.model.spec import Pipeline
 
 
@@ -63,7 +63,7 @@ def check(
 
 def check_source(source: Source, environment: Mapping[str, str] | None, overrides: Mapping[str, Any] | None) -> Checked:
     source.override(overrides or {})
-    report = Report(source, source.problems[:MOST_FINDINGS])
+    report = Report(source, source.problems[:MAX_FINDINGS])
     pipeline = None
     with suppress(TooManyError):
         shaped = parse_model(report)

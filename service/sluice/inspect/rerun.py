@@ -28,7 +28,7 @@ SCHEMA = pa.schema([
     ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
 ])  # fmt: skip
 #: number of records of a topic partition in one Arrow batch
-AT_ONCE = 100_000
+RECORDS_PER_BATCH = 100_000
 
 
 class BatchReplay:
@@ -87,8 +87,8 @@ def _arrived(plan: Plan, before: Planned, batch: Planned) -> dict[int, list[Pack
 
 def _as_columns(messages: list[Message], first: int) -> Iterator[pa.RecordBatch]:
     """The records of a topic partition in the columns of Spark's source. `first` is the value of the column `place`."""
-    for start in range(0, len(messages), AT_ONCE):
-        some = messages[start : start + AT_ONCE]
+    for start in range(0, len(messages), RECORDS_PER_BATCH):
+        some = messages[start : start + RECORDS_PER_BATCH]
         times = [message.timestamp()[1] for message in some]
         columns = [
             [message.key() for message in some], [message.value() for message in some],

@@ -27,7 +27,7 @@ from sluice.state.integrity import LOGGER, DamagedError
 Row = dict[str, Any]
 
 #: maximum number of attempts to read the output topics and the ledger at one moment while a service writes
-TRIES = 50
+MAX_ATTEMPTS = 50
 
 
 class Difference(NamedTuple):
@@ -95,7 +95,8 @@ def _plan(pipeline: Pipeline) -> Plan:
 def _stand(plan: Plan) -> tuple[int, Offsets]:
     """The number of the last batch that was written, and the end offsets of the output topics after it.
 
-    Raises CheckpointError if Kafka has no ledger of this checkpoint, or if the topics changed in all TRIES attempts.
+    Raises CheckpointError if Kafka has no ledger of this checkpoint, or if the topics changed in all MAX_ATTEMPTS
+    attempts.
     """
     settings = plan.pipeline.settings
     client, read = topics.reach(settings.kafka), {stream.name for stream in plan.inputs}
@@ -103,7 +104,7 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
         (str(plan.pipeline.streams[name].topic), number)
         for name, count in plan.topic_partitions.items() if name not in read for number in range(count)
     ]  # fmt: skip
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         before = ends(client, places)
         stand = ledger.read_position(settings.kafka, plan.pipeline.name)
         if stand is None or stand.query_id != plan.query:
@@ -111,7 +112,7 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
             raise CheckpointError(message)
         if ends(client, places) == before:
             return stand.next_batch - 1, before
-    message = f"the service writes all the time: {TRIES} times its outputs changed while they were looked at"
+    message = f"the service writes all the time: {MAX_ATTEMPTS} times its outputs changed while they were looked at"
     raise CheckpointError(message)
 
 

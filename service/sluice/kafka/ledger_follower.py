@@ -21,7 +21,7 @@ WAIT = 0.2
 QUIET = 10.0
 #: seconds between a consumer's failure and the start of its replacement
 PAUSE = 1.0
-OWN = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
+FOLLOWER_PROPERTIES = {"group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed"}
 
 
 class Follower:
@@ -34,7 +34,7 @@ class Follower:
 
     def __init__(self, kafka: Mapping[str, str], query: str, heard: Callable[[Entry], None]) -> None:
         self._kafka, self._query, self._heard = kafka, query.encode(), heard
-        self._next = asked(kafka, "consumer", "follow the ledger", _end, OWN)
+        self._next = asked(kafka, "consumer", "follow the ledger", _end, FOLLOWER_PROPERTIES)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sluice-ledger-follower", daemon=True)
         self._thread.start()
@@ -54,7 +54,7 @@ class Follower:
         while not self._stopped.is_set():
             consumers: list[Any] = []
             try:
-                consumers.append(Consumer(client_properties(self._kafka, "consumer") | OWN))
+                consumers.append(Consumer(client_properties(self._kafka, "consumer") | FOLLOWER_PROPERTIES))
                 self._follow(consumers[0])
             except (KafkaException, HungError) as error:
                 LOGGER.warning("following the ledger with another client: %s", _text(error))

@@ -15,12 +15,12 @@ from sluice.kafka.requests import REQUEST, Requests, asked
 Offsets = Mapping[tuple[str, int], int]
 
 #: the most records that one call of the client library returns
-AT_ONCE = 10_000
+MAX_CONSUMED = 10_000
 END = KafkaError._PARTITION_EOF  # noqa: SLF001
 #: number of further offsets that `tail` reads at first: the markers of transactions have offsets too
 ROOM = 1000
 #: properties of a consumer that joins no group and commits no offsets
-OWN = {
+READER_PROPERTIES = {
     "group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed",
     "enable.partition.eof": True, "auto.offset.reset": "error",
 }  # fmt: skip
@@ -51,7 +51,7 @@ def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int)
     def first(consumer: Consumer) -> int:
         return int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST)[0])
 
-    begin = asked(kafka, "consumer", "read records again", first, OWN)
+    begin = asked(kafka, "consumer", "read records again", first, READER_PROPERTIES)
     span = count + ROOM
     while True:
         found: deque[Message] = deque(maxlen=count)
@@ -69,7 +69,13 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callab
     """
     unread = {place: (starts.get(place, 0), end) for place, end in ends.items() if starts.get(place, 0) < end}
     while unread:
-        asked(kafka, "consumer", "read records again", lambda consumer: _read_some(consumer, unread, heard), OWN)
+        asked(
+            kafka,
+            "consumer",
+            "read records again",
+            lambda consumer: _read_some(consumer, unread, heard),
+            READER_PROPERTIES,
+        )
 
 
 def _read_some(
@@ -82,7 +88,7 @@ def _read_some(
         first = consumer.poll(REQUEST)
         if first is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
-        for message in (first, *consumer.consume(AT_ONCE, 0)):
+        for message in (first, *consumer.consume(MAX_CONSUMED, 0)):
             if message.error() and message.error().code() != END:
                 raise KafkaException(message.error())
             _take(message, unread, heard)

@@ -1,10 +1,10 @@
 """The retry policy of all requests to Kafka: which errors are retried, with which client, for how long.
 
 An error is *transient* if Kafka may answer the same request later: a broker restarts, a leader or a coordinator moves,
-a connection is lost. After a transient error the request is repeated for `PATIENCE` seconds, each time with a new
-client. A client of librdkafka can keep a wrong view of the cluster after a broker's restart: its cached leader epoch
-makes every further answer FENCED_LEADER_EPOCH, and it never looks up a coordinator again that a re-bootstrap removed
-(librdkafka issue 5511). Every other error is final at once.
+a connection is lost. After a transient error the request is repeated for `RETRY_TIMEOUT_S` seconds, each time with a
+new client. A client of librdkafka can keep a wrong view of the cluster after a broker's restart: its cached leader
+epoch makes every further answer FENCED_LEADER_EPOCH, and it never looks up a coordinator again that a re-bootstrap
+removed (librdkafka issue 5511). Every other error is final at once.
 
 A call of the client library may also never return. `bounded` ends the wait for such a call. The call itself ends only
 with its process.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Client = TypeVar("Client")
 
 #: seconds during which a request is repeated after transient errors, counted from the start of the first attempt
-PATIENCE = 60.0
+RETRY_TIMEOUT_S = 60.0
 #: seconds before the second attempt, and the longest pause: each further pause is twice as long, up to this bound
 PAUSES = 0.2, 2.0
 #: time-out of a request in the client library, in seconds
@@ -111,12 +111,12 @@ class Requests(Generic[Client]):
     def __init__(
         self,
         make: Callable[[Callable[[KafkaError], None]], Client],
-        patience: float | None = None,
+        retry_s: float | None = None,
         time: Time | None = None,
     ) -> None:
-        """`make` makes a client with the given `error_cb`. `patience` replaces PATIENCE, in seconds."""
+        """`make` makes a client with the given `error_cb`. `retry_s` replaces RETRY_TIMEOUT_S, in seconds."""
         self._make = make
-        self._patience = PATIENCE if patience is None else patience
+        self._retry_s = RETRY_TIMEOUT_S if retry_s is None else retry_s
         self._time = time or Time()
         self._client: Client | None = None
         self._reported: list[KafkaError] = []
@@ -127,7 +127,7 @@ class Requests(Generic[Client]):
         action    name of the action in messages: "cannot <action>"
         seconds   time-out of the request in the client library
 
-        Raises UnavailableError for a final error, and for a transient error after the whole patience.
+        Raises UnavailableError for a final error, and for a transient error after `retry_s` seconds of attempts.
         """
         began, pause = self._time.now(), PAUSES[0]
         while True:
@@ -137,7 +137,7 @@ class Requests(Generic[Client]):
             except (KafkaException, HungError) as error:
                 reason = self._reason(error)
                 self.close()
-                left = began + self._patience - self._time.now()
+                left = began + self._retry_s - self._time.now()
                 if reason.final or left <= 0:
                     raise UnavailableError(f"cannot {action}: {reason.text}") from error
                 LOGGER.warning("asking again: cannot %s: %s", action, reason.text)
@@ -200,12 +200,12 @@ def asked(
 
 
 def clients(
-    kafka: Mapping[str, str], role: Role, own: Mapping[str, object] | None = None, patience: float | None = None
+    kafka: Mapping[str, str], role: Role, own: Mapping[str, object] | None = None, retry_s: float | None = None
 ) -> Requests[Any]:
     """Requests with clients of a role. `own` are their properties beside those of the `kafka:` block."""
     kind = {"admin": AdminClient, "consumer": Consumer, "producer": Producer}[role]
     properties = client_properties(kafka, role) | dict(own or {})
-    return Requests(lambda report: kind(properties | {"error_cb": report}), patience)
+    return Requests(lambda report: kind(properties | {"error_cb": report}), retry_s)
 
 
 def discard(clients: list[Any], seconds: float = 1.0) -> None:

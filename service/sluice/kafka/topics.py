@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from sluice.kafka import ledger
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
-from sluice.kafka.requests import PATIENCE, REQUEST, Requests, clients, transient
+from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.model.spec import Pipeline, Stream
 
@@ -35,25 +35,25 @@ class Topic:
     max_message_bytes: int
 
 
-def check(pipeline: Pipeline, patience: float = PATIENCE) -> dict[str, Topic]:
+def check(pipeline: Pipeline, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, Topic]:
     """All topics of the pipeline and of the ledger, by name. Creates missing topics of outputs and of the ledger.
 
-    Raises UnavailableError if no broker answers within `patience` seconds. Raises TopicError if an input topic is
+    Raises UnavailableError if no broker answers within `retry_s` seconds. Raises TopicError if an input topic is
     missing, if the pipeline file does not give the `partitions` of a missing output, or if the user may not read or
     write a topic.
     """
-    with reach(pipeline.settings.kafka, patience) as asking:
-        return _checked(asking, pipeline, patience)
+    with reach(pipeline.settings.kafka, retry_s) as asking:
+        return _checked(asking, pipeline, retry_s)
 
 
-def _checked(client: Asking, pipeline: Pipeline, patience: float) -> dict[str, Topic]:
+def _checked(client: Asking, pipeline: Pipeline, retry_s: float) -> dict[str, Topic]:
     inputs, outputs = _names(pipeline.inputs), _names(_written(pipeline))
     found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
     missing = [name for name in inputs if name not in found]
     if missing:
         message = f"no such topic: {', '.join(missing)}; inputs are not created, look at `topic` of the streams"
         raise TopicError(message)
-    _create(client, _new_topics(pipeline, found), patience)
+    _create(client, _new_topics(pipeline, found), retry_s)
     found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
     _require_allowed(found, inputs, AclOperation.READ)
     _require_allowed(found, [*outputs, ledger.TOPIC], AclOperation.WRITE)
@@ -72,10 +72,10 @@ def known(pipeline: Pipeline) -> dict[str, Topic]:
         return _topics(client, found)
 
 
-def reach(kafka: Mapping[str, str], patience: float = PATIENCE) -> Asking:
-    """Requests with a client that a broker has answered. Raises UnavailableError after `patience` seconds."""
-    asking: Asking = clients(kafka, "admin", patience=patience)
-    timeout = max(0.1, min(REQUEST, patience))
+def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> Asking:
+    """Requests with a client that a broker has answered. Raises UnavailableError after `retry_s` seconds."""
+    asking: Asking = clients(kafka, "admin", retry_s=retry_s)
+    timeout = max(0.1, min(REQUEST, retry_s))
     try:
         asking.ask("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
     except UnavailableError as error:
@@ -138,7 +138,7 @@ def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> li
     return new
 
 
-def _create(client: Asking, new: list[NewTopic], patience: float) -> None:
+def _create(client: Asking, new: list[NewTopic], retry_s: float) -> None:
     """Creates the topics and waits until they can be described. Another process may create them at the same time."""
     if not new:
         return
@@ -150,7 +150,7 @@ def _create(client: Asking, new: list[NewTopic], patience: float) -> None:
 
     client.ask("create topics", create)
     LOGGER.info("created topics %s", ", ".join(names))
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + retry_s
     while len(_describe(client, names)) < len(names):
         if time.monotonic() > deadline:
             message = f"the topics {', '.join(names)} were created, but the brokers do not know them yet; start again"

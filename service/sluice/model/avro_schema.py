@@ -24,7 +24,7 @@ UNITS = {
 }  # fmt: skip
 DAY = 86_400_000_000_000
 #: maximum precision (number of digits) of a decimal
-MOST_PRECISE = 1000
+MAX_PRECISION = 1000
 
 PRIMITIVES = {"boolean": BOOLEAN, "int": INT64, "long": INT64, "float": FLOAT64, "double": FLOAT64, "string": STRING}
 #: kind of an attribute -> Avro types from which its value can be read: Avro's promotions, and some more
@@ -167,8 +167,8 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     if schema.get("logicalType") != "decimal":
         return {"logical": schema.get("logicalType")}
     precision, scale = schema.get("precision"), schema.get("scale", 0)
-    fits = type(precision) is int and type(scale) is int and 0 <= scale <= precision <= MOST_PRECISE
-    if not fits or schema.get("size", 0) > MOST_PRECISE:
+    fits = type(precision) is int and type(scale) is int and 0 <= scale <= precision <= MAX_PRECISION
+    if not fits or schema.get("size", 0) > MAX_PRECISION:
         return {}  # by the specification an invalid logical type is ignored
     return {"logical": "decimal", "precision": precision, "scale": scale}
 

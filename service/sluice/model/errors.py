@@ -15,11 +15,11 @@ from itertools import islice
 Path = tuple[str | int, ...]
 
 #: maximum number of problems, and also of hints, that are listed for one file
-MOST_FINDINGS = 100
+MAX_FINDINGS = 100
 #: maximum number of characters of the path, the value and the expectation in a message
-MOST_PLACE, MOST_GOT, MOST_EXPECTED = 200, 200, 1000
+MAX_PLACE, MAX_GOT, MAX_EXPECTED = 200, 200, 1000
 #: maximum length of a word, and maximum number of known words, in `nearest`, whose cost grows with both
-MOST_LETTERS, MOST_KNOWN = 100, 1000
+MAX_LETTERS, MAX_KNOWN = 100, 1000
 
 
 class SluiceError(Exception):
@@ -35,7 +35,7 @@ class PipelineError(SluiceError):
 
 
 class TooManyError(Exception):
-    """A file has more than MOST_FINDINGS problems. Only the first of them are listed."""
+    """A file has more than MAX_FINDINGS problems. Only the first of them are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Problem:
     column: int | None = None
 
     def __str__(self) -> str:
-        got = "nothing" if self.got is None else f'"{cut(self.got, MOST_GOT)}"'
+        got = "nothing" if self.got is None else f'"{cut(self.got, MAX_GOT)}"'
         column = f" at column {self.column}" if self.column else ""
-        hint = f" (did you mean {cut(self.hint, MOST_GOT)}?)" if self.hint else ""
-        expected = cut(self.expected, MOST_EXPECTED)
+        hint = f" (did you mean {cut(self.hint, MAX_GOT)}?)" if self.hint else ""
+        expected = cut(self.expected, MAX_EXPECTED)
         return printable(f"{place(self.file, self.line, self.path)}expected {expected}, got {got}{column}{hint}")
 
 
@@ -81,13 +81,13 @@ class Hint:
     text: str
 
     def __str__(self) -> str:
-        return printable(f"{place(self.file, self.line, self.path)}warning: {cut(self.text, MOST_EXPECTED)}")
+        return printable(f"{place(self.file, self.line, self.path)}warning: {cut(self.text, MAX_EXPECTED)}")
 
 
 def place(file: str, line: int | None, path: str) -> str:
-    file = cut(file, MOST_EXPECTED)
+    file = cut(file, MAX_EXPECTED)
     where = file if line is None else f"{file}:{line}"
-    return f"{where}: {cut(path, MOST_PLACE)}: " if path else f"{where}: "
+    return f"{where}: {cut(path, MAX_PLACE)}: " if path else f"{where}: "
 
 
 def cut(text: str, most: int) -> str:
@@ -115,9 +115,9 @@ def spell(path: Path) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word most similar to `word`; None if none is similar."""
-    if len(word) > MOST_LETTERS:
+    if len(word) > MAX_LETTERS:
         return None
-    words = list(islice(known, MOST_KNOWN))
+    words = list(islice(known, MAX_KNOWN))
     same = [w for w in words if w.lower() == word.lower()]
     return next(iter(same or difflib.get_close_matches(word, words, n=1, cutoff=0.6)), None)
 

@@ -15,7 +15,7 @@ from sluice.files import read_file
 from sluice.model.errors import nearest, one_of
 
 #: properties that the service sets itself, because exactly-once outputs depend on them
-OURS = frozenset({
+RESERVED = frozenset({
     "acks", "auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.idempotence", "group.id",
     "group.instance.id", "isolation.level", "max.in.flight", "max.in.flight.requests.per.connection",
     "message.max.bytes", "partitioner", "request.required.acks", "transactional.id",
@@ -110,7 +110,7 @@ def pem(properties: Mapping[str, str], kind: str) -> str | None:
 
 
 def _name(name: str) -> Iterator[Fault]:
-    if name in OURS:
+    if name in RESERVED:
         yield Fault(name, "only properties that the service does not set itself", name)
     elif name in UNTRANSLATED:
         yield Fault(name, f"{UNTRANSLATED[name]}, since Spark's Java client has nothing like it", name)

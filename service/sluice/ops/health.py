@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 #: seconds without a report on the queries after which Spark counts as hung
-PATIENCE = 60.0
+REPORT_TIMEOUT_S = 60.0
 #: seconds after which a running batch counts as hung; the first batch may compile kernels for minutes
-BATCH = 300.0
-#: name of an environment variable whose number of seconds replaces BATCH
+BATCH_TIMEOUT_S = 300.0
+#: name of an environment variable whose number of seconds replaces BATCH_TIMEOUT_S
 BATCH_VARIABLE = "SLUICE_BATCH_SECONDS"
 
 
@@ -23,7 +23,7 @@ class Health:
     def __init__(self, now: Callable[[], float] = time.monotonic, bound: float | None = None) -> None:
         """`bound` is the number of seconds after which a running batch counts as hung."""
         self._now = now
-        self._bound = float(os.environ.get(BATCH_VARIABLE, BATCH)) if bound is None else bound
+        self._bound = float(os.environ.get(BATCH_VARIABLE, BATCH_TIMEOUT_S)) if bound is None else bound
         self._looked: float | None = None
         self._began = False
         self._batch = 0.0
@@ -43,7 +43,7 @@ class Health:
         if self._looked is None:
             return None
         silent = self._now() - self._looked
-        if silent >= PATIENCE:
+        if silent >= REPORT_TIMEOUT_S:
             return f"Spark has not answered for {silent:.0f} seconds"
         if self._batch and self._batch + silent > self._bound:
             return f"a batch has been running for {self._batch + silent:.0f} seconds, more than {self._bound:.0f}"

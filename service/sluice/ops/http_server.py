@@ -16,7 +16,7 @@ Check = Callable[[], str | None]
 
 TEXT = "text/plain; charset=utf-8"
 #: seconds after which the connection of a silent client is closed
-PATIENCE = 10.0
+CLIENT_TIMEOUT_S = 10.0
 
 
 class PortError(SluiceError):
@@ -76,7 +76,7 @@ def _answer(trouble: str | None) -> Answer:
 def _handler(pages: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version = "sluice", ""
-        timeout = PATIENCE
+        timeout = CLIENT_TIMEOUT_S
 
         def do_GET(self) -> None:
             page = pages.get(self.path.partition("?")[0])

@@ -38,7 +38,7 @@ MARKS = {"window": WINDOW, "final": FINAL}
 #: below this number of seconds a float64 is exact enough to distinguish nanoseconds
 EXACT_BELOW = 4_000_000
 #: the most bytes of a line; larger records do not fit into a topic either
-MOST_LINE = 16 << 20
+MAX_LINE = 16 << 20
 
 
 class EventError(SluiceError):
@@ -69,10 +69,10 @@ def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterato
     `name` is the name of the file in error messages. Raises EventError for a line that is no JSON object.
     """
     with path.open("rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, MOST_LINE + 1), b""), 1):
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
             place = f"{name or path}:{number}"
-            if len(line) > MOST_LINE:
-                raise EventError(place, f"a line of more than {MOST_LINE >> 20} MiB")
+            if len(line) > MAX_LINE:
+                raise EventError(place, f"a line of more than {MAX_LINE >> 20} MiB")
             if naming in line and not line.isspace():
                 yield place, _parsed(line, place)
 

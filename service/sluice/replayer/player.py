@@ -33,7 +33,7 @@ Values = Callable[[pa.Array, Type], list[Any]]
 
 BATCH = 10_000
 #: the most timer ticks between the clock's origin and the first event; more are reported as a mistake
-MOST_TICKS = 1_000_000
+MAX_TICKS = 1_000_000
 PUNCT = {WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final"}
 
 
@@ -218,7 +218,7 @@ def _seconds(number: str | float) -> int:
 
 
 def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed]:
-    """Yields the events. Raises EventError if more than MOST_TICKS timer ticks lie before the first event."""
+    """Yields the events. Raises EventError if more than MAX_TICKS timer ticks lie before the first event."""
     first = list(islice(events, 1))
     origin = pipeline.settings.clock_origin
     periods = [p for p in map(period, pipeline.operators) if p]
@@ -229,9 +229,9 @@ def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed
 
 def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
     at = event.get("at")
-    if isinstance(at, int | float | Decimal) and (nanoseconds(at) - origin) // shortest > MOST_TICKS:
+    if isinstance(at, int | float | Decimal) and (nanoseconds(at) - origin) // shortest > MAX_TICKS:
         problem = (
-            f"the first event is more than {MOST_TICKS:,} timer periods of {shortest / 1e9:g} s after the clock's "
+            f"the first event is more than {MAX_TICKS:,} timer periods of {shortest / 1e9:g} s after the clock's "
             "origin; set clock_origin (`--clock-origin first` lets the clock start at the first event)"
         )
         raise EventError(place, problem)

@@ -107,7 +107,7 @@ CAUSES = (
 )  # fmt: skip
 
 #: an error class of this package in a stack trace from another process, and its message
-OWN = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
+SLUICE_ERROR = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
 
 
 def explained(failure: str) -> SluiceError:
@@ -118,7 +118,7 @@ def explained(failure: str) -> SluiceError:
 
 def _own(failure: str) -> SluiceError | None:
     """The SluiceError that Spark's text contains, as a new object of the same class and message; None if none."""
-    for module, name, text in OWN.findall(failure):
+    for module, name, text in SLUICE_ERROR.findall(failure):
         kind = getattr(import_module(f"sluice.{module}"), name, None)
         if isinstance(kind, type) and issubclass(kind, SluiceError):
             error = kind.__new__(kind, text)

@@ -24,7 +24,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.offset_log import before_all, planned
 from sluice.kafka.client import client_properties
-from sluice.kafka.reading import OWN, Offsets
+from sluice.kafka.reading import READER_PROPERTIES, Offsets
 
 LOGGER = logging.getLogger("sluice")
 
@@ -66,7 +66,7 @@ def measured(plan: Plan) -> Pace:
     settings = plan.pipeline.settings
     size = 0.0
     try:
-        with closing(Consumer(client_properties(settings.kafka, "consumer") | OWN | _own())) as consumer:
+        with closing(Consumer(client_properties(settings.kafka, "consumer") | READER_PROPERTIES | _own())) as consumer:
             size = max(_means(consumer, plan), default=0.0)
     except KafkaException as error:
         LOGGER.warning("sizes of the next records are unknown: %s", error.args[0].str())

@@ -27,7 +27,7 @@ from sluice.model.stages import stages
 from sluice.ops.health import Health
 from sluice.ops.http_server import OpsServer
 from sluice.ops.metrics import Metrics
-from sluice.processes import LastResort, told_to_end
+from sluice.processes import LastResort, stop_signals
 from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
 from sluice.spark.session import session
@@ -57,7 +57,7 @@ def serve(
         metrics.count(zero_report(stage))
     with (
         LastResort(GRACE) as resort,
-        told_to_end(resort) as told,
+        stop_signals(resort) as stop_requested,
         ExitStack() as stack,
         resort.ending(),
         explaining(),
@@ -68,8 +68,8 @@ def serve(
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
-        ends = FinalInputs(plans if until_final else [], told)
-        if told.is_set():
+        ends = FinalInputs(plans if until_final else [], stop_requested)
+        if stop_requested.is_set():
             LOGGER.info("all inputs were final before", extra={"pipeline": pipeline.name})
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
@@ -78,19 +78,19 @@ def serve(
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
-        run(spark, plans, partial(_watched, seen, told, life, resort))
+        run(spark, plans, partial(_watched, seen, stop_requested, life, resort))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 
 
 def _watched(
     seen: Sequence[ProgressListener],
-    told: threading.Event,
+    stop_requested: threading.Event,
     life: Health,
     resort: LastResort,
     queries: Sequence[StreamingQuery],
 ) -> None:
     try:
-        watch(list(map(WatchedQuery, queries, seen)), told, life, resort)
+        watch(list(map(WatchedQuery, queries, seen)), stop_requested, life, resort)
     except TopicPartitionsAddedError:
         resort.disarm()  # the caller starts the queries again
         raise

@@ -75,12 +75,13 @@ class WatchedQuery:
         return now - self.since
 
 
-def watch(queries: Sequence[WatchedQuery], told: threading.Event, life: Health, resort: LastResort) -> None:
-    """Returns after `told` was set and the queries have ended. If a query fails, stops the others and raises its error.
+def watch(queries: Sequence[WatchedQuery], stop_requested: threading.Event, life: Health, resort: LastResort) -> None:
+    """Returns after `stop_requested` was set and the queries have ended. If a query fails, stops the others and raises
+    its error.
 
     `resort` ends the process if the steps after the loop take too long, so a hanging query cannot keep it alive.
     """
-    while all(one.query.isActive for one in queries) and not told.wait(INTERVAL):
+    while all(one.query.isActive for one in queries) and not stop_requested.wait(INTERVAL):
         for one in queries:
             one.report()
         oldest = max(one.age(time.monotonic()) for one in queries)
@@ -89,7 +90,7 @@ def watch(queries: Sequence[WatchedQuery], told: threading.Event, life: Health, 
     resort.arm(failure.exit_code if failure else 0, masked(str(failure or "")))
     deadline = time.monotonic() + FINISH
     for one in queries:
-        if told.is_set() and one.query.isActive:
+        if stop_requested.is_set() and one.query.isActive:
             _finish_batch(one.query, deadline)
     _stop(queries)
     failure = failure or _failure(queries)

@@ -42,13 +42,13 @@ from sluice.time_units import UNSET
 
 #: minimum number of versions before the newest that can still be computed, because a start repeats the last batch and
 #: readers of the checkpoint may use an older version
-KEPT = 3
+REPEATABLE_VERSIONS = 3
 #: number of snapshots that are kept, including the newest; the initial state (version 0) counts as one
-RETAINED = 2
+RETAINED_SNAPSHOTS = 2
 #: maximum duration of a replay of the log, in seconds, before a new snapshot is written
-PATIENCE = 20.0
+MAX_REPLAY_S = 20.0
 #: snapshots of up to this many bytes are written at once, because a fork of the process would cost more
-SMALL = 4 << 20
+MAX_INLINE_SNAPSHOT = 4 << 20
 #: bytes of the first field of a snapshot: the length of the reorder buffer, which follows it, padded to a multiple of
 #: LENGTH; then the state follows
 LENGTH = 8
@@ -187,7 +187,10 @@ class Bucket:
         if self._version > 0 and self._due(3 if writing else 1):
             self.write_snapshot()
         needless = 0
-        while len(self._covered) > RETAINED and self._version >= self._covered[RETAINED] + KEPT:
+        while (
+            len(self._covered) > RETAINED_SNAPSHOTS
+            and self._version >= self._covered[RETAINED_SNAPSHOTS] + REPEATABLE_VERSIONS
+        ):
             needless = self._covered[1]
             del self._covered[0]
         if needless:
@@ -201,7 +204,7 @@ class Bucket:
         stopped. Otherwise it is written in the background.
         """
         write = partial(self._snapshots.write, self._version, self._write)
-        if self.held <= SMALL or self.background.busy:
+        if self.held <= MAX_INLINE_SNAPSHOT or self.background.busy:
             self.background.stop()
             write()
             self._written += self.held
@@ -318,7 +321,7 @@ class Bucket:
     def _due(self, times: int) -> bool:
         """Whether the log is longer than `times` its maximum length, in bytes or in seconds of a replay."""
         most = times * self.share
-        return self._behind > most * self.held or self._took > most * PATIENCE
+        return self._behind > most * self.held or self._took > most * MAX_REPLAY_S
 
     def _finish(self, *, succeeded: bool) -> None:
         if succeeded:
@@ -326,7 +329,7 @@ class Bucket:
             self._cover(self._writing)
         else:
             print(f"{self._folder}: no snapshot of version {self._writing} was written", file=sys.stderr)  # noqa: T201
-            self._took = 2 * PATIENCE  # so that the next batch starts another attempt
+            self._took = 2 * MAX_REPLAY_S  # so that the next batch starts another attempt
 
     def _begin_anew(self, version: int) -> None:
         """Records that a snapshot of this version exists, and that the log after it is empty."""

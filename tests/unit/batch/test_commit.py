@@ -8,7 +8,7 @@ import pytest
 
 from sluice.batch import commit as committing
 from sluice.kafka.kafka_errors import FencedError, HungError, UnavailableError, WriteError
-from sluice.kafka.requests import PATIENCE
+from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.kafka.transactions import WriterSettings
 
 SETTINGS = WriterSettings((), "query", "id")
@@ -73,7 +73,7 @@ def test_after_a_minute_the_batch_fails(commit):
     writer = Writer(UnavailableError("no broker"), seconds=10.0)
     with pytest.raises(UnavailableError):
         commit(writer)
-    assert PATIENCE < writer.now < PATIENCE + 15
+    assert RETRY_TIMEOUT_S < writer.now < RETRY_TIMEOUT_S + 15
     assert writer.ending == []
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from sluice.cli import main
 from sluice.config.load import check
-from sluice.model.errors import MOST_FINDINGS
+from sluice.model.errors import MAX_FINDINGS
 
 FILE = """\
 pipeline: one
@@ -166,9 +166,9 @@ def test_many_problems_are_cut(tmp_path: Path, text: str):
     began = time.process_time()
     checked = check(tmp_path / "p.yaml")
     assert time.process_time() - began < MOST_SECONDS
-    assert 1 <= len(checked.problems) <= MOST_FINDINGS
-    assert len(checked.cautions) <= MOST_FINDINGS
-    assert len("\n".join(map(str, checked.problems))) < MOST_FINDINGS * MOST_SHOWN
+    assert 1 <= len(checked.problems) <= MAX_FINDINGS
+    assert len(checked.cautions) <= MAX_FINDINGS
+    assert len("\n".join(map(str, checked.problems))) < MAX_FINDINGS * MOST_SHOWN
 
 
 def test_a_command_says_that_there_may_be_more(tmp_path: Path):
@@ -187,7 +187,7 @@ EVENTS = {
 @pytest.mark.parametrize(("path", "expected"), EVENTS.values(), ids=EVENTS)
 @pytest.mark.usefixtures("folder")
 def test_hostile_events(monkeypatch: pytest.MonkeyPatch, path: str, expected: str):
-    monkeypatch.setattr("sluice.commands.replay.MOST_PIPED", 20 << 20)
+    monkeypatch.setattr("sluice.commands.replay.MAX_PIPED", 20 << 20)
     Path("p.yaml").write_text(file())
     Path("list").write_text("[" * 1_000 + "]" * 1_000 + "\n")
     Path("bytes").write_bytes(b"\xff\xfe\0")

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sluice.kafka import requests
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import PATIENCE, PAUSES, Requests, Time, bounded, transient
+from sluice.kafka.requests import PAUSES, RETRY_TIMEOUT_S, Requests, Time, bounded, transient
 
 
 class World:
@@ -59,9 +59,9 @@ def test_pauses_grow_up_to_their_bound_and_end_with_the_patience():
     world = World(KafkaError.FENCED_LEADER_EPOCH)
     with pytest.raises(UnavailableError, match=r"cannot do it: .*Leader epoch"):
         world.ask()
-    assert world.now == pytest.approx(PATIENCE)
+    assert world.now == pytest.approx(RETRY_TIMEOUT_S)
     assert max(world.pauses) == PAUSES[1]
-    assert len(set(world.used)) == len(world.used) > PATIENCE / PAUSES[1]
+    assert len(set(world.used)) == len(world.used) > RETRY_TIMEOUT_S / PAUSES[1]
 
 
 def test_the_time_of_the_attempts_counts():
@@ -74,7 +74,7 @@ def test_the_time_of_the_attempts_counts():
 def test_each_question_has_the_whole_patience():
     world = World("yes")
     world.ask()
-    world.now += 10 * PATIENCE
+    world.now += 10 * RETRY_TIMEOUT_S
     world.answers = [KafkaError._TRANSPORT, "yes"]
     assert world.ask() == "yes"
 

@@ -80,7 +80,7 @@ def test_no_broker_is_said_in_bounded_time(caplog):
             caplog.at_level(logging.CRITICAL),
             pytest.raises(UnavailableError, match=f"no broker at {address} lets us in"),
         ):
-            check(pipeline({"bootstrap.servers": address}, "in", "out"), patience=2)
+            check(pipeline({"bootstrap.servers": address}, "in", "out"), retry_s=2)
     assert time.monotonic() - start < 5
 
 

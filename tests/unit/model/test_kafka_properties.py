@@ -7,7 +7,7 @@ from base64 import b64encode
 import pytest
 
 from sluice.model.errors import PipelineError
-from sluice.model.kafka_properties import KNOWN, NUMBERS, OURS, PBES2, TEXTS, UNTRANSLATED
+from sluice.model.kafka_properties import KNOWN, NUMBERS, PBES2, RESERVED, TEXTS, UNTRANSLATED
 from tests.unit.config.files import aggregate, loaded
 
 CERTIFICATE, KEY = "-----BEGIN CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----"
@@ -109,6 +109,6 @@ def test_a_key_encrypted_as_openssl_does_it_today_is_refused_since_java_cannot_r
 
 
 def test_no_property_is_in_two_tables():
-    tables = [NUMBERS, TEXTS, OURS, frozenset(UNTRANSLATED)]
+    tables = [NUMBERS, TEXTS, RESERVED, frozenset(UNTRANSLATED)]
     assert sum(map(len, tables)) == len(frozenset().union(*tables))
     assert KNOWN == NUMBERS | TEXTS

@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.ops.health import BATCH, PATIENCE, Health
+from sluice.ops.health import BATCH_TIMEOUT_S, REPORT_TIMEOUT_S, Health
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def life(clock):
 
 
 def test_while_it_starts_it_is_healthy_and_not_ready(life, clock):
-    clock[0] += 10 * PATIENCE
+    clock[0] += 10 * REPORT_TIMEOUT_S
     assert (life.healthy(), life.ready()) == (None, "starting")
 
 
@@ -28,14 +28,14 @@ def test_it_is_ready_once_the_query_has_asked_kafka(life):
 
 def test_a_query_that_nobody_can_look_at_is_not_healthy(life, clock):
     life.looked(began=True)
-    clock[0] += PATIENCE + 1
+    clock[0] += REPORT_TIMEOUT_S + 1
     assert life.healthy() == life.ready() == "Spark has not answered for 61 seconds"
     life.looked(began=True)
     assert life.healthy() is None
 
 
 def test_a_batch_beyond_its_bound_is_not_healthy(life, clock):
-    life.looked(began=True, batch=BATCH)
+    life.looked(began=True, batch=BATCH_TIMEOUT_S)
     assert life.healthy() is None
     clock[0] += 1
     assert life.healthy() == life.ready() == "a batch has been running for 301 seconds, more than 300"

@@ -249,7 +249,7 @@ def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
     for _ in range(20):
         driver.rows(2000)
         driver.settle()
-    assert len(driver.files()) <= 2 * (module.KEPT + module.RETAINED)
+    assert len(driver.files()) <= 2 * (module.REPEATABLE_VERSIONS + module.RETAINED_SNAPSHOTS)
 
 
 # ---- snapshots -------------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
 @pytest.fixture
 def beside(monkeypatch):
     """Every snapshot is written beside the work."""
-    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(module, "MAX_INLINE_SNAPSHOT", 0)
 
 
 @pytest.mark.usefixtures("beside")

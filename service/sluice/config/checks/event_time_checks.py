@@ -20,7 +20,7 @@ from sluice.time_units import MILLISECOND, SECOND
 #: resolution of an int64 -> nanoseconds
 TICKS = {"milliseconds": MILLISECOND, "microseconds": 1000, "nanoseconds": 1}
 #: sizes of a window in ticks, all together, stay below: so that no sum of times and sizes leaves int64
-MOST_TICKS = 2**60
+MAX_TICKS = 2**60
 
 
 def event_time(
@@ -113,8 +113,8 @@ def check_ticks(sizes: Sizes, tick: int, path: Path, report: Report) -> None:
     for word, size in sizes.nanoseconds.items():
         if size % tick:
             report.fault(path, sizes.parts[word].fault(f"{word}(seconds) in whole {unit}, the ticks of the event time"))
-    if sum(sizes.nanoseconds.values()) // tick >= MOST_TICKS:
-        report.problem(path, f"sizes of less than {MOST_TICKS // (SECOND // tick)} seconds together")
+    if sum(sizes.nanoseconds.values()) // tick >= MAX_TICKS:
+        report.problem(path, f"sizes of less than {MAX_TICKS // (SECOND // tick)} seconds together")
 
 
 def nanoseconds(seconds: float | None) -> int | None:

@@ -27,7 +27,7 @@ from sluice.model.types import OTHER_NAMES, SCALARS, Schema, parse_type
 
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
 #: maximum length of a name in characters; a broker accepts ids of clients, groups and transactions of up to 32,767
-MOST_NAME = 200
+MAX_NAME = 200
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -81,8 +81,8 @@ class Streams:
     def check_name(self, path: Path, name: str) -> None:
         if not re.fullmatch(NAME, name):
             self.report.problem(path, "a name of letters, digits, points, hyphens and underscores", name)
-        elif len(name) > MOST_NAME:
-            self.report.problem(path, f"a name of at most {MOST_NAME} characters", name)
+        elif len(name) > MAX_NAME:
+            self.report.problem(path, f"a name of at most {MAX_NAME} characters", name)
 
     def declare_streams(self) -> None:
         topics: dict[str, str] = {}

@@ -23,7 +23,7 @@ AVRO = ("avro", "avro-confluent")
 SINGLE = ("text", "raw")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: prefix of the headers that the service itself writes
-OURS = "sluice-"
+RESERVED_PREFIX = "sluice-"
 
 
 @dataclass(slots=True)
@@ -157,8 +157,8 @@ class StreamFormats:
             self.check_place((*path, "key", "attributes", position), attribute, known, taken)
         for attribute, header in stream.headers:
             self.check_place((*path, "headers", attribute), attribute, known, taken)
-            if not header or header.startswith(OURS):
-                what = f"the name of a header that does not begin with {OURS}"
+            if not header or header.startswith(RESERVED_PREFIX):
+                what = f"the name of a header that does not begin with {RESERVED_PREFIX}"
                 self.report.problem((*path, "headers", attribute), what, header)
 
     def check_place(self, path: Path, attribute: str, known: dict[str, Type], taken: set[str]) -> None:

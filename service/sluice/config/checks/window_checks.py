@@ -15,7 +15,7 @@ from sluice.model.spec import Count, Delta, Punct, Sliding, Time, Tumbling, Wind
 from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Type
 from sluice.time_units import SECOND
 
-LARGEST = 2**63 - 1
+MAX_INT64 = 2**63 - 1
 
 
 #: replaces a window that is wrong; the report has the reason
@@ -104,7 +104,7 @@ def delta_with_expression_size(policy: DeltaText, kind: Type, scope: Scope) -> D
 
 #: by type of the attribute: the sizes that a delta policy may have, for messages
 UNITS = {
-    INT64: f"a whole size up to {LARGEST}, as the attribute is an int64",
+    INT64: f"a whole size up to {MAX_INT64}, as the attribute is an int64",
     TIMESTAMP: "a size in seconds and whole nanoseconds, as the attribute is a timestamp",
 }
 
@@ -114,4 +114,4 @@ def in_units(size: Decimal, kind: Type) -> int | float | None:
     if kind not in UNITS:
         return float(size)
     exact = size * SECOND if kind == TIMESTAMP else size
-    return int(exact) if exact <= LARGEST and exact == exact.to_integral_value() else None
+    return int(exact) if exact <= MAX_INT64 and exact == exact.to_integral_value() else None

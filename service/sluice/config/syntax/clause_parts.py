@@ -10,7 +10,7 @@ from decimal import Decimal
 from sluice.model.errors import Fault
 from sluice.time_units import SECOND
 
-MOST_SECONDS = Decimal(2**63 - 1) / SECOND
+MAX_SECONDS = Decimal(2**63 - 1) / SECOND
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 INTEGER = re.compile(r"[-+]?\d+")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluice.config.syntax.clause_parts import MOST_SECONDS, Part
+from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
 from sluice.config.syntax.durations import seconds
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
@@ -74,7 +74,7 @@ def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Faul
 
 def size(part: Part, of: SizePart) -> int | Fault:
     match part.arguments:
-        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MOST_SECONDS:
+        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MAX_SECONDS:
             exact = given * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")

@@ -71,7 +71,7 @@ QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 RESERVED = ("and", "or", "not", "true", "false")
 LIMIT = 2**63
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
-MOST_DIGITS = 1000
+MAX_DIGITS = 1000
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
 DEEPEST = 150
 
@@ -185,7 +185,7 @@ class Typing:
 
     def integer(self, tree: Tree[Token], digits: str) -> Expression | None:
         # Python's int() refuses texts with more digits.
-        if len(digits) < MOST_DIGITS and -LIMIT <= (value := int(digits)) < LIMIT:
+        if len(digits) < MAX_DIGITS and -LIMIT <= (value := int(digits)) < LIMIT:
             return Literal(value, INT64)
         return self.fault(tree, f"an int64, from {-LIMIT} to {LIMIT - 1}")
 

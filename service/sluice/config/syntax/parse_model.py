@@ -29,7 +29,7 @@ from sluice.config.syntax.file_models import (  # fmt: skip
     StreamShape,
 )
 from sluice.config.syntax.problem_report import Report
-from sluice.model.errors import MOST_FINDINGS, Path, nearest, one_of
+from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
 
 #: pydantic's type of an error -> what a message says that was expected; {...} is filled from the context of the error
 EXPECTED = {
@@ -75,10 +75,10 @@ def parse_model(report: Report) -> ParsedModel | None:
         return ParsedModel(file, list(range(len(file.operators))))
     except ValidationError as error:
         found = error.errors(include_url=False)
-    meant = respelled(report.source.data, found) if len(found) <= MOST_FINDINGS else {}
+    meant = respelled(report.source.data, found) if len(found) <= MAX_FINDINGS else {}
     for details in found:
         if details["type"] != "missing" or place(details) not in meant.values():
-            tell(details, report)
+            report_error(details, report)
     as_meant = Salvage(report.source.data, found, meant).shaped()
     if as_meant is None:
         return Salvage(report.source.data, found, {}).shaped()
@@ -113,7 +113,7 @@ def place(details: ErrorDetails) -> Path:
     return tuple(step for step in details["loc"] if not str(step).startswith("<"))
 
 
-def tell(details: ErrorDetails, report: Report) -> None:
+def report_error(details: ErrorDetails, report: Report) -> None:
     path, given = place(details), details["input"]
     match details["type"]:
         case "missing":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.config.syntax.yaml_reader import Source
-from sluice.model.errors import MOST_FINDINGS, Fault, Hint, Path, Problem, TooManyError, spell
+from sluice.model.errors import MAX_FINDINGS, Fault, Hint, Path, Problem, TooManyError, spell
 
 #: stands for the text that the file has at the path
 AS_WRITTEN = "\0"
@@ -13,7 +13,7 @@ AS_WRITTEN = "\0"
 
 @dataclass(slots=True)
 class Report:
-    """The problems and hints found in a file. `problem` raises TooManyError at more than MOST_FINDINGS problems."""
+    """The problems and hints found in a file. `problem` raises TooManyError at more than MAX_FINDINGS problems."""
 
     source: Source
     problems: list[Problem] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Report:
         hint: str | None = None,
         column: int | None = None,
     ) -> None:
-        if len(self.problems) >= MOST_FINDINGS:
+        if len(self.problems) >= MAX_FINDINGS:
             raise TooManyError
         line = self.source.line(path)
         text = self.source.texts.get(path) if got == AS_WRITTEN else got
@@ -37,5 +37,5 @@ class Report:
         self.problem(path, fault.expected, fault.got, fault.hint, fault.column)
 
     def caution(self, path: Path, text: str) -> None:
-        if len(self.cautions) < MOST_FINDINGS:
+        if len(self.cautions) < MAX_FINDINGS:
             self.cautions.append(Hint(self.source.file, self.source.line(path), spell(path), text))

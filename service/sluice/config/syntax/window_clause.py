@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from sluice.config.syntax.clause_parts import INTEGER, MOST_SECONDS, Part, read_parts
+from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.event_time_clause import PARTS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
@@ -31,7 +31,7 @@ POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attrib
 LEAVING = {
     "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
 }  # fmt: skip
-MOST = 2**32 - 1
+MAX_COUNT = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,14 @@ def take_policy(part: Part, clause: ParsedClause) -> None:
 
 def read_count(part: Part) -> Count | Fault:
     count = whole(part)
-    return part.fault(f"count(n) with a whole number of tuples from 0 to {MOST}") if count is None else Count(count)
+    return (
+        part.fault(f"count(n) with a whole number of tuples from 0 to {MAX_COUNT}") if count is None else Count(count)
+    )
 
 
 def whole(part: Part) -> int | None:
     match part.arguments:
-        case (text,) if INTEGER.fullmatch(text) and 0 <= Decimal(text) <= MOST:
+        case (text,) if INTEGER.fullmatch(text) and 0 <= Decimal(text) <= MAX_COUNT:
             return int(text)
         case _:
             return None
@@ -142,7 +144,7 @@ def whole(part: Part) -> int | None:
 def read_time(part: Part) -> Time | Fault:
     """In whole nanoseconds, exactly (C6)."""
     match part.arguments:
-        case (text,) if (given := seconds(text)) is not None and 0 < given <= MOST_SECONDS:
+        case (text,) if (given := seconds(text)) is not None and 0 < given <= MAX_SECONDS:
             exact = given * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
@@ -164,7 +166,7 @@ def read_punct(part: Part) -> Punct | Fault:
 
 def read_age(part: Part) -> PartitionAge | Fault:
     match part.arguments:
-        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MOST_SECONDS:
+        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MAX_SECONDS:
             return PartitionAge(int(given))  # V6
         case _:
             return part.fault(f"partitionAge(seconds) with a number that is not negative, such as {EXAMPLES}")
@@ -173,7 +175,7 @@ def read_age(part: Part) -> PartitionAge | Fault:
 def read_most(part: Part) -> PartitionCount | TupleCount | Fault:
     most, of = whole(part), "partitions" if part.word == "partitionCount" else "tuples"
     if most is None:
-        return part.fault(f"{LEAVING[part.word]} with a whole number of {of} from 0 to {MOST}")
+        return part.fault(f"{LEAVING[part.word]} with a whole number of {of} from 0 to {MAX_COUNT}")
     return PartitionCount(most) if of == "partitions" else TupleCount(most)
 
 

@@ -14,7 +14,7 @@ from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 
 #: maximum number of values after aliases are expanded, because a small file with aliases can stand for a huge one
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 #: maximum depth of nested mappings and lists, because functions walk through them by recursion
 DEEPEST = 100
 SHOWN = 60
@@ -132,12 +132,12 @@ def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
     depth = 0
     for count, event in enumerate(events):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST or count > 2 * MOST_VALUES:  # a key and its value are two events
+        if depth > DEEPEST or count > 2 * MAX_VALUES:  # a key and its value are two events
             raise too_large(file, event.start_mark.line + 1 if event.start_mark else None, ())
 
 
 def too_large(file: str, line: int | None, path: Path) -> PipelineError:
-    what = f"at most {MOST_VALUES} values, {DEEPEST} levels, and no alias inside of its own anchor"
+    what = f"at most {MAX_VALUES} values, {DEEPEST} levels, and no alias inside of its own anchor"
     return PipelineError([Problem(file, line, spell(path), what, "more")])
 
 
@@ -151,7 +151,7 @@ class Walk:
 
     def value(self, node: yaml.Node, path: Path) -> Any:  # noqa: ANN401 - any YAML value
         self.source.lines.setdefault(path, node.start_mark.line + 1)
-        if len(self.source.texts) > MOST_VALUES or len(path) > DEEPEST or id(node) in self.open:
+        if len(self.source.texts) > MAX_VALUES or len(path) > DEEPEST or id(node) in self.open:
             raise too_large(self.source.file, node.start_mark.line + 1, path)
         if isinstance(node, yaml.ScalarNode):
             self.source.texts[path] = node.value

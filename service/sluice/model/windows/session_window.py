@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from sluice.model.expressions import Expression
 from sluice.model.functions import row
 from sluice.model.unparse import expression, number, seconds
-from sluice.model.windows.window_kind import AT_ONCE, SizePart, WindowFunction, WindowKind, with_watermarks
+from sluice.model.windows.window_kind import WITHIN_BATCH, SizePart, WindowFunction, WindowKind, with_watermarks
 from sluice.time_units import SECOND
 
 #: the largest gap that a tuple may tell, in nanoseconds: 3,650 days
@@ -96,7 +96,7 @@ class Session(WindowKind):
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete
         if self.emit == "updates":
-            return "with each tuple, for the session that it changes", AT_ONCE
+            return "with each tuple, for the session that it changes", WITHIN_BATCH
         gap = f"{seconds(self.gap)} s" if isinstance(self.gap, int) else f"{expression(self.gap)} s"
         limit = "" if self.longest is None else f", or its first tuple by {seconds(self.longest)} s"
         if self.clock:

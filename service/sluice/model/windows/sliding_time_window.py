@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.time_interval_window import TimeInterval
-from sluice.model.windows.window_kind import AT_ONCE, SizePart, WindowKind
+from sluice.model.windows.window_kind import WITHIN_BATCH, SizePart, WindowKind
 from sluice.time_units import MILLISECOND
 
 
@@ -64,7 +64,7 @@ class SlidingTime(WindowKind):
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del lag, incomplete
         if self.emit == "updates":
-            return "with each tuple, for each window that it changes", AT_ONCE
+            return "with each tuple, for each window that it changes", WITHIN_BATCH
         return (
             f"as the stream time passes the end of a window by {seconds(self.grace)} s",
             f"up to {seconds(self.difference)} s, the length of a window, and the grace of {seconds(self.grace)} s",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sluice.model.unparse import partition_eviction, policy, seconds
 from sluice.model.windows.policy_words import beyond, every
-from sluice.model.windows.window_kind import AT_ONCE, WindowKind
+from sluice.model.windows.window_kind import WITHIN_BATCH, WindowKind
 from sluice.model.windows.window_policies import Count, Delta, PartitionEviction, Policy, Time
 
 
@@ -60,7 +60,7 @@ class Sliding(WindowKind):
     def _waits(self) -> str:
         match self.trigger:
             case Count(1):
-                return AT_ONCE
+                return WITHIN_BATCH
             case Time(nanoseconds):
                 return f"up to {seconds(nanoseconds)} s"
         return "for the next firing"

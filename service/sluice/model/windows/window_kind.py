@@ -18,7 +18,7 @@ from sluice.model.unparse import seconds
 from sluice.model.windows.window_policies import Policy, Time
 
 #: how long a tuple waits where a window fires with each tuple
-AT_ONCE = "nothing waits: it comes out with the batch that read the tuple"
+WITHIN_BATCH = "nothing waits: it comes out with the batch that read the tuple"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from sluice.model.spec import Aggregate, Count, Custom, Join, Map, Operator, Pipeline, Sliding, Sort
-from sluice.model.windows.window_kind import AT_ONCE
+from sluice.model.windows.window_kind import WITHIN_BATCH
 
 
 def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
     """When the operator emits outputs, and how long a tuple waits until then, as two texts."""
     match operator:
         case Map():
-            return "with each tuple", AT_ONCE
+            return "with each tuple", WITHIN_BATCH
         case Join():
-            return "with each tuple that finds partners in the other window", AT_ONCE + _outer(operator)
+            return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(operator)
         case Sort(window=Sliding(eviction=Count(size))):
             return f"with each tuple after the first {size:,}: the least of them leaves", f"{size:,} tuples long"
         case Aggregate() | Sort() | Custom():

@@ -36,7 +36,7 @@ INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
 #: maximum number of bytes of a message in the pool socket
-MOST = 4096
+MAX_MESSAGE_BYTES = 4096
 
 Keep = Callable[[socket.socket], None]
 
@@ -117,7 +117,7 @@ class Pool:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
         while os.getppid() == self._parent:
             if select.select([self._door], [], [], INTERVAL)[0]:
-                name, numbers, _, _ = socket.recv_fds(self._door, MOST, 1)
+                name, numbers, _, _ = socket.recv_fds(self._door, MAX_MESSAGE_BYTES, 1)
                 with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
                     self._lead(name.decode(), task)
 

@@ -13,7 +13,7 @@ from sluice.state.server import pool
 #: the first number of an answer: success, an exception, or a state that cannot be read
 DONE, FAILED, UNREADABLE = range(3)
 #: maximum number of attempts: a task fails if this many state servers died while they worked for it
-TRIES = 3
+MAX_ATTEMPTS = 3
 
 
 class StateServerError(Exception):
@@ -29,7 +29,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
         (bucket, version, *(holds for holds, _ in rows)),
         [pickle.dumps(plan), *(packed for _, packed in rows)],
     )
-    for left in reversed(range(TRIES)):
+    for left in reversed(range(MAX_ATTEMPTS)):
         try:
             answer = _answer(f"{plan.query}/{plan.start}", bucket, question)
             break

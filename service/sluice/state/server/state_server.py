@@ -27,7 +27,7 @@ from sluice.state.server import pool
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 
 #: timeout of a connection in seconds: how long the server waits for the next bytes of a task
-PATIENCE = 60.0
+MESSAGE_TIMEOUT_S = 60.0
 
 
 def serve(control: socket.socket) -> None:
@@ -36,7 +36,7 @@ def serve(control: socket.socket) -> None:
     bucket: Bucket | None = None
     while (connection := pool.received_connection(control)) is not None:
         with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
-            connection.settimeout(PATIENCE)
+            connection.settimeout(MESSAGE_TIMEOUT_S)
             bucket = _served(connection, bucket)
         if bucket is not None:
             with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
