@@ -1,4 +1,4 @@
-"""What a pipeline file says, as immutable values. Times are nanoseconds, names are checked, expressions typed."""
+"""The pipeline as immutable values: streams, operators, settings. Times are in nanoseconds; expressions have types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
 ]  # fmt: skip
 
-#: of an attribute; a list's are a tuple
+#: the value of an attribute; a list is a tuple
 Value = bool | int | float | str | tuple["Value", ...]
 
 # ---- operators -----------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ Value = bool | int | float | str | tuple["Value", ...]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an operator writes to one stream: attribute name and expression, in order."""
+    """The output of an operator to one stream: the names and expressions of the attributes, in order."""
 
     stream: str
     attributes: tuple[tuple[str, Expression], ...]
@@ -66,7 +66,9 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """SPL's Functor and Filter: keeps the tuples for which `where` holds and computes the outputs; marks pass (P4)."""
+    """SPL's Functor and Filter: drops the tuples for which `where` is not true, computes the outputs, forwards marks
+    (P4).
+    """
 
     name: str
     input: str
@@ -82,10 +84,10 @@ class Map:
 class Side:
     """One of the two ports of a Join.
 
-    equality    over the attributes of this side, pair by pair with those of the other one
-    outer       whether a tuple that leaves the window without ever having found a partner comes out
-    unmatched   where it goes, the bare tuple (J14); None: to the outputs, beside the other side's `default` (J13)
-    default     the tuple that stands for a missing one of this side, a value for each attribute of the stream; times
+    equality    expressions over this side; each must be equal to the other side's expression at the same position
+    outer       whether a tuple is also emitted if it leaves the window and never had a partner
+    unmatched   the output for such tuples (J14); None: the outputs of the join, with the other side's `default` (J13)
+    default     the tuple that replaces a missing partner of this side, a value for each attribute of the stream; times
                 are nanoseconds since 1970
     """
 
@@ -120,7 +122,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """SPL's Sort (reference section 9): the tuples as they are, by `order_by`, the most significant first."""
+    """SPL's Sort (reference section 9): emits the tuples unchanged, sorted by `order_by`, most significant first."""
 
     name: str
     input: str
@@ -142,9 +144,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A windowed operator of a user's own: `handler` names the Python class that hears of the window's events.
+    """A windowed operator that a user writes: `handler` names the Python class whose methods get the window's events.
 
-    The expressions of the outputs are the attributes of what it sends.
+    The expressions of the outputs are the attributes of the tuples that the class sends.
     """
 
     name: str
@@ -159,7 +161,7 @@ class Custom:
         return (self.input,)
 
 
-#: those with one window
+#: the operators with one window
 Windowed = Aggregate | Sort | Custom
 Operator = Aggregate | Map | Join | Sort | Custom
 
@@ -168,18 +170,18 @@ Operator = Aggregate | Map | Join | Sort | Custom
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """Which attribute of a stream is its event time, and how watermarks come about (E1 to E7). Times: nanoseconds."""
+    """The event time of a stream, and how its watermarks are computed (E1 to E7). Times are in nanoseconds."""
 
     attribute: str
     #: nanoseconds of one unit of the attribute as the engine counts it; 1 for timestamp and float64
     tick: int = 1
-    #: how far watermarks stay behind the newest tuple (E3); None: they come as marks, or from the operator upstream
+    #: how far computed watermarks are behind the newest tuple (E3); None: watermarks come as marks or from an operator
     lag: int | None = None
-    #: a watermark is this much above the one before (E3)
+    #: the minimum distance between two computed watermarks (E3)
     minimum_gap: int = 100_000_000
-    #: a topic partition that sends nothing for so long holds no watermark back; None: it does
+    #: after this time without items, a topic partition no longer holds the watermark back; None: it always does
     idle_after: int | None = None
-    #: a tuple further ahead of the clock is a dead letter; None: none is
+    #: a tuple further ahead of the clock becomes a dead letter; None: no limit
     max_future: int | None = None
 
 
@@ -188,20 +190,20 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How attributes are written as bytes, those of a record's value or those of its key."""
+    """How the attributes of a record's value, or of its key, are encoded as bytes."""
 
     #: "json", "avro", "avro-confluent", "csv", "text" or "raw"
     format: str = "json"
-    #: Avro schemas as JSON text: the stream's own, and the one that its records were written with, if that is another
+    #: Avro schemas as JSON text: the reader's schema, and the writer's schema if it differs
     avro_schema: str | None = None
     avro_writer_schema: str | None = None
-    #: between the fields of csv
+    #: the character between two fields of csv
     delimiter: str = ","
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a record's key holds: these attributes, which its value does not."""
+    """The attributes in a record's key, which are not in its value, and their encoding."""
 
     attributes: tuple[str, ...]
     coding: Coding
@@ -209,30 +211,30 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream; one without a topic lives inside the service only."""
+    """A stream. Without a topic it exists only inside the service."""
 
     name: str
     schema: Schema
     topic: str | None = None
     value: Coding = Coding()
     key: Key | None = None
-    #: attribute and the header that holds it
+    #: attributes that are in headers: (attribute, name of the header)
     headers: tuple[tuple[str, str], ...] = ()
-    #: attribute and the value that it has where the record has none; a timestamp in nanoseconds
+    #: (attribute, its value for records without one); a timestamp is in nanoseconds
     defaults: tuple[tuple[str, Any], ...] = ()
-    #: how window marks leave: "record", "header" (on the last tuple of the run) or "none"
+    #: how window marks are written: "record", "header" (of the last tuple before the mark) or "none"
     marks: str = "record"
-    #: whether its watermarks leave, too
+    #: whether watermarks are written
     watermarks: bool = False
-    #: topic partitions to create an output topic with, when it is missing; None: it must exist
+    #: number of topic partitions with which a missing output topic is created; None: the topic must exist
     partitions: int | None = 1
     event_time: EventTime | None = None
-    #: whether operators hand it on through its topic, so that those that read it are a stage of their own (stages.py)
+    #: whether the stream passes through its topic, so that its readers are in another stage (stages.py)
     exchange: bool = False
-    #: conditions over a tuple that came in: a window mark stands before it, behind it
+    #: conditions on input tuples: a window mark is inserted before, or after, a tuple for which the condition is true
     mark_before: Expression | None = None
     mark_after: Expression | None = None
-    #: which window mark closes a window: that of a "topic_partition", or the "aligned" marks of all
+    #: what a window mark closes: the tuples of its "topic_partition", or with "aligned" those of the whole stream
     marks_in: str = "topic_partition"
 
     @property
@@ -256,7 +258,7 @@ class Properties(dict[str, str]):
 
     @property
     def secrets(self) -> list[str]:
-        """What is masked."""
+        """The values that are masked."""
         return [value for name, value in self.items() if is_secret(name)]
 
     def __repr__(self) -> str:
@@ -265,34 +267,37 @@ class Properties(dict[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the service runs; nothing here changes what comes out, apart from the clock's three."""
+    """The settings of the service.
+
+    Only `clock`, `clock_origin`, `merge`, `merge_wait`, `max_future` and `start` affect the content of outputs.
+    """
 
     kafka: Properties
-    #: of the schema registry's client; empty where there is none
+    #: properties of the schema registry's client; empty without a registry
     registry: Properties = field(default_factory=Properties)
     #: "processing": the clock follows records and the machine; "records": records alone
     clock: str = "processing"
     #: nanoseconds since 1970 from which periodic timers count; None: the first record's timestamp
     clock_origin: int | None = None
-    #: the order of records of several topic partitions: "arrival": that of their batch; "timestamp": they wait
+    #: the order of records of several topic partitions: "arrival" (within a batch) or "timestamp" (over all batches)
     merge: str = "arrival"
-    #: under "timestamp" and the processing clock: how long a topic partition is waited for; nanoseconds
+    #: for "timestamp" with the processing clock: the maximum wait for a topic partition, in nanoseconds
     merge_wait: int = 5_000_000_000
-    #: a record whose timestamp is further ahead of its batch's time is a dead letter; nanoseconds
+    #: a record whose timestamp is further ahead of its batch's time becomes a dead letter; nanoseconds
     max_future: int = 3_600_000_000_000
-    #: nanoseconds from the start of one batch to the next; 0: as soon as the last is done
+    #: nanoseconds from the start of one batch to the start of the next; 0: without a pause
     trigger_interval: int = 0
     max_records_per_batch: int = 500_000
-    #: by the sizes of the records that a start measures
+    #: a limit by the record sizes that are measured when the service starts
     max_bytes_per_batch: int = 256 << 20
     buckets: int | None = None
     #: the checkpoint's folder
     checkpoint: str | None = None
     #: "exactly_once" or "at_least_once"
     delivery: str = "exactly_once"
-    #: where records are gone that were not read yet: "fail" or "continue"
+    #: what to do if records were deleted before they were read: "fail" or "continue"
     on_data_loss: str = "fail"
-    #: where an input topic that this service has not read yet is read from: "earliest" or "latest"
+    #: where an input topic without stored offsets is read from: "earliest" or "latest"
     start: str = "earliest"
 
 
@@ -308,7 +313,7 @@ class Pipeline:
 
     @property
     def checkpoint(self) -> str:
-        """The folder of the checkpoint, also where the file names none."""
+        """The folder of the checkpoint, with its default."""
         return self.settings.checkpoint or f"checkpoints/{self.name}"
 
     @property

@@ -1,4 +1,8 @@
-"""By what the tuples of an input stream may be spread over buckets, so that nobody can tell one bucket from many."""
+"""Computes the key by which the tuples of each input stream are distributed over buckets.
+
+The output of a pipeline must not depend on the number of buckets. So all tuples that can meet in a window partition or
+in a join must be in one bucket.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,10 @@ Keys = tuple[Expression, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRequirement:
-    """By what an operator wants the tuples of a stream to be spread; `key` (): together, and why."""
+    """The key by which an operator requires the tuples of a stream to be distributed.
+
+    An empty `key` means that all tuples must be in one bucket; `why` is then the reason, for messages.
+    """
 
     operator: str
     key: Keys
@@ -37,62 +44,67 @@ class KeyRequirement:
 
 @dataclass(frozen=True, slots=True)
 class SpreadPlan:
-    """The expressions by which each input stream's tuples are spread; None where everything must be in one bucket."""
+    """The key of each input stream; None if all tuples must be in one bucket."""
 
     keys: Mapping[str, Keys] | None
-    #: why it must
+    #: the reasons for one bucket; empty if there are several
     why: tuple[str, ...] = ()
 
 
 def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
-    """As `layout` says."""
+    """The keys of `layout`."""
     return layout(pipeline).keys
 
 
 def layout(pipeline: Pipeline) -> SpreadPlan:
-    """By what the tuples may be spread.
+    """The key of each input stream, or the reasons for one bucket.
 
-    Tuples that meet in a window partition of any operator, or in a join, must agree in these expressions. The
-    partitions of a window meet nobody else, so its `partition_by` serves; behind another operator it must say the same
-    of the input stream.
+    Tuples that meet in a window partition of any operator, or in a join, must have equal keys. The key of a window is
+    its `partition_by`, because tuples of different partitions never meet. If the window reads the output of another
+    operator, `partition_by` must be traced to attributes of the input stream.
     """
     keys: dict[str, Keys] = {}
     why: list[str] = []
     for stream in pipeline.inputs:
-        wishes = list(dict.fromkeys(_needed(pipeline, stream.name)))
-        why += _together(stream, wishes)
-        keys[stream.name] = wishes[0].key if wishes else ()
+        requirements = list(dict.fromkeys(_needed(pipeline, stream.name)))
+        why += _together(stream, requirements)
+        keys[stream.name] = requirements[0].key if requirements else ()
     return SpreadPlan(None, tuple(dict.fromkeys(why))) if why else SpreadPlan(keys)
 
 
-def _together(stream: Stream, wishes: list[KeyRequirement]) -> Iterator[str]:
-    """Why all tuples of the stream must be in one bucket."""
-    for wish in wishes:
-        if not wish.key:
-            yield f"{wish.operator}: {wish.why}"
-    if len({wish.key for wish in wishes}) > 1 and all(wish.key for wish in wishes):
-        several = " and ".join(f"{wish.operator} by {expressions(wish.key)}" for wish in wishes)
-        yield f"{stream.name} would be spread in two ways: {several}"
+def _together(stream: Stream, requirements: list[KeyRequirement]) -> Iterator[str]:
+    """The reasons why all tuples of the stream must be in one bucket; none if they need not."""
+    for requirement in requirements:
+        if not requirement.key:
+            yield f"{requirement.operator}: {requirement.why}"
+    if len({requirement.key for requirement in requirements}) > 1 and all(
+        requirement.key for requirement in requirements
+    ):
+        several = " and ".join(
+            f"{requirement.operator} by {expressions(requirement.key)}" for requirement in requirements
+        )
+        yield f"{stream.name} would have to be distributed by two keys: {several}"
 
 
 def independent(join: Join) -> tuple[int, ...]:
-    """The places of the equalities that hold apart all that can meet or displace each other in this join.
+    """The positions of the equalities by which the tuples of the join may be distributed.
 
-    Tuples only meet with equal keys; and a window's partition, unless each tuple leaves it by itself, must lie within
-    one key.
+    Only tuples with equal keys are paired. In addition, a tuple must not evict a tuple with another key: either each
+    tuple expires by its own time, or the window partition contains only tuples of one key.
     """
     pairs = enumerate(zip(join.left.equality, join.right.equality, strict=True))
     return tuple(n for n, (left, right) in pairs if _within(join.left, left) and _within(join.right, right))
 
 
 def equalities_apart(pipeline: Pipeline, join: Join) -> tuple[int, ...]:
-    """The places of the equalities by which the tuples of a join are spread over buckets, in the order of the key.
+    """The positions of the equalities by which the tuples of a join are distributed over buckets, in the order of the
+    key.
 
-    Those that hold apart all that can meet, or fewer where an operator behind the join asks for these.
+    These are the positions of `independent`, or fewer if a downstream operator requires a part of them.
     """
     for output in join.outputs:
-        for wish in _needed(pipeline, output.stream, made=True):
-            places = _equalities(join, output, wish.key)
+        for requirement in _needed(pipeline, output.stream, made=True):
+            places = _equalities(join, output, requirement.key)
             if places:
                 return places
     return independent(join)
@@ -106,10 +118,10 @@ def _within(side: Side, key: Expression) -> bool:
 
 
 def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[KeyRequirement]:
-    """What all that read a stream, and all behind them, want its tuples to be spread by.
+    """The requirements of all operators that read the stream, directly or through other operators.
 
-    `made`: a windowed operator is before it. Each of its marks closes what all keys have sent, so a punct() window
-    behind it must see them all.
+    `made`: a windowed operator is upstream. Each of its marks closes the tuples of all keys, so a downstream punct()
+    window must see all keys.
     """
     for operator in pipeline.operators:
         for port, name in enumerate(operator.inputs):
@@ -121,40 +133,40 @@ def _needed(pipeline: Pipeline, stream: str, *, made: bool = False) -> Iterator[
 
 
 def _whole(stream: Stream, operator: Operator) -> str:
-    """Why, if one bucket must see the whole stream for this operator, whatever that does."""
+    """The reason why one bucket must see the whole stream for this operator, independent of its kind; empty if not."""
     of = stream.event_time
     if of is not None and of.lag is not None:
-        return f"the tuples of all keys of {stream.name} make its watermarks (E3)"
+        return f"the watermarks of {stream.name} are computed from the tuples of all keys (E3)"
     if of is not None and of.idle_after is not None:
-        return f"the tuples of all keys of {stream.name} say which topic partition is idle"
+        return f"the tuples of all keys of {stream.name} decide which topic partition is idle"
     if stream.marks_in == "aligned" and not _storing(operator):
-        return f"what waits for an aligned mark of {stream.name} comes in at one moment, in an order of all keys"
+        return f"items of all keys that wait for an aligned mark of {stream.name} are released together, in order"
     return ""
 
 
 def _storing(operator: Operator) -> bool:
-    """Whether tuples are only stored, and nothing comes of them before the next mark (T18)."""
+    """Whether tuples are only stored, and cause no output before the next mark (T18)."""
     return isinstance(operator, Windowed) and operator.window.only_stores
 
 
 def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[KeyRequirement]:
-    """What one of those wants of the stream at this port."""
+    """The requirements of the operator, and of the operators downstream of it, on the stream at this port."""
     windowed = not isinstance(operator, Map)
     behind = [
-        (output, wish)
+        (output, requirement)
         for output in operator.outputs
-        for wish in _needed(pipeline, output.stream, made=made or windowed)
+        for requirement in _needed(pipeline, output.stream, made=made or windowed)
     ]
     if isinstance(operator, Join):
         yield from _of_join(operator, port, behind)
         return
     if not isinstance(operator, Map):
         yield _own(pipeline, operator, made=made)
-    yield from (_through(operator, output, wish) for output, wish in behind)
+    yield from (_through(operator, output, requirement) for output, requirement in behind)
 
 
 def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
-    """What a window wants of its own input."""
+    """The requirement of a windowed operator on its own input."""
     why = (
         sees_all(operator)
         or operator.window.needs_one_bucket(sort=isinstance(operator, Sort), behind_window=made)
@@ -166,13 +178,13 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
 
 
 def _windows_in_order(pipeline: Pipeline, operator: Windowed) -> str:
-    """Why, if an operator behind this window depends on the order of the windows that one watermark fires.
+    """The reason for one bucket if a downstream operator depends on the order of the windows that one watermark fires.
 
-    Behind a windowed operator a tuple no longer tells its window, by which buckets are put together (merge.py).
+    The outputs of buckets are merged by window (merge.py). A downstream operator does not know the window of a tuple.
     """
     several = operator.window.fires_at_watermarks
     behind = any(_fires_as_they_come(pipeline, output.stream) for output in operator.outputs)
-    return "a window behind it takes its panes in their order" if several and behind else ""
+    return "a downstream window depends on the order of its panes" if several and behind else ""
 
 
 def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
@@ -185,7 +197,7 @@ def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
 
 
 def sees_all(operator: Windowed) -> str:
-    """Why, if an output counts the tuples of all partitions, as CountAll does but where the window tumbles (A18)."""
+    """The reason if an output counts the tuples of all partitions, as CountAll does in sliding windows and panes (A18)."""
     if operator.window.counts_own_partition:
         return ""
     parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
@@ -201,25 +213,25 @@ def sees_all(operator: Windowed) -> str:
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------
 
 
-def _through(operator: Windowed | Map, output: Output, wish: KeyRequirement) -> KeyRequirement:
-    """A wish over the attributes of an output, over those of the operator's input where that can be said."""
+def _through(operator: Windowed | Map, output: Output, requirement: KeyRequirement) -> KeyRequirement:
+    """Traces a requirement on an output to the operator's input. The key is empty if it cannot be traced."""
     attributes = dict(output.attributes)
-    traced = tuple(_source(operator, attributes[e.name]) for e in wish.key if isinstance(e, Attribute))
+    traced = tuple(_source(operator, attributes[e.name]) for e in requirement.key if isinstance(e, Attribute))
     key = tuple(e for e in traced if e is not None)
-    return _traced(wish, key, output) if len(key) == len(wish.key) else _traced(wish, (), output)
+    return _traced(requirement, key, output) if len(key) == len(requirement.key) else _traced(requirement, (), output)
 
 
-def _traced(wish: KeyRequirement, key: Keys, output: Output) -> KeyRequirement:
-    if key or wish.why:
-        return KeyRequirement(wish.operator, key, wish.why)
-    why = f"{expressions(wish.key)} of {output.stream} cannot be told from the tuples that it is made of"
-    return KeyRequirement(wish.operator, (), why)
+def _traced(requirement: KeyRequirement, key: Keys, output: Output) -> KeyRequirement:
+    if key or requirement.why:
+        return KeyRequirement(requirement.operator, key, requirement.why)
+    why = f"{expressions(requirement.key)} of {output.stream} cannot be traced to attributes of the input"
+    return KeyRequirement(requirement.operator, (), why)
 
 
 def _source(operator: Windowed | Map, expression: Expression) -> Expression | None:
-    """An attribute of an aggregate's output can be traced where it is a partition attribute, which its tuples share.
+    """The expression over the operator's input that always has the same value as this output attribute; None if none.
 
-    What a class sends comes from nowhere that can be told.
+    For an aggregate it is an expression of `partition_by`. The outputs of a Python class cannot be traced.
     """
     if isinstance(operator, Custom):
         return None
@@ -234,36 +246,36 @@ def _source(operator: Windowed | Map, expression: Expression) -> Expression | No
 
 
 def _of_join(join: Join, port: int, behind: list[tuple[Output, KeyRequirement]]) -> Iterator[KeyRequirement]:
-    """The keys that a join wants: its equalities, or those of them by which what is behind it wants its output."""
+    """The requirements of a join: its equalities, or the part of them that downstream operators require."""
     side = (join.left, join.right)[port]
     apart = independent(join)
     if not behind:
         yield _apart(join, side, apart)
-    for output, wish in behind:
-        places = _equalities(join, output, wish.key)
+    for output, requirement in behind:
+        places = _equalities(join, output, requirement.key)
         own = _apart(join, side, apart)
         if own.key and places and set(places) <= set(apart):
-            yield KeyRequirement(wish.operator, tuple(side.equality[n] for n in places))
+            yield KeyRequirement(requirement.operator, tuple(side.equality[n] for n in places))
         else:
-            yield _traced(wish, (), output) if own.key else own
+            yield _traced(requirement, (), output) if own.key else own
 
 
 def _apart(join: Join, side: Side, apart: tuple[int, ...]) -> KeyRequirement:
     if apart:
         return KeyRequirement(join.name, tuple(side.equality[n] for n in apart))
-    why = "its equalities do not hold apart all that meets" if join.left.equality else "it has no equalities"
+    why = "its windows evict tuples across the keys of its equalities" if join.left.equality else "it has no equalities"
     return KeyRequirement(join.name, (), why)
 
 
 def _equalities(join: Join, output: Output, key: Keys) -> tuple[int, ...]:
-    """A key over the attributes of an output as places among the equalities; () where that cannot be said."""
+    """The positions of the equalities that give the attributes of this key; () if an attribute is no equality."""
     attributes = dict(output.attributes)
     found = [_equality(join, attributes.get(e.name), output) for e in key if isinstance(e, Attribute)]
     return tuple(n for n in found if n is not None) if len(found) == len(key) and None not in found else ()
 
 
 def _equality(join: Join, expression: Expression | None, output: Output) -> int | None:
-    """The equality whose value an attribute has: that of a side which is in every tuple of the output."""
+    """The position of the equality whose value the attribute has in every output tuple; None if there is none."""
     if not isinstance(expression, Attribute):
         return None
     side, other = (join.left, join.right) if expression.port == "left" else (join.right, join.left)

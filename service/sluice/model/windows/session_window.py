@@ -1,4 +1,4 @@
-"""session: stretches of activity of a key, with gaps of inactivity between them (docs/reference/session.md)."""
+"""The window kind `session`: periods of activity of a key, separated by gaps (docs/reference/session.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.model.unparse import expression, number, seconds
 from sluice.model.windows.window_kind import WITHIN_BATCH, SizePart, WindowFunction, WindowKind, with_watermarks
 from sluice.time_units import SECOND
 
-#: the largest gap that a tuple may tell, in nanoseconds: 3,650 days
+#: the maximum gap that is an expression of the tuple, in nanoseconds: 3,650 days
 MOST_GAP = 3_650 * 86_400 * SECOND
 
 
@@ -22,10 +22,10 @@ class Session(WindowKind):
     it (G1), directly or by others between them (G2). Partitioned by `partition_by` alone.
 
     gap       nanoseconds, or an expression of the tuple: float64 seconds (G4)
-    longest   nanoseconds between the first and the last tuple of a session, at most; None: without limit (G9)
-    grace     nanoseconds of event time that a session stays open behind its gap (G5)
-    emit      "final": a session comes out when it is over (G5); "updates": whenever a tuple changes it (G10)
-    clock     whether times are those of the operator's clock, as the input has no event time (G11)
+    longest   the maximum nanoseconds between the first and the last tuple of a session; None: no limit (G9)
+    grace     nanoseconds of event time that a session stays open after its gap (G5)
+    emit      "final": a session is emitted when it is over (G5); "updates": at each tuple that changes it (G10)
+    clock     whether times are times of the operator clock, because the input has no event time (G11)
     """
 
     word = "session"
@@ -74,7 +74,7 @@ class Session(WindowKind):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Gap, maximum duration and grace; of a gap that tuples tell the largest one."""
+        """Gap, maximum duration and grace. The gap is MOST_GAP if it is an expression of the tuple."""
         return (self.gap if isinstance(self.gap, int) else MOST_GAP), self.longest or 0, self.grace
 
     @property

@@ -1,4 +1,4 @@
-"""slidingTime: Kafka Streams' sliding windows over event time (KIP-450)."""
+"""The window kind `slidingTime`: Kafka Streams' sliding windows over event time (KIP-450)."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class SlidingTime(WindowKind):
 
     difference: int
     grace: int = 0
-    #: which windows there are: "distinct" (KIP W3), "perTimestampForward" or "perTimestampBackward" (KIP P2)
+    #: the set of windows: "distinct" (KIP W3), "perTimestampForward" or "perTimestampBackward" (KIP P2)
     window_set: str = "distinct"
-    #: "final": a window comes out when it closes; "updates": whenever it changes
+    #: "final": a window is emitted when it closes; "updates": at each change
     emit: str = "final"
 
     @classmethod
     def of(
         cls, sizes: Mapping[str, int], options: Mapping[str, str], *, partitioned: bool, event_time: bool
     ) -> SlidingTime:
-        """Without `grace` there is none (KIP T10)."""
+        """The grace is 0 by default (KIP T10)."""
         del partitioned, event_time
         return cls(sizes["timeDifference"], sizes.get("grace", 0), **options)
 

@@ -1,4 +1,4 @@
-"""timeInterval: panes over event time (reference section 5)."""
+"""The window kind `timeInterval`: panes over event time (reference section 5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sluice.model.unparse import number, seconds
 from sluice.model.windows.window_kind import SizePart, WindowFunction, WindowKind, with_watermarks
 from sluice.time_units import SECOND
 
-#: panes that hold a tuple, or begin in a second: more are perhaps not what was meant
+#: maximum number of panes that contain a tuple, or begin within a second, without a warning
 MANY_PANES = 10_000
 
 
@@ -91,16 +91,16 @@ class TimeInterval(WindowKind):
         return self.duration, self.period, self.discard_age, self.offset
 
     def cautions(self) -> Iterator[str]:
-        """So many panes are legal, and need memory and time for each of them."""
+        """Warns of many panes, because each pane costs memory and time."""
         if self.duration // self.period > MANY_PANES:
             yield f"each tuple is in {self.duration // self.period:,} panes, each of which gives a result"
         if SECOND // self.period > MANY_PANES:
             yield f"{SECOND // self.period:,} panes begin in each second of event time"
 
     def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
-        """All partitions together say whether a late tuple's pane was complete, and how often it fired (E29, E34).
+        """The partitions together decide whether a late tuple's pane was complete, and how often it fired (E29, E34).
 
-        A Sort does not ask for that (O15).
+        A Sort does not depend on that (O15).
         """
         del behind_window
         asked = self.discard_age > 0 and not sort

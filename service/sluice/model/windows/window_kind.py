@@ -1,4 +1,4 @@
-"""What a kind of window says of itself: everything that parts of the service outside of the engine ask of it.
+"""The base class of window kinds: all properties of a kind that code outside of the engine needs.
 
 Each kind is one module of this folder and one row of `kinds.py`. Its class is the window of a pipeline as an immutable
 value; the class attributes describe the kind: the syntax of its clause, its functions, the operators that accept it.
@@ -17,8 +17,8 @@ from sluice.model.types import Type
 from sluice.model.unparse import seconds
 from sluice.model.windows.window_policies import Policy, Time
 
-#: how long a tuple waits where a window fires with each tuple
-WITHIN_BATCH = "nothing waits: it comes out with the batch that read the tuple"
+#: the latency of a window that fires with each tuple, for `sluice explain`
+WITHIN_BATCH = "none: the output is in the batch that read the tuple"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,20 @@ class WindowKind:
     __slots__ = ()
 
     # ---- the clause ----
-    #: the word that a clause of this kind has
+    #: the word of this kind in a clause
     word: ClassVar[str]
     #: a clause with all parts, as in messages and in the JSON schema
     example: ClassVar[str]
     #: the parts that have sizes; a kind without such parts has policies
     parts: ClassVar[Mapping[str, SizePart]] = {}
-    #: whether the clause says `partitioned`; else `partition_by` alone partitions the window
+    #: whether the clause has `partitioned`; if not, `partition_by` alone partitions the window
     says_partitioned: ClassVar[bool] = True
     #: why a clause of this kind has no partition eviction (partitionAge and others), for messages
     no_partition_eviction: ClassVar[str] = ""
     #: the keys of an operator that only some kinds read, with the default of each: `emit`, `window_set`
     options: ClassVar[Mapping[str, str]] = {}
 
-    # ---- what a pipeline must have ----
+    # ---- requirements ----
     #: whether the input must have an event time
     needs_event_time: ClassVar[bool] = False
     #: the operators, beside an Aggregate, that accept the window
@@ -81,7 +81,7 @@ class WindowKind:
     functions: ClassVar[tuple[WindowFunction, ...]] = ()
 
     # ---- how it behaves ----
-    #: whether the tuples of a partition stand in the order of their arrival, and leave one by one
+    #: whether the tuples of a partition are in order of arrival and are evicted one by one
     in_arrival_order: ClassVar[bool] = True
     #: whether CountAll needs the tuples of its own partition only (A18)
     counts_own_partition: ClassVar[bool] = False
@@ -108,7 +108,7 @@ class WindowKind:
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """Eviction, and the trigger where the window slides; a window with sized parts has none."""
+        """The eviction policy, and for a sliding window the trigger policy; empty for a window with sized parts."""
         return ()
 
     @property
@@ -126,19 +126,19 @@ class WindowKind:
         return ()
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the window: what was expected instead, each as a message."""
+        """The errors of the window, each as a message that says what was expected."""
         return iter(())
 
     def cautions(self) -> Iterator[str]:
-        """What is legal, and perhaps not what was meant."""
+        """Warnings about a legal window that may be a mistake."""
         return iter(())
 
     # ---- buckets ----
 
     def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
-        """Why one bucket must see the tuples of all keys; empty: it need not.
+        """The reason why one bucket must see the tuples of all keys; empty if that is not necessary.
 
-        `sort`: the operator is a Sort; `behind_window`: a windowed operator writes its input.
+        `sort`: the operator is a Sort. `behind_window`: a windowed operator is upstream.
         """
         del sort, behind_window
         return ""
@@ -150,28 +150,28 @@ class WindowKind:
 
     @property
     def only_stores(self) -> bool:
-        """Whether tuples are only stored, and nothing comes out before the next window mark (T18)."""
+        """Whether tuples are only stored, and cause no output before the next window mark (T18)."""
         return False
 
     # ---- the clock ----
 
     def falls_due(self, *, evictions: bool) -> bool:
-        """Whether the clock alone may bring something out. `evictions`: the operator also outputs evicted tuples."""
+        """Whether the clock alone can cause an output. `evictions`: the operator also outputs evicted tuples."""
         return any(isinstance(policy, Time) for policy in (self.policies if evictions else self.policies[-1:]))
 
     # ---- words ----
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
-        """When it fires, and how long a tuple waits for that, for `sluice explain`.
+        """When the window fires, and how long a tuple waits for that, as texts for `sluice explain`.
 
-        `lag`: how far watermarks stay behind the newest tuple, in nanoseconds; None: watermarks come with the stream.
-        `incomplete`: results also come out before the window was full for the first time.
+        `lag`: how far watermarks are behind the newest tuple, in nanoseconds; None: watermarks come with the stream.
+        `incomplete`: results are also emitted before the window was full for the first time.
         """
         raise NotImplementedError
 
     @property
     def tuples_when_full(self) -> int | None:
-        """How many tuples a partition holds before it fires, where the window counts them."""
+        """The number of tuples in a full partition; None if the window does not count tuples."""
         return None
 
 

@@ -44,7 +44,9 @@ def test_operators_that_agree_on_a_key_are_one_stage_spread_by_it():
     (stage,) = stages(TOTALS + BEST)
     assert [step.name for step in stage.steps] == ["totals", "best"]
     assert stage.spread is None
-    assert stage.together == ("orders would be spread in two ways: totals by shop, customer and best by customer",)
+    assert stage.together == (
+        "orders would have to be distributed by two keys: totals by shop, customer and best by customer",
+    )
 
 
 def test_an_exchange_cuts_the_pipeline_into_stages_of_their_own():
