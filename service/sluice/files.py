@@ -41,7 +41,7 @@ def read_file(path: str | Path, most: int = MAX_BYTES, timeout_s: float = READ_T
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor has no path
         while len(content) <= most:
             if not select.select([file], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise OSError(errno.ETIMEDOUT, f"its end did not come within {timeout_s:g} seconds")
+                raise OSError(errno.ETIMEDOUT, f"it did not end within {timeout_s:g} seconds")
             part = file.read(CHUNK)
             if part == b"":
                 return bytes(content)

@@ -122,6 +122,6 @@ def _watch(board: Board, view: Screen, player: Player, reader: Reader, service: 
         if player.error:
             raise ServiceError(f"the broker did not take a record: {player.error}")
         if now - moved > OUTPUT_TIMEOUT_S:
-            raise ServiceError(f"nothing came out for {OUTPUT_TIMEOUT_S} seconds; the service said:\n{service.log()}")
+            raise ServiceError(f"no output for {OUTPUT_TIMEOUT_S} seconds; the log of the service:\n{service.log()}")
     board.sent(player.days, player.tuples, player.marks)
     view.show(board)

@@ -50,7 +50,7 @@ class Service(AbstractContextManager["Service"]):
         """Raises ServiceError if the service has ended."""
         code = self._process.exit_code
         if code is not None:
-            raise ServiceError(f"the service ended with exit code {code}; it said:\n{self.log()}")
+            raise ServiceError(f"the service ended with exit code {code}; its log:\n{self.log()}")
 
     def log(self) -> str:
         """The log from the last message of `sluice` on, at most LAST_WORDS characters, as Spark may add more."""

@@ -105,7 +105,7 @@ def test_a_service_that_cannot_start_ends_it_with_the_log(tmp_path: Path) -> Non
                 os.kill(int(process.name), signal.SIGKILL)
         printed = demo.communicate(timeout=60)[0]
     assert demo.returncode == 1, printed
-    assert "the service ended with exit code -9; it said:" in printed
+    assert "the service ended with exit code -9; its log:" in printed
     assert left_behind(tmp_path) == []
 
 

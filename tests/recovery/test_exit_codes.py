@@ -179,7 +179,7 @@ def test_4_the_checkpoint_is_another_pipelines(service: Service):
     service.checkpoint.mkdir()
     (service.checkpoint / "notes.txt").touch()
     assert service.start().ended() == 4
-    assert "it is not one of Sluice's" in service.sentence
+    assert "it is not a checkpoint of Sluice" in service.sentence
 
 
 # ---- while it runs -----------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_records_that_wait_for_others_and_a_record_that_the_service_did_not_writ
     assert f"{pipeline.name}: batches 2 to 3, 10 records: differences in 1 topic partition(s)\n" in done.stderr
 
     forget(pipeline, 3)
-    with pytest.raises(CheckpointError, match="does not tell of batch 3 any more"):
+    with pytest.raises(CheckpointError, match="no longer records batch 3"):
         verify(pipeline)
 
 

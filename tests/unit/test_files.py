@@ -42,7 +42,7 @@ def test_what_cannot_be_read_says_why(path: str, why: str) -> None:
 
 def test_a_pipe_without_an_end_is_given_up() -> None:
     reading, writing = os.pipe()
-    with pytest.raises(OSError, match="its end did not come within 0 seconds"):
+    with pytest.raises(OSError, match="it did not end within 0 seconds"):
         read_file(f"/dev/fd/{reading}", timeout_s=0)
     os.close(writing)
     os.close(reading)
@@ -50,5 +50,5 @@ def test_a_pipe_without_an_end_is_given_up() -> None:
 
 def test_a_pipe_that_nothing_writes_to_is_given_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="its end did not come within 0 seconds"):
+    with pytest.raises(OSError, match="it did not end within 0 seconds"):
         read_file(tmp_path / "pipe", timeout_s=0)

@@ -123,10 +123,10 @@ class PartitionRouter:
         times = _nanoseconds(batch.column("timestamp"))
         setting.reject(
             np.flatnonzero(times > self._latest),
-            reason(Reason.TOO_FAR_AHEAD, "its timestamp is beyond the batch's time"),
+            reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
         )
         setting.reject(
-            np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has no known word")
+            np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has an unknown value")
         )
         watermark = _watermarks(batch, kind, setting)
         riding = np.isin(kind, MARKS_ON_TUPLES)
@@ -145,7 +145,7 @@ class PartitionRouter:
         values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
         if values.null_count:
             null = values.is_null().to_numpy(zero_copy_only=False)
-            setting.reject(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null, and it is no mark"))
+            setting.reject(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null and it is not a mark"))
             rows = rows[~null[rows]]
         if len(rows) < len(values):
             values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))

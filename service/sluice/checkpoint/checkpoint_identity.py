@@ -99,7 +99,9 @@ def _made(file: Path, identity: Identity) -> Identity:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(entry.name != LOCK for entry in folder.iterdir()):
-            raise CheckpointError(_refused(folder, f"there are files in it, but no {FILE}: it is not one of Sluice's"))
+            raise CheckpointError(
+                _refused(folder, f"there are files in it, but no {FILE}: it is not a checkpoint of Sluice")
+            )
         part = file.with_suffix(f".{os.getpid()}.part")
         part.write_text(json.dumps(asdict(identity) | {"checksum": _checksum(identity)}, indent=2) + "\n")
         part.replace(file)
@@ -115,7 +117,7 @@ def _read(file: Path) -> Identity:
         checksum = fields.pop("checksum", "")
         identity = Identity(**fields)
     except FileNotFoundError:
-        message = f"checkpoint {file.parent}: there is none; a service makes it when it runs for the first time"
+        message = f"checkpoint {file.parent}: it does not exist; the service creates it at its first start"
         raise CheckpointError(message) from None
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(_refused(file.parent, f"{FILE} cannot be read ({error})")) from error

@@ -57,14 +57,14 @@ def _lock(file: BinaryIO, folder: Path, pipeline: str) -> None:
     except BlockingIOError:
         message = (
             f"checkpoint {folder}: another instance of the pipeline {pipeline} runs with it ({_holder(file)}). "
-            f"End that one first; its process has the lock of {LOCK} until it ends"
+            f"End that instance first; its process holds the lock of {LOCK} until it ends"
         )
         raise OccupiedError(message) from None
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
         LOGGER.warning(
-            "checkpoint %s: its file system has no locks (%s): a second instance will not be noticed at its start",
+            "checkpoint %s: its file system has no locks (%s), so a second instance is not detected when it starts",
             folder, error.strerror,
         )  # fmt: skip
         return
@@ -81,4 +81,4 @@ def _holder(file: BinaryIO) -> str:
         fields = json.loads(file.read())
         return f"process {fields['pid']} on {fields['host']}, since {fields['since']}"
     except (ValueError, KeyError, TypeError):  # the other process is writing it at this moment
-        return "its process is not known"
+        return "its process is unknown"

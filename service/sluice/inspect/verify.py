@@ -112,7 +112,7 @@ def _stand(plan: Plan) -> tuple[int, Offsets]:
             raise CheckpointError(message)
         if ends(client, places) == before:
             return stand.next_batch - 1, before
-    message = f"the service writes all the time: {MAX_ATTEMPTS} times its outputs changed while they were looked at"
+    message = f"the outputs changed during each of {MAX_ATTEMPTS} attempts to read them, because the service is writing"
     raise CheckpointError(message)
 
 
@@ -134,7 +134,7 @@ def _oldest(plan: Plan, last: int) -> tuple[int, BatchReplay]:
             continue
     if damages:
         raise CheckpointError(damages[-1])
-    message = f"checkpoint {plan.checkpoint}: it does not tell of batch {last} any more, the last that was written"
+    message = f"checkpoint {plan.checkpoint}: it no longer records batch {last}, the last one that was written"
     raise CheckpointError(message)
 
 

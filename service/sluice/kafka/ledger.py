@@ -30,7 +30,7 @@ PARTITION = 0
 #: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
 
-START_OVER = "to go on with this checkpoint all the same, start once with --reset-ledger (outputs may repeat)"
+START_OVER = "to use this checkpoint nevertheless, start once with --reset-ledger (outputs may repeat)"
 
 
 class LedgerPosition(NamedTuple):

@@ -197,7 +197,7 @@ def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
 
 
 def sees_all(operator: Windowed) -> str:
-    """The reason if an output counts the tuples of all partitions, as CountAll does in sliding windows and panes (A18)."""
+    """The reason if an output counts the tuples of all partitions, as CountAll can do (A18)."""
     if operator.window.counts_own_partition:
         return ""
     parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]

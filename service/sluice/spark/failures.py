@@ -28,8 +28,8 @@ LOGGER = logging.getLogger("sluice.spark")
 #: maximum seconds from the closing of the connections to the end of the Java process
 ENDING = 5.0
 
-GO_ON = "to go on with what is there, start with on_data_loss: continue"
-AGAIN = "nothing of the batch is visible, and the next start does it again"
+GO_ON = "to continue with the records that exist, start with on_data_loss: continue"
+AGAIN = "no output of the batch is visible, and the next start repeats the batch"
 
 
 class QueryError(SluiceError):
@@ -59,7 +59,7 @@ class Cause(NamedTuple):
 CAUSES = (
     Cause(
         r"Some data may have been lost.*?Reason: (.*?)(?:SQLSTATE|===|\Z)", DataLossError,
-        f"records that were not read yet are gone ({{0}}); {GO_ON}",
+        f"records were deleted before they were read ({{0}}); {GO_ON}",
     ),
     Cause(
         r"java\.lang\.OutOfMemoryError: ([^\n]*)", QueryError,
@@ -112,7 +112,7 @@ SLUICE_ERROR = re.compile(r"\bsluice\.((?:\w+\.)*\w+)\.(\w+Error): ([^\n]*)")
 
 def explained(failure: str) -> SluiceError:
     """The error for a failed query, with one sentence about the cause. Spark's whole text is written to the log."""
-    LOGGER.error("a query failed; Spark's own words follow", extra={"failure": failure})
+    LOGGER.error("a query failed; Spark's description follows", extra={"failure": failure})
     return _own(failure) or _known(failure) or _unknown_topic(failure) or _unknown(failure)
 
 
@@ -139,7 +139,7 @@ def _unknown_topic(failure: str) -> SluiceError | None:
     if "UnknownTopicOrPartitionException" not in failure:
         return None
     topics = re.search(r"Subscribe\[(.*?)\]", failure)
-    return TopicError(f"a topic that is read is gone; those are {topics[1] if topics else 'unknown'}")
+    return TopicError(f"an input topic was deleted; the input topics are {topics[1] if topics else 'unknown'}")
 
 
 def _unknown(failure: str) -> SluiceError:
@@ -147,7 +147,7 @@ def _unknown(failure: str) -> SluiceError:
     lines = [line.strip() for line in failure.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     raised = [line for line in lines if re.match(r"(?!(?:java|org|scala|py4j)\.)[\w.]+(?:Error|Exception): \S", line)]
-    cause = next(iter([*raised[-1:], *causes[-1:], *lines[:1]]), "Spark does not say why")
+    cause = next(iter([*raised[-1:], *causes[-1:], *lines[:1]]), "Spark gives no reason")
     return QueryError(f"a batch failed: {cause[:300]}; {AGAIN}")
 
 
@@ -159,7 +159,7 @@ def explaining() -> Iterator[None]:
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
             find_java()  # raises an error with the reason if Java is missing or too old
-            raise JavaEndedError("Java did not start; what it wrote to standard error says why") from error
+            raise JavaEndedError("Java did not start; its standard error has the reason") from error
         raise explained(str(error)) from error
     except (Py4JError, ConnectionError, EOFError) as error:
         raise (_java_ended() or explained(_text(error))) from error

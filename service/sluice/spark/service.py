@@ -70,7 +70,7 @@ def serve(
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
         ends = FinalInputs(plans if until_final else [], stop_requested)
         if stop_requested.is_set():
-            LOGGER.info("all inputs were final before", extra={"pipeline": pipeline.name})
+            LOGGER.info("all inputs are final already", extra={"pipeline": pipeline.name})
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
         spark = session(pipeline.name, master)

@@ -118,7 +118,7 @@ class Log:
             if version not in places:
                 raise self._missing(version, damages)
         for damage in damages:
-            LOGGER.warning("%s; no entry behind it is needed", damage)
+            LOGGER.warning("%s; no later entry is needed", damage)
         for version in range(after + 1, upto + 1):
             yield self._whole(places[version])
 
@@ -129,7 +129,7 @@ class Log:
         """
         scans = self._scans()
         for damage in (scan.damage for scan in scans if scan.damage is not None):
-            LOGGER.warning("%s; entries behind it are not seen", damage)
+            LOGGER.warning("%s; later entries are ignored", damage)
         return max((place.version for scan in scans for place in scan.places), default=0)
 
     def forget(self, upto: int) -> None:

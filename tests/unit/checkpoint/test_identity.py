@@ -70,7 +70,7 @@ def test_the_file_of_the_lock_does_not_make_a_folder_used(tmp_path):
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "metadata").write_text("{}")
-    with pytest.raises(CheckpointError, match="not one of Sluice's"):
+    with pytest.raises(CheckpointError, match="not a checkpoint of Sluice"):
         claim(tmp_path, "p", "f", None, 1)
 
 

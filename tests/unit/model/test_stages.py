@@ -57,5 +57,5 @@ operators:
 
 
 def test_no_way_leads_back_into_the_stage_that_writes_an_exchange():
-    with pytest.raises(PipelineError, match=r"no way back into a stage that the stream leaves \(p.one -> p.one\)"):
+    with pytest.raises(PipelineError, match=r"no cycle between stages \(p.one -> p.one\)"):
         load_text(BACK, "p.yaml")

@@ -92,10 +92,10 @@ OTHERS = {
         UnavailableError, 3, "the brokers do not answer (Timed out waiting for a node assignment",
     ),
     "org.apache.spark.SparkException: Some data may have been lost.\n. Reason: it is\ngone SQLSTATE: 1": (
-        DataLossError, 3, "were not read yet are gone (it is gone); to go on",
+        DataLossError, 3, "were deleted before they were read (it is gone); to continue",
     ),
     "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x, Subscribe[a, b]": (
-        TopicError, 3, "a topic that is read is gone; those are a, b",
+        TopicError, 3, "an input topic was deleted; the input topics are a, b",
     ),
     "java.lang.IllegalStateException: something new": (
         QueryError, 6, "a batch failed: java.lang.IllegalStateException: something new",
@@ -119,7 +119,7 @@ def test_what_spark_says_is_in_the_log(caplog: pytest.LogCaptureFixture):
 
 
 def test_a_text_without_a_cause_is_a_failed_batch():
-    assert str(explained("")).startswith("a batch failed: Spark does not say why; nothing of the batch is visible")
+    assert str(explained("")).startswith("a batch failed: Spark gives no reason; nothing of the batch is visible")
 
 
 # ---- the Java process --------------------------------------------------------------------------------------------

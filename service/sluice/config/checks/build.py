@@ -63,7 +63,7 @@ def check_stages(pipeline: Pipeline, report: Report) -> None:
         around = " -> ".join(reversed(error.args[1]))
         for name, stream in pipeline.streams.items():
             if stream.exchange:
-                expected = f"no way back into a stage that the stream leaves ({around})"
+                expected = f"no cycle between stages ({around})"
                 report.problem(("streams", name, "exchange"), expected)
 
 

@@ -70,7 +70,7 @@ def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedCl
         typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
     elif any(policy != Count(1) for policy, _ in clause.policies[1:]):
         part = clause.policies[1][1]
-        expected = "count(1) as trigger, or none, as every tuple looks for partners (rule W18)"
+        expected = "count(1) as trigger, or none, as every tuple is paired when it arrives (rule W18)"
         typed.report.problem(typed.path(index, key), expected, part.text, None, part.column)
 
 
@@ -116,7 +116,7 @@ def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) ->
         return tuple(EMPTY[kind.kind] for _, kind in schema)
     path = typed.path(index, f"default_{name}")
     if known(typed, index) and shape.algorithm not in OUTER[OTHER[name]]:
-        what = f"none with {shape.algorithm}, in which the {name} side is never missing (rule J5)"
+        what = f"none with {shape.algorithm}, in which the {name} side always has a tuple (rule J5)"
         typed.report.problem(path, what)
     elif getattr(shape, f"unmatched_{OTHER[name]}"):
         what = f"none beside unmatched_{OTHER[name]}, to which tuples go as they are (rule J5)"

@@ -211,7 +211,7 @@ class Streams:
         if shape.topic is None:
             self.report.problem((*path, "topic"), "a topic, as the stream is an exchange", None)
         if shape.marks != "record":
-            self.report.problem((*path, "marks"), "record, as the stream is an exchange: who reads it sees its marks")
+            self.report.problem((*path, "marks"), "record, as the stream is an exchange, whose readers need the marks")
         if self.outputs_known() and not (name in self.writers and name in self.read()):
             self.report.problem(
                 (*path, "exchange"), "an exchange between two operators: one writes it, another reads it"

@@ -38,13 +38,15 @@ class Sliding(WindowKind):
     def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
         del sort, behind_window
         if self.partition_eviction is not None:
-            return "which partition leaves depends on all of them (V8, V10, V12)"
+            return "the evicted partition depends on all partitions (V8, V10, V12)"
         return ""
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del lag
         waits = not isinstance(self.eviction, Time) and not incomplete
-        return self._fires(), self._waits() + ("; nothing comes before the window was full once" if waits else "")
+        return self._fires(), self._waits() + (
+            "; no output before the window was full for the first time" if waits else ""
+        )
 
     def _fires(self) -> str:
         match self.trigger:

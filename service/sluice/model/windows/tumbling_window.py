@@ -39,9 +39,9 @@ class Tumbling(WindowKind):
         """All partitions decide which of them leaves (V8, V10, V12), and a mark of an operator is for all keys."""
         del sort
         if self.partition_eviction is not None:
-            return "which partition leaves depends on all of them (V8, V10, V12)"
+            return "the evicted partition depends on all partitions (V8, V10, V12)"
         if behind_window and isinstance(self.eviction, Punct):
-            return "each mark of the operator before it closes what all keys have sent (T18)"
+            return "each mark of the upstream operator closes the tuples of all keys (T18)"
         return ""
 
     @property
@@ -56,9 +56,9 @@ class Tumbling(WindowKind):
             case Time() as timer:
                 return every(timer), f"up to {seconds(timer.nanoseconds)} s"
             case Delta() as delta:
-                return f"with the first tuple beyond {beyond(delta)}", "until a tuple is so far away"
+                return f"with the first tuple beyond {beyond(delta)}", "until such a tuple arrives"
             case Punct():
-                return "with each window mark", "until a mark comes"
+                return "with each window mark", "until the next mark"
 
     @property
     def tuples_when_full(self) -> int | None:

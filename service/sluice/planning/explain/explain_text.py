@@ -38,7 +38,7 @@ def _stage(stage: Stage, number: int) -> Iterator[str]:
     yield from _listed("writes", [f"{_stream(stream)}, marks: {stream.marks}" for stream in stage.writes])
     yield from _buckets(stage)
     if len(stage.steps) > 1:
-        yield f"  fused       {', '.join(step.name for step in stage.steps)}: they hand each other tuples in memory"
+        yield f"  fused       {', '.join(step.name for step in stage.steps)}: tuples pass between them in memory"
     for step in stage.steps:
         yield from _step(step)
 

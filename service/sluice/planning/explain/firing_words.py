@@ -14,7 +14,10 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
         case Join():
             return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(operator)
         case Sort(window=Sliding(eviction=Count(size))):
-            return f"with each tuple after the first {size:,}: the least of them leaves", f"{size:,} tuples long"
+            return (
+                f"with each tuple after the first {size:,}: the first stored tuple in the order is emitted",
+                f"{size:,} tuples long",
+            )
         case Aggregate() | Sort() | Custom():
             event_time = pipeline.streams[operator.input].event_time
             incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
@@ -24,4 +27,4 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
 
 def _outer(join: Join) -> str:
     sides = [side for side in (join.left, join.right) if side.outer]
-    return "; a tuple that never meets any, as it leaves its window" if sides else ""
+    return "; a tuple without a partner: when it leaves its window" if sides else ""

@@ -62,12 +62,12 @@ def test_an_exchange_cuts_the_pipeline_into_stages_of_their_own():
     [
         ("tumbling, count(3)", "with each 3 tuples", "for up to 2 more tuples"),
         ("tumbling, time(0.5)", "every 0.5 s of the clock", "up to 0.5 s"),
-        ("tumbling, punct()", "with each window mark", "until a mark comes"),
+        ("tumbling, punct()", "with each window mark", "until the next mark"),
         ("sliding, time(60.0), time(5.0)", "every 5 s of the clock", "up to 5 s"),
         (
             "sliding, count(9), count(2)",
             "with every 2th tuple",
-            "for the next firing; nothing comes before the window was full once",
+            "for the next firing; no output before the window was full for the first time",
         ),
         ("sliding, delta(amount, 2.5), count(1)", "with each tuple", None),
     ],
