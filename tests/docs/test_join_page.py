@@ -41,7 +41,7 @@ def test_table(written: dict[str, Any], table: list[dict[str, str]]):
     operator = case_of(dict(written), list(table[0])[1:-1])
     records = run_case({"operator": operator, "input": [event(row) for row in table]})
     got = [" ".join(shown(r) for r in records if r["after"] == number) for number in range(len(table))]
-    assert got == [row["comes out"] for row in table]
+    assert got == [row["output"] for row in table]
 
 
 def test_examples_stand_in_the_page():

@@ -36,7 +36,7 @@ def rows(table: str) -> list[dict[str, str]]:
 
 def event(row: dict[str, str]) -> dict[str, Any]:
     of = {"topic_partition": int(row["of"])} if "of" in row else {}
-    cells = {name: text for name, text in row.items() if name not in ("at", "of", "comes out")}
+    cells = {name: text for name, text in row.items() if name not in ("at", "of", "output")}
     first = next(iter(cells.values()))
     if first in MARKS:
         content: dict[str, Any] = {"punct": MARKS[first]}
@@ -86,4 +86,4 @@ def test_table(operator: dict[str, Any], table: list[dict[str, str]]):
     records = list(replay(pipeline_of({"operator": operator, "input": events}), events, clock_origin=origin))
     records = [record for record in records if "dead_letter" not in record]
     got = [" ".join(shown(r) for r in records if r["after"] == number) for number in range(len(table))]
-    assert got == [row["comes out"] for row in table]
+    assert got == [row["output"] for row in table]
