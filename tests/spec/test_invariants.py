@@ -69,7 +69,7 @@ DAMAGES = [
     (PANES, lambda state: state.node_blocks.fill(0)),
     (SORT, with_number),
     (JOIN, side(damage("buckets", "count", 0, 3))),
-    (JOIN, side(damage("held", "older", 4, NIL))),
+    (JOIN, side(damage("stored_tuples", "older", 4, NIL))),
 ]
 
 
