@@ -119,7 +119,7 @@ def test_what_spark_says_is_in_the_log(caplog: pytest.LogCaptureFixture):
 
 
 def test_a_text_without_a_cause_is_a_failed_batch():
-    assert str(explained("")).startswith("a batch failed: Spark gives no reason; nothing of the batch is visible")
+    assert str(explained("")).startswith("a batch failed: Spark gives no reason; no output of the batch is visible")
 
 
 # ---- the Java process --------------------------------------------------------------------------------------------
