@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import pytest
+import trustme
 from pydantic_core import PydanticUndefined
 
 from sluice.config.load import load_text
@@ -63,6 +64,20 @@ def test_functions(table):
     assert function_table(table) in EXPRESSIONS_PAGE
 
 
-@pytest.mark.parametrize("text", re.findall(r"```yaml\n(pipeline:.*?)```", FILE_PAGE, re.DOTALL))
+def files_of(page):
+    return re.findall(r"```yaml\n(pipeline:.*?)```", page, re.DOTALL)
+
+
+@pytest.mark.parametrize("text", files_of(FILE_PAGE))
 def test_examples(text):
     assert load_text(text, "example", environment={"KAFKA_PASSWORD": "x"})
+
+
+def test_the_file_of_the_page_about_security(tmp_path):
+    certificate = trustme.CA().cert_pem.bytes().decode()
+    (tmp_path / "ca.crt").write_text(certificate)
+    (text,) = files_of((DOCS / "security.md").read_text(encoding="utf-8"))
+    text = text.replace("/run/secrets/", f"{tmp_path}/")
+    properties = load_text(text, "example", environment={"KAFKA_PASSWORD": "x"}).kafka
+    assert properties["ssl.ca.pem"].strip() == certificate.strip()
+    assert properties["sasl.password"] == "x"

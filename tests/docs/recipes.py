@@ -1,0 +1,109 @@
+"""The examples of the documentation as Markdown: the file, and a table of what comes in and what comes out.
+
+`python -m tests.docs.recipes` writes them into the pages. The tests compare the pages with what a replay gives.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sluice
+from sluice.files import project_file
+from sluice.replayer.player import replay
+from sluice.testing import pipeline_of
+
+BLOCK = re.compile(r"(<!-- (example|events|grid): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
+MARKS = {"window": "■", "final": "F"}
+#: seconds since 1970 from which `at` is shown as a date
+FIRST_DATE = 1e9
+#: the policies of the grid, and its tuples: the second of arrival and the value
+EVICTIONS = ("count(3)", "time(3)", "delta(v, 3)")
+TRIGGERS = ("count(1)", "count(2)", "time(2)", "delta(v, 3)")
+TUPLES = {1: 1, 2: 2, 3: 4, 6: 4, 7: 5, 8: 9, 9: 10}
+
+
+def pages() -> list[Path]:
+    """The pages with examples that this module writes."""
+    candidates = [project_file("README.md"), *sorted(project_file("docs").rglob("*.md"))]
+    return [page for page in candidates if BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+def written(text: str) -> str:
+    """A page with its examples as they are now."""
+    kinds = {"example": example, "events": events_block, "grid": grid}
+    return BLOCK.sub(lambda found: found[1] + kinds[found[2]](found[3]) + found[5], text)
+
+
+def events_block(name: str) -> str:
+    return f"```json\n{project_file(f'examples/{name}.jsonl').read_text()}```\n"
+
+
+def grid(_: str) -> str:
+    """The contents of sliding windows at their firings, under each pair of an eviction and a trigger."""
+    tuples = [["second", *map(str, TUPLES)], ["---"] * (len(TUPLES) + 1), ["`v`", *map(str, TUPLES.values())]]
+    rows = [["eviction", *(f"trigger `{trigger}`" for trigger in TRIGGERS)], ["---"] * (len(TRIGGERS) + 1)]
+    rows += [[f"`{eviction}`", *(firings(eviction, trigger) for trigger in TRIGGERS)] for eviction in EVICTIONS]
+    return "\n".join("".join(f"| {' | '.join(row)} |\n" for row in table) for table in (tuples, rows))
+
+
+def firings(eviction: str, trigger: str) -> str:
+    operator = {
+        "window": f"sliding, {eviction}, {trigger}",
+        "aggregate_incomplete_windows": True,
+        "output": {"content": "Collect(v)"},
+    }
+    events = [{"at": float(at), "tuple": {"v": value}} for at, value in TUPLES.items()]
+    records = replay(pipeline_of({"operator": operator, "input": events}), events)
+    return " ".join(f"[{' '.join(map(str, record['tuple']['content']))}]" for record in records if "tuple" in record)
+
+
+def example(name: str) -> str:
+    """The pipeline file examples/<name>.yaml, and the table of its replay on examples/<name>.jsonl."""
+    pipeline, events = project_file(f"examples/{name}.yaml"), project_file(f"examples/{name}.jsonl")
+    return f"```yaml\n# examples/{name}.yaml\n{pipeline.read_text()}```\n\n{table(pipeline, events)}"
+
+
+def table(pipeline: Path, events: Path) -> str:
+    """One row for each event: its time, what comes in, and the tuples and dead letters that come out."""
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    records = list(sluice.replay(pipeline, events))
+    head, streams = ["at"], {line["stream"] for line in lines if "stream" in line}
+    if partitioned := any("topic_partition" in line for line in lines):
+        head.append("topic partition")
+    rows = [[*head, "comes in", "comes out"], ["---"] * (len(head) + 2)]
+    for number, line in enumerate(lines):
+        outputs = [shown for record in records if record["after"] == number and (shown := output(record))]
+        partition = [str(line.get("topic_partition", 0))] if partitioned else []
+        rows.append([moment(line["at"]), *partition, event(line, named=bool(streams)), "<br>".join(outputs)])
+    return "".join(f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in rows)
+
+
+def moment(at: float) -> str:
+    """Seconds of the example, or a time of the calendar."""
+    return f"{at:,}" if at < FIRST_DATE else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def event(line: dict[str, Any], *, named: bool) -> str:
+    if "tuple" in line:
+        return code(line["stream"] if named else "", line["tuple"])
+    return MARKS[line["punct"]] if "punct" in line else ""
+
+
+def output(record: dict[str, Any]) -> str:
+    """A tuple or a dead letter; nothing for a mark."""
+    if "dead_letter" in record:
+        return f"dead letter: `{record['dead_letter']['reason']}`"
+    return code(record["stream"], record["tuple"]) if "tuple" in record else ""
+
+
+def code(stream: str, values: dict[str, Any]) -> str:
+    return f"`{stream} {json.dumps(values, ensure_ascii=False)}`".replace("` ", "`")
+
+
+if __name__ == "__main__":
+    for path in pages():
+        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")
