@@ -33,6 +33,9 @@ CHUNK = 1 << 20
     "--batch", type=click.IntRange(min=1), default=BATCH, help="Events per batch. The output does not depend on it."
 )
 @click.option("--trace", is_flag=True, help="Also print the events of the windows.")
+@click.option("--at", metavar="FIELD", help="EVENTS has plain records, one JSON object per line, with their time in FIELD.")
+@click.option("--stream", help="The input of plain records, if there are several inputs.")
+@click.option("--partitions", type=click.IntRange(1, 10_000), help="Topic partitions of each input, chosen by keys.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not print the summary to standard error.")
 @click.option(
     "--checkpoint",
@@ -44,7 +47,8 @@ CHUNK = 1 << 20
 @options.kafka
 def replay(
     file: Path, events: str | None, clock_origin: str | None, batch: int,
-    *, checkpoint: str | None, kafka: dict[str, str], trace: bool, quiet: bool,
+    *, checkpoint: str | None, kafka: dict[str, str], trace: bool, quiet: bool, at: str | None, stream: str | None,
+    partitions: int | None,
 ) -> None:  # fmt: skip
     """Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print the output.
 
@@ -74,8 +78,9 @@ def replay(
     with _file(events) as (path, name):
         lines: list[str] = []
         records = run(
-            pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace, ended=lines.append
-        )
+            pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace, at=at, stream=stream,
+            partitions=partitions, ended=lines.append,
+        )  # fmt: skip
         sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
     if not quiet:

@@ -1,12 +1,13 @@
 """Reads the events of a replay and makes batches of items of them.
 
-An event is a JSON object with a time `at` and one of a tuple, a punctuation mark or a watermark for an input stream. An
-event with none of these only advances the clock.
+An event is a JSON object with a time `at` and one of a tuple, a punctuation mark, a watermark or a Kafka record for an
+input stream. An event with none of these only advances the clock.
 """
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,18 +23,19 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.columns.json_columns import column, fits, nanoseconds
-from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import watermark
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Stream
 from sluice.model.types import Type
+from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
 
 Event = Mapping[str, Any]
 #: where an event is, for error messages, and the event
 Placed = tuple[str, Event]
 
-KEYS = ("at", "stream", "tuple", "punct", "watermark", "topic_partition")
-CONTENTS = ("tuple", "punct", "watermark")
+KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "topic_partition", "offset", "key")
+CONTENTS = ("tuple", "punct", "watermark", "record")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this number of seconds a float64 is exact enough to distinguish nanoseconds
 EXACT_BELOW = 4_000_000
@@ -58,6 +60,8 @@ class Batch:
     now: int | None
     at: np.ndarray
     inputs: Mapping[str, Items]
+    #: the dead letters of records that could not be decoded
+    rejected: Sequence[RejectedRecord] = ()
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -75,6 +79,60 @@ def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterato
                 raise EventError(place, f"a line of more than {MAX_LINE >> 20} MiB")
             if naming in line and not line.isspace():
                 yield place, _parsed(line, place)
+
+
+def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) -> Iterator[Placed]:
+    """Yields an event for each line of a file of plain records: the line is the value of a Kafka record.
+
+    The time of the event is the attribute `field` of the line, a JSON object: seconds since 1970 or ISO 8601, or whole
+    units of the event time if it is that attribute. A line with an earlier time than a line before it, or without one,
+    gets the time of the line before it, as records do that a service reads. Raises EventError if the first JSON object
+    has no such time.
+    """
+    of = stream.event_time
+    tick = of.tick if of is not None and of.attribute == field and of.tick > 1 else None
+    waiting: list[tuple[str, bytes]] = []
+    now: int | None = None
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(partial(file.readline, MOST_LINE + 1), b""), 1):
+            place, value = f"{name or path}:{number}", line.rstrip(b"\r\n")
+            if len(line) > MOST_LINE:
+                raise EventError(place, f"a line of more than {MOST_LINE >> 20} MiB")
+            if not value.strip():
+                continue
+            waiting.append((place, value))
+            time = _time_in(place, value, field, tick, needed=now is None)
+            if time is None and now is None:  # the clock starts with the first time
+                continue
+            now = max(found for found in (time, now) if found is not None)
+            for one, text in waiting:
+                yield one, _plain(stream.name, now, text)
+            waiting.clear()
+    yield from ((one, _plain(stream.name, 0, text)) for one, text in waiting)
+
+
+def _plain(stream: str, now: int, value: bytes) -> Event:
+    return {"at": Decimal(now).scaleb(-9), "stream": stream, "record": {"value": value}}
+
+
+def _time_in(place: str, line: bytes, field: str, tick: int | None, *, needed: bool) -> int | None:
+    """The time in a line, nanoseconds since 1970; None if it has none. Raises EventError if it is `needed` and the line
+    is a JSON object without it.
+    """
+    try:
+        document = orjson.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    value = document.get(field)
+    try:
+        return value * tick if tick is not None and type(value) is int else watermark(value)
+    except (ValueError, ArithmeticError):
+        if not needed:
+            return None
+        what = f"seconds since 1970 or an ISO 8601 time in {_quoted(field)}"
+        raise EventError(place, f"expected {what}, got {_quoted(value)}{_nearest(field, document)}") from None
 
 
 def numbered(events: Iterable[Event]) -> Iterator[Placed]:
@@ -111,8 +169,13 @@ def topic_partitions(events: Iterable[Placed], streams: Sequence[str]) -> dict[s
 class Cutter:
     """Checks events and cuts them into batches, in order. Raises EventError for an event that it cannot use."""
 
-    def __init__(self, inputs: Sequence[Stream]) -> None:
-        self._stretches = {stream.name: _Stretch(stream) for stream in inputs}
+    def __init__(
+        self, inputs: Sequence[Stream], registry: Mapping[str, str] | None = None, partitions: int | None = None
+    ) -> None:
+        """`registry` has the properties of the schema registry. `partitions`: the number of topic partitions over which
+        events without a `topic_partition` are spread by their keys; None: they are in topic partition 0.
+        """
+        self._stretches = {stream.name: _Stretch(stream, registry or {}, partitions) for stream in inputs}
         self._only = inputs[0].name if len(inputs) == 1 else None
         self._count = 0
         self._now: int | None = None
@@ -125,12 +188,29 @@ class Cutter:
     def batch(self, events: Sequence[Placed]) -> Batch:
         """These events as the next batch."""
         first, times = self._count, []
-        for place, event in events:
-            times.append(self._add(place, event))
-        inputs = {name: s.items() for name, s in self._stretches.items() if s}
-        return Batch(first, self._now, np.array(times, np.int64), inputs)
+        try:
+            for place, event in events:
+                times.append(self._add(place, event))
+            inputs = {name: s.items() for name, s in self._stretches.items() if s}
+        except EventError as error:
+            raise self._first_wrong(error) from None
+        rejected = [one for stretch in self._stretches.values() for one in stretch.rejected()]
+        return Batch(first, self._now, np.array(times, np.int64), inputs, rejected)
+
+    def _first_wrong(self, error: EventError) -> EventError:
+        """The error of the first wrong tuple of the batch, or else `error`. Tuples are checked attribute by attribute,
+        so the error that was found first may be that of a later event.
+        """
+        wrong = (stretch.first_wrong() for stretch in self._stretches.values())
+        found = [one for one in wrong if one is not None]
+        return min(found, key=lambda one: one[0])[1] if found else error
 
     def _add(self, place: str, event: Event) -> int:
+        if event and not any(key in KEYS for key in event):
+            what = (
+                f"an event has {', '.join(KEYS[:5])}; for plain records, name the attribute of their time (--at FIELD)"
+            )
+            raise EventError(place, f"none of the keys of an event ({_quoted(next(iter(event)))}): {what}")
         for key in event:
             if key not in KEYS:
                 raise EventError(place, f"unknown key {_quoted(key)}{_nearest(key, KEYS)}")
@@ -172,36 +252,49 @@ class Cutter:
 class _Stretch:
     """Collects the items of one stream for the current batch."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, registry: Mapping[str, str], partitions: int | None) -> None:
+        self._stream, self._registry, self._partitions = stream, registry, partitions
         self._schema, self._defaults = stream.schema, dict(stream.defaults)
         self._arrow = arrow_schema(stream.schema)
+        self._spread = None if partitions is None else Spread(stream, registry, partitions)
+        self._rejected: list[RejectedRecord] = []
         self._clear()
 
     def _clear(self) -> None:
         self._items: list[tuple[int, int, int, int, int]] = []
         self._tuples: list[Mapping[str, Any]] = []
+        self._keys: list[bytes | None] = []
         self._places: list[str] = []
+        self._records: list[Recorded] = []
 
     def __bool__(self) -> bool:
-        return bool(self._items)
+        return bool(self._items or self._records)
 
     def add(self, place: str, event: Event, number: int, at: int) -> None:
-        source = event.get("topic_partition", 0)
-        if type(source) is not int or source < 0:
+        source = event.get("topic_partition", 0 if self._spread is None else UNKNOWN)
+        if type(source) is not int or source < (0 if "topic_partition" in event else UNKNOWN):
             raise EventError(place, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
-        if "tuple" in event:
+        if "record" in event:
+            self._records.append(Recorded(place, number, at, source, *_record(place, event["record"])))
+        elif "tuple" in event:
             self._items.append((number, at, TUPLE, source, 0))
             self._tuples.append(_tuple(place, event["tuple"]))
+            self._keys.append(_bytes(place, "key", event.get("key")))
             self._places.append(place)
-        elif "punct" in event:
-            self._items.append((number, at, _mark(place, event["punct"]), source, 0))
         else:
-            self._items.append((number, at, WATERMARK, source, _watermark(place, event["watermark"])))
+            kind = _mark(place, event["punct"]) if "punct" in event else WATERMARK
+            watermark = _watermark(place, event["watermark"]) if kind == WATERMARK else 0
+            for partition in range(self._partitions or 1) if source == UNKNOWN else [source]:
+                self._items.append((number, at, kind, partition, watermark))
 
     def items(self) -> Items:
+        """The items that were added, in the order of their events."""
         events, at, kind, source, watermark = np.array(self._items, np.int64).reshape(-1, 5).T
         columns = [self._column(name, type_) for name, type_ in self._schema]
         tuples = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        if self._spread is not None:
+            source = source.copy()
+            source[kind == TUPLE] = self._spread.tuples(source[kind == TUPLE], tuples, self._keys)
         no_keys = pa.array([], pa.binary())
         items = Items(
             event=np.ascontiguousarray(events), at=np.ascontiguousarray(at),
@@ -209,8 +302,23 @@ class _Stretch:
             key=np.full(len(events), -1, np.int32), keys=no_keys, tuples=tuples,
             watermark=np.ascontiguousarray(watermark),
         )  # fmt: skip
+        if self._records:
+            items = self._with_records(items)
         self._clear()
         return items
+
+    def _with_records(self, items: Items) -> Items:
+        from sluice.replayer.recorded import decoded  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
+
+        found, rejected = decoded(self._stream, self._registry, self._records, self._spread)
+        self._rejected += rejected
+        both = concatenated(items, found)
+        return both.take(np.argsort(both.event, kind="stable"))
+
+    def rejected(self) -> list[RejectedRecord]:
+        """The dead letters of the records of the last call of `items`."""
+        found, self._rejected = self._rejected, []
+        return found
 
     def _column(self, name: str, type_: Type) -> pa.Array:
         try:
@@ -218,19 +326,29 @@ class _Stretch:
                 return _filled([values.get(name) for values in self._tuples], type_, self._defaults[name])
             return column([values[name] for values in self._tuples], type_)
         except (ValueError, KeyError, OverflowError):
-            raise self._first_wrong(name, type_) from None
+            found = self.first_wrong()
+            assert found is not None  # noqa: S101 - a column that cannot be made has a wrong value
+            raise found[1] from None
 
-    def _first_wrong(self, name: str, type_: Type) -> EventError:
-        tuples = zip(self._places, self._tuples, strict=True)
-        place, values = next((place, values) for place, values in tuples if not self._good(values, name, type_))
-        if name not in values:
-            return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
-        return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(values[name])}")
+    def first_wrong(self) -> tuple[int, EventError] | None:
+        """The first tuple with a missing or wrong attribute: the number of its event, and its error."""
+        numbers = (item[0] for item in self._items if item[2] == TUPLE)
+        for number, place, values in zip(numbers, self._places, self._tuples, strict=False):
+            for name, type_ in self._schema:
+                if not self._good(values, name, type_):
+                    return number, _wrong(place, values, name, type_)
+        return None
 
     def _good(self, values: Mapping[str, Any], name: str, type_: Type) -> bool:
         if values.get(name) is None and name in self._defaults:
             return True
         return name in values and fits(values[name], type_)
+
+
+def _wrong(place: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
+    if name not in values:
+        return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
+    return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(values[name])}")
 
 
 def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:
@@ -251,6 +369,33 @@ def _mark(place: str, word: object) -> int:
     if not isinstance(word, str) or word not in MARKS:
         raise EventError(place, f"`punct` must be window or final, got {_quoted(word)}")
     return MARKS[word]
+
+
+def _record(place: str, record: object) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+    """Value, key and headers of a Kafka record in an event."""
+    if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers"}:
+        raise EventError(place, f"`record` must be an object with value, key and headers, got {_quoted(record)}")
+    headers = record.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise EventError(place, f"`headers` must be an object, got {_quoted(headers)}")
+    pairs = [(name, _bytes(place, f"header {name}", value)) for name, value in headers.items()]
+    return _bytes(place, "value", record.get("value")), _bytes(place, "key", record.get("key")), pairs
+
+
+def _bytes(place: str, what: str, value: object) -> bytes | None:
+    """The bytes of a part of a record: a text, `{"base64": text}`, or another JSON value, which is written as JSON."""
+    match value:
+        case None | bytes():
+            return value
+        case str():
+            return value.encode()
+        case {"base64": str(text), **rest} if not rest:
+            try:
+                return b64decode(text, validate=True)
+            except ValueError:
+                raise EventError(place, f"`{what}` is no base64: {_quoted(text)}") from None
+        case _:
+            return orjson.dumps(value)
 
 
 def _watermark(place: str, value: object) -> int:

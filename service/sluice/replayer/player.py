@@ -22,9 +22,19 @@ from sluice.engine.stream.mark_conditions import marked
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.errors import SluiceError
-from sluice.model.spec import Operator, Pipeline, Windowed
+from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.types import Schema, Type
-from sluice.replayer.event_file import Batch, Cutter, Event, EventError, Placed, numbered, read, topic_partitions
+from sluice.replayer.event_file import (
+    Batch,
+    Cutter,
+    Event,
+    EventError,
+    Placed,
+    numbered,
+    read,
+    read_plain,
+    topic_partitions,
+)
 from sluice.replayer.summary import Summary
 
 Record = dict[str, Any]
@@ -45,6 +55,9 @@ def replay(
     clock_origin: str | float | None = None,
     batch: int = BATCH,
     trace: bool = False,
+    at: str | None = None,
+    stream: str | None = None,
+    partitions: int | None = None,
     ended: Callable[[str], object] | None = None,
 ) -> Iterator[Record]:
     """Yields the outputs of the pipeline for these events, as records that `sluice replay` prints.
@@ -54,21 +67,45 @@ def replay(
     pipeline file, or 0. `batch` is the number of events that are processed at a time. With `trace` the window events of
     all operators are among the records, each before the outputs that it causes. `ended` is called after the last record
     with each line of the summary. Raises EventError for an event that cannot be used.
+
+    With `at`, the file has plain records of the input `stream` (optional if there is one input), one JSON object per
+    line; `at` is the attribute of their time, and timers count from the first record. `partitions` is the number of
+    topic partitions of each input, over which events without a `topic_partition` are spread by their keys.
     """
+    if at is not None and clock_origin is None and pipeline.settings.clock_origin is None:
+        clock_origin = "first"
     pipeline = with_origin(pipeline, clock_origin)
     kept = events if isinstance(events, Path) else list(events)
+    plain = None if at is None else _plain_stream(pipeline, stream)
 
     def placed(naming: bytes = b"") -> Iterator[Placed]:
+        if plain is not None and at is not None and isinstance(kept, Path):
+            return read_plain(kept, at, plain, name)
         return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
 
-    names = [stream.name for stream in pipeline.inputs]
-    player = Player(pipeline, topic_partitions(placed(b"topic_partition"), names), trace=trace)
+    counts = dict.fromkeys([one.name for one in pipeline.inputs], 1)
+    if plain is None:
+        counts = topic_partitions(placed(b"topic_partition"), [*counts])
+    counts = {one: max(count, partitions or 1) for one, count in counts.items()}
+    player = Player(pipeline, counts, trace=trace)
     state = player.graph.initial()
-    for some in Cutter(pipeline.inputs).batches(from_origin(placed(), pipeline), batch):
+    cutter = Cutter(pipeline.inputs, pipeline.settings.registry, partitions)
+    for some in cutter.batches(from_origin(placed(), pipeline), batch):
         yield from player.feed(state, some)
     if ended is not None:
         for line in player.summary.lines(player.graph, state):
             ended(line)
+
+
+def _plain_stream(pipeline: Pipeline, name: str | None) -> Stream:
+    """The input stream of plain records. Raises SluiceError if `name` is none of several inputs."""
+    inputs = {stream.name: stream for stream in pipeline.inputs}
+    if name is None and len(inputs) == 1:
+        return next(iter(inputs.values()))
+    if name not in inputs:
+        message = f"plain records need their input stream (--stream): one of {', '.join(inputs)}"
+        raise SluiceError(message)
+    return inputs[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +150,15 @@ class Player:
         self.summary.take(inputs, origin, batch.now)
         self.summary.give(made, self._streams)
         streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
-        return self._merged([self._stretch(stream, made[stream], batch) for stream in streams], batch)
+        stretches = [self._stretch(stream, made[stream], batch) for stream in streams]
+        return self._merged([*self._rejected(batch), *stretches], batch)
+
+    def _rejected(self, batch: Batch) -> Iterator[Stretch]:
+        """The dead letters of records that could not be decoded."""
+        if batch.rejected:
+            self.summary.reject(one.letter["dead_letter"]["stream"] for one in batch.rejected)
+            numbers, times, rows = zip(*batch.rejected, strict=True)
+            yield Stretch(np.array(numbers), np.array(times), np.ones(len(rows), np.bool_), list(rows))
 
     def _stretch(self, stream: str, items: Items, batch: Batch) -> Stretch:
         after = _causes(items.event, items.at, batch)

@@ -77,6 +77,10 @@ class Summary:
         if REJECTS in made:
             self.rejected.update(made[REJECTS].tuples.column("operator").to_pylist())
 
+    def reject(self, streams: Iterable[str]) -> None:
+        """Counts records that could not be decoded, by their streams."""
+        self.rejected.update(streams)
+
     # ---- lines -------------------------------------------------------------------------------------------------------
 
     def lines(self, graph: Graph, state: GraphState) -> Iterator[str]:

@@ -1,0 +1,54 @@
+"""`sluice record`: the records of a topic as events."""
+
+import json
+
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from sluice.cli import main
+from sluice.config.load import load_text
+from sluice.inspect.record_topic import record
+from sluice.replayer.player import replay
+
+PIPELINE = """
+pipeline: one
+streams:
+  in: {topic: in, schema: {x: int64}, marks_in: topic_partition}
+  out: {topic: out}
+operators:
+  - {name: only, aggregate: in, window: "tumbling, punct()", output: {out: {n: Count(), x: Sum(x)}}}
+"""
+
+
+def test_records_become_events(kafka, topic):
+    producer = Producer(kafka)
+    sent = [
+        (0, b'{"x":1}', b"A", None, 5_000),
+        (1, b'{"x": 2}', None, None, 4_000),
+        (0, b"\xff", None, None, 3_000),
+        (0, b"", None, [("sluice-mark", b"window")], 6_000),
+    ]
+    for partition, value, key, headers, at in sent:
+        producer.produce(topic, value, key, partition, timestamp=at, headers=headers)
+    producer.flush(10)
+
+    events = list(record(kafka, topic, 10))
+    assert events == [
+        {"at": 4.0, "topic_partition": 1, "offset": 0, "record": {"value": '{"x": 2}'}},
+        {"at": 5.0, "topic_partition": 0, "offset": 0, "record": {"value": {"x": 1}, "key": "A"}},
+        {"at": 5.0, "topic_partition": 0, "offset": 1, "record": {"value": {"base64": "/w=="}}},
+        {"at": 6.0, "topic_partition": 0, "offset": 2, "record": {"value": "", "headers": {"sluice-mark": "window"}}},
+    ]
+    found = list(replay(load_text(PIPELINE, "p.yaml"), events))
+    assert found[0]["dead_letter"]["place"] == "event 2"
+    assert found[1]["tuple"] == {"n": 1, "x": 1}
+
+    asked = ["record", topic, "--last", "1", *(f"--kafka={name}={value}" for name, value in kafka.items())]
+    printed = [json.loads(line) for line in CliRunner().invoke(main, asked).output.splitlines()]
+    assert printed == [events[0], events[3]]
+
+
+def test_a_topic_that_does_not_exist(kafka, name):
+    asked = ["record", f"no-{name}", *(f"--kafka={key}={value}" for key, value in kafka.items())]
+    result = CliRunner().invoke(main, asked)
+    assert (result.exit_code, result.output) == (3, f"sluice: no such topic: no-{name}\n")
