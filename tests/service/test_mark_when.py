@@ -76,7 +76,7 @@ def written(records: pa.RecordBatch) -> list[Any]:
     return [(row["kind"], row["partition"], row["key"], row["value"]) for row in rows]
 
 
-@pytest.mark.parametrize("marks_in", ["topic_partition", "aligned"])
+@pytest.mark.parametrize("marks_in", ["topic_partition", "any", "aligned"])
 def test_one_bucket_or_several(marks_in: str):
     text = PIPELINE.replace("MARKS_IN", marks_in)
     choose = random.Random(7)

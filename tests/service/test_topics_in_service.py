@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PIPELINE = """
 streams:
-  in: {schema: {key: string, number: int64}}
+  in: {schema: {key: string, number: int64}, marks_in: topic_partition}
   out: {}
 operators:
   - name: day

@@ -27,7 +27,7 @@ SECOND = """
     window: tumbling, punct()
     output: {out: {runs: Count(), keys: CountDistinct(key), sum: Sum(sum)}}
 """
-IN = "  in: {schema: {key: string, number: int64}}\n"
+IN = "  in: {schema: {key: string, number: int64}, marks_in: topic_partition}\n"
 RUNS = "  runs: {schema: {key: string, sum: int64}, topic: TOPIC}\n"
 
 EVENTS = [

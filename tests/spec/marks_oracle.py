@@ -67,6 +67,24 @@ class Alignment:
             yield {**event, "topic_partition": 0}
 
 
+class Everywhere:
+    """Each mark is for the whole stream. What a topic partition sends behind its final mark counts for nothing."""
+
+    def __init__(self, sources: int) -> None:
+        self.live = set(range(sources))
+
+    def feed(self, event: Event) -> Iterator[Event]:
+        """What a window gets, as if all came from one topic partition."""
+        source = source_of(event)
+        if not {"tuple", "punct"} & event.keys() or source not in self.live:
+            yield {}  # the clock moves
+        elif event.get("punct") == "final":
+            self.live.remove(source)
+            yield {} if self.live else {"punct": "final"}
+        else:
+            yield {**event, "topic_partition": 0}
+
+
 def source_of(event: Event) -> int:
     return int(event.get("topic_partition", 0))
 
@@ -77,9 +95,10 @@ def run(case: dict[str, Any]) -> list[Event]:
     sources = 1 + max(map(source_of, events), default=0)
     when = operator.get("mark_when", {})
     caused = list(told(events, when.get("before"), when.get("after")))
-    if operator.get("marks_in") == "aligned":
-        alignment = Alignment(sources)
-        caused, sources = [(n, out) for n, event in caused for out in alignment.feed(event)], 1
+    scopes: dict[str, type[Alignment | Everywhere]] = {"aligned": Alignment, "any": Everywhere}
+    if operator.get("marks_in") in scopes:
+        scope = scopes[operator["marks_in"]](sources)
+        caused, sources = [(n, out) for n, event in caused for out in scope.feed(event)], 1
     given = [{**event, "at": events[n]["at"]} for n, event in caused]
     records = oracle.Operator(operator, sources).run(given)
     return [record | {"after": caused[record["after"]][0]} for record in records]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,7 @@ from sluice.engine.operators.window_operators import windowed
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, Items, merged_items
+from sluice.engine.stream.items import ALL, FINAL, MAX_TIME, TUPLE, WINDOW, Items, merged_items
 from sluice.engine.stream.rejects import REJECTS, joined
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
@@ -84,6 +84,7 @@ class Graph:
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
         self._inputs = [stream.name for stream in pipeline.inputs]
         self._aligned = [stream.name for stream in pipeline.inputs if stream.marks_in == "aligned"]
+        self._any = {stream.name for stream in pipeline.inputs if stream.marks_in == "any"}
         self.operators = [self._operator(spec) for spec in pipeline.operators]
         written = {output.stream for spec in pipeline.operators for output in spec.outputs}
         self._watermarks = {
@@ -159,7 +160,7 @@ class Graph:
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
         items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
         made |= joined([made.get(REJECTS), rejected])
-        return items
+        return of_all(items) if name in self._any else items
 
     def size(self, state: GraphState) -> int:
         """The number of bytes that `write` writes. O(columns)."""
@@ -346,6 +347,15 @@ class Graph:
             kept[end + 1 :] &= items.source[end + 1 :] != source
             kept[end] = len(finals) == self._partitions[stream]
         return items.only(kept)
+
+
+def of_all(items: Items) -> Items:
+    """The items, with window marks that apply to all topic partitions (`marks_in: any`)."""
+    marks = items.kind == WINDOW
+    if not marks.any():
+        return items
+    source = np.where(marks, ALL, items.source).astype(items.source.dtype)
+    return replace(items, source=source, key=np.where(marks, -1, items.key).astype(items.key.dtype))
 
 
 def nothing(schema: Schema) -> Items:

@@ -28,7 +28,7 @@ IGNORED = {
         "on_data_loss",
         "start",
     },
-    "Stream": {"partitions"},
+    "Stream": {"partitions", "marks_in_given"},
     "Coding": {"avro_schema", "avro_writer_schema"},
 }
 

@@ -234,8 +234,11 @@ class Stream:
     #: conditions on input tuples: a window mark is inserted before, or after, a tuple for which the condition is true
     mark_before: Expression | None = None
     mark_after: Expression | None = None
-    #: what a window mark closes: the tuples of its "topic_partition", or with "aligned" those of the whole stream
+    #: to which tuples a window mark applies: those of its "topic_partition", all ("any"), or all once every topic
+    #: partition has sent one ("aligned")
     marks_in: str = "topic_partition"
+    #: whether the file has `marks_in`
+    marks_in_given: bool = False
 
     @property
     def key_schema(self) -> Schema:

@@ -22,6 +22,7 @@ from sluice.engine.stream.mark_conditions import marked
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.errors import SluiceError
+from sluice.model.mark_scope import require_scope
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.types import Schema, Type
 from sluice.replayer.event_file import (
@@ -87,6 +88,7 @@ def replay(
     if plain is None:
         counts = topic_partitions(placed(b"topic_partition"), [*counts])
     counts = {one: max(count, partitions or 1) for one, count in counts.items()}
+    require_scope(pipeline, counts)
     player = Player(pipeline, counts, trace=trace)
     state = player.graph.initial()
     cutter = Cutter(pipeline.inputs, pipeline.settings.registry, partitions)

@@ -13,6 +13,7 @@ from sluice.batch.envelope import ROUTED
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity, offset_log
 from sluice.kafka import ledger, topics
+from sluice.model.mark_scope import require_scope
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.spark.idle_clock import idle_clock_source
@@ -33,6 +34,7 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     for stream in pipeline.outputs:
         Records.of(stream, settings.registry).check()
     found = topics.check(pipeline)
+    require_scope(pipeline, {stream.name: found[str(stream.topic)].partitions for stream in pipeline.inputs})
     folder = checkpoint_identity.folder_of(pipeline)
     buckets = 1 if spread_by(pipeline) is None else settings.buckets
     identity = checkpoint_identity.claim(

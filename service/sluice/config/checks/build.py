@@ -9,7 +9,7 @@ from graphlib import CycleError
 from sluice.config.checks.custom_operators import custom
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.join_checks import join
-from sluice.config.checks.mark_checks import marks
+from sluice.config.checks.mark_checks import check_scopes, marks
 from sluice.config.checks.settings import settings
 from sluice.config.checks.sort_checks import sort
 from sluice.config.checks.stream_checks import Streams
@@ -47,6 +47,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     if not report.problems:
         check_stages(pipeline, report)
         check_watermark_sources(pipeline, report)
+        check_scopes(pipeline, file.streams, report)
     return pipeline
 
 

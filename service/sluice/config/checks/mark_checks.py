@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from sluice.config.checks.expression_checks import ExpressionChecks
+from sluice.config.syntax.file_models import StreamShape
+from sluice.config.syntax.problem_report import Report
 from sluice.model.expressions import Expression
+from sluice.model.mark_scope import CHOICES, without_scope
+from sluice.model.spec import Pipeline
 
 
 class Marks(TypedDict):
@@ -14,6 +19,7 @@ class Marks(TypedDict):
     mark_before: Expression | None
     mark_after: Expression | None
     marks_in: str
+    marks_in_given: bool
 
 
 def marks(typed: ExpressionChecks, stream: str) -> Marks:
@@ -30,4 +36,19 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
         after = typed.condition((*inner, "after"), shape.mark_when.after, scope)
         if shape.mark_when.before is shape.mark_when.after is None and not typed.shaped.partly(inner):
             typed.report.problem(inner, "before or after, or both")
-    return Marks(mark_before=before, mark_after=after, marks_in=shape.marks_in)
+    given = "marks_in" in shape.model_fields_set
+    return Marks(mark_before=before, mark_after=after, marks_in=shape.marks_in, marks_in_given=given)
+
+
+def check_scopes(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> None:
+    """Each stream whose marks close `punct()` windows should say to which tuples a mark applies; it must, if the file
+    says that its topic has several topic partitions.
+    """
+    for stream, operators in without_scope(pipeline).items():
+        shape, path = shapes[stream], ("streams", stream, "marks_in")
+        closes = f"its window marks close {' and '.join(operators)}"
+        if "partitions" in shape.model_fields_set and (shape.partitions or 1) > 1:
+            report.problem(path, f"marks_in, as {closes} and there are several topic partitions ({CHOICES})", None)
+        else:
+            text = f"{closes}; a start demands marks_in if {shape.topic} has several topic partitions ({CHOICES})"
+            report.caution(path, text)

@@ -241,12 +241,12 @@ class StreamShape(FileModel):
         "in the topic.",
         examples=[{"after": "last"}],
     )
-    marks_in: Literal["topic_partition", "aligned"] = Field(
+    marks_in: Literal["topic_partition", "any", "aligned"] = Field(
         "topic_partition",
         description="For an input stream: which tuples a window mark covers. `topic_partition`: the tuples of its "
-        "topic partition. `aligned`: the tuples of the whole stream; the mark takes effect when every "
-        "topic partition has sent it, and items that follow it in faster topic partitions are buffered "
-        "until then.",
+        "topic partition. `any`: the tuples of the whole stream. `aligned`: the tuples of the whole stream; the mark "
+        "takes effect when every topic partition has sent it, and items that follow it in faster topic partitions are "
+        "buffered until then. Required if a `punct()` window reads a topic with several topic partitions.",
     )
     watermarks: bool = Field(
         default=False,

@@ -128,6 +128,46 @@ def test_what_waited_needs_one_bucket_unless_it_is_only_stored(window: str, *, s
     assert (spread_by(pipeline_of({"operator": operator, "input": []})) is not None) == spread
 
 
+# ---- marks_in: any ---------------------------------------------------------------------------------------------------
+
+ANY = {"marks_in": "any"}
+BY_X = {"window": "tumbling, punct(), partitioned", "partition_by": ["x"]}
+
+
+def test_a_mark_for_any_topic_partition_closes_the_whole_stream():
+    given_events = [tuple_(1), tuple_(2, of=1), mark(of=2), tuple_(3), mark()]
+    closings = ["2: [1]", "2: ■", "2: [2]", "2: ■", "4: [3]", "4: ■"]
+    assert outputs(ANY | BY_X, given_events) == closings
+    own = outputs(BY_X, given_events)
+    assert own == ["2: ■", "4: [1]", "4: ■", "4: [3]", "4: ■"]
+
+
+def test_each_such_mark_counts():
+    assert outputs(ANY, [tuple_(1), mark(), mark(of=1), tuple_(2), mark(of=1)]) == [
+        "1: [1]",
+        "1: ■",
+        "2: ■",
+        "4: [2]",
+        "4: ■",
+    ]
+
+
+def test_a_told_mark_closes_the_whole_stream():
+    given_events = [tuple_(1, of=1), tuple_(2), tuple_(3, new=True)]
+    found = outputs(ANY | BY_X | {"mark_when": {"after": "new"}}, given_events)
+    assert found == ["2: [1]", "2: ■", "2: [2]", "2: ■", "2: [3]", "2: ■"]
+
+
+def test_a_mark_behind_a_final_mark_closes_nothing():
+    given_events = [tuple_(1), final(of=1), mark(of=1), mark()]
+    assert outputs(ANY, given_events) == ["3: [1]", "3: ■"]
+
+
+def test_such_a_stream_may_be_spread():
+    operator = OPERATOR | ANY | {"window": "tumbling, count(2), partitioned", "partition_by": ["x"]}
+    assert spread_by(pipeline_of({"operator": operator, "input": []})) is not None
+
+
 # ---- random ones -----------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +175,7 @@ def test_what_waited_needs_one_bucket_unless_it_is_only_stored(window: str, *, s
 def marks(draw: st.DrawFn) -> Record:
     conditions = st.sampled_from([None, *marks_oracle.CONDITIONS])
     when = {key: found for key in ("before", "after") if (found := draw(conditions))}
-    return ({"mark_when": when} if when else {}) | draw(st.sampled_from([{}, ALIGNED, ALIGNED]))
+    return ({"mark_when": when} if when else {}) | draw(st.sampled_from([{}, ANY, ANY, ALIGNED, ALIGNED]))
 
 
 @st.composite
