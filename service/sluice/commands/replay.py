@@ -33,7 +33,9 @@ CHUNK = 1 << 20
     "--batch", type=click.IntRange(min=1), default=BATCH, help="Events per batch. The output does not depend on it."
 )
 @click.option("--trace", is_flag=True, help="Also print the events of the windows.")
-@click.option("--at", metavar="FIELD", help="EVENTS has plain records, one JSON object per line, with their time in FIELD.")
+@click.option(
+    "--at", metavar="FIELD", help="EVENTS has plain records, one JSON object per line, with their time in FIELD."
+)
 @click.option("--stream", help="The input of plain records, if there are several inputs.")
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Topic partitions of each input, chosen by keys.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not print the summary to standard error.")

@@ -94,10 +94,10 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     waiting: list[tuple[str, bytes]] = []
     now: int | None = None
     with path.open("rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, MOST_LINE + 1), b""), 1):
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
             place, value = f"{name or path}:{number}", line.rstrip(b"\r\n")
-            if len(line) > MOST_LINE:
-                raise EventError(place, f"a line of more than {MOST_LINE >> 20} MiB")
+            if len(line) > MAX_LINE:
+                raise EventError(place, f"a line of more than {MAX_LINE >> 20} MiB")
             if not value.strip():
                 continue
             waiting.append((place, value))

@@ -63,7 +63,9 @@ MANY_PANES = {
 @pytest.mark.parametrize(("clause", "texts"), MANY_PANES.items())
 def test_panes_without_number_are_legal_but_perhaps_not_meant(clause, texts, tmp_path):
     file = tmp_path / "pipeline.yaml"
-    file.write_text(FILE.format(window=clause, event_time="time", by="", more="", output="n: Count()"))
+    file.write_text(
+        FILE.format(window=clause, event_time="{attribute: time, lag: 0}", by="", more="", output="n: Count()")
+    )
     checked = check(file)
     assert checked.pipeline
     assert [caution.text for caution in checked.cautions] == texts
