@@ -42,7 +42,7 @@ FLOORS = {
         "model", "columns", "engine/stream", "engine/windows", "engine/contents", "engine/operators", "engine/library",
     },
     "planning": {"model", "engine", "engine/operators"},
-    "replayer": {"model", "columns", "engine", "engine/stream", "engine/library"},
+    "replayer": {"model", "columns", "engine", "engine/stream", "engine/library", "wire", "kafka"},
     "wire": {"model", "columns", "engine/stream"},
     "kafka": {"model", "columns", "jvm"},
     "checkpoint": {"model", "kafka"},
