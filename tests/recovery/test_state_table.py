@@ -293,12 +293,12 @@ def test_k07_killed_while_a_snapshot_is_written_in_place_of_rows(bucket):
 
 def feed_until_a_snapshot_is_written(bucket: Bucket) -> set[int]:
     """The process that writes it, which pauses before the file has its name."""
-    others = bucket.pool.children(3)
+    wait_until(lambda: not bucket.pool.children(3), "no snapshot is being written")
     bucket.at("snapshot-half")
     while not bucket.reached("snapshot-half"):
         bucket.feed()
     assert bucket.files("*.part")
-    return bucket.pool.children(3) - others
+    return bucket.pool.children(3)
 
 
 def test_k07_the_writer_of_a_snapshot_is_killed(beside):
