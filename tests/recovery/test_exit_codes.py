@@ -226,8 +226,11 @@ def test_5_another_instance_has_the_checkpoint(service: Service, broker: str, tm
     other = Service(broker, tmp_path)
     other.name = service.name
     other.write()
-    assert other.start().ended() == 5
-    assert "another instance" in other.sentence
+    try:
+        assert other.start().ended() == 5
+        assert "another instance" in other.sentence
+    finally:
+        other.kill()
     service.terminate()
     assert service.ended() == 0
 
