@@ -8,6 +8,8 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from sluice.kafka.requests import asked
+
 
 def create(kafka: dict[str, str], topic: NewTopic) -> None:
     client = AdminClient(kafka)
@@ -36,7 +38,11 @@ def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:
 
 
 def end(kafka: dict[str, str], topic: str, partition: int, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> int:
-    client = AdminClient(kafka)
+    """Asks again after errors that pass, as the broker may have just come back."""
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest()}
-    (future,) = client.list_offsets(wanted, isolation_level=isolation).values()
-    return future.result().offset
+
+    def question(client: AdminClient) -> int:
+        (future,) = client.list_offsets(wanted, isolation_level=isolation).values()
+        return future.result().offset
+
+    return asked(kafka, "admin", "list offsets", question)
