@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import IsolationLevel
 
 from tests.recovery.conftest import Shared
-from tests.recovery.harness import Service, frozen
+from tests.recovery.harness import Service, frozen, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -259,7 +259,12 @@ def test_e16_a_second_instance_on_a_copy_ends_the_first(services, tmp_path):
     second.adopt(first)
     second.start()
     second.wait_until(lambda: "message=running" in second.log(), "the second instance has asked the ledger and runs")
-    second.send("in", tuples(1000))
+
+    def one_more_batch() -> bool:
+        second.send("in", tuples(20))
+        return not first.running
+
+    wait_until(one_more_batch, "the first instance writes a batch after the second one's first batch", log=first.log)
     assert first.await_end() == TAKEN
     second.await_outputs(codes=[FAILED])
     second.await_rest()
