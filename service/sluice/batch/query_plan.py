@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sluice.checkpoint.checkpoint_identity import Identity, folder_of
+from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.checkpoint.stores import store_at
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, Windowed
 
@@ -43,7 +45,7 @@ class Plan:
     query: str
     #: id of this start of the service
     start: str
-    #: path of the checkpoint's folder
+    #: path of the checkpoint's folder, for what is not an object of its store (checkpoint/checkpoint_store.py)
     checkpoint: str
     buckets: int
     #: number of topic partitions by stream: inputs, outputs and dead letters
@@ -66,6 +68,11 @@ class Plan:
             topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
             limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
         )  # fmt: skip
+
+    @cached_property
+    def store(self) -> CheckpointStore:
+        """The objects of the checkpoint."""
+        return store_at(self.checkpoint)
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:

@@ -40,7 +40,7 @@ class Driver:
 
     def start(self) -> None:
         """A new process; of the old one nothing is left."""
-        self.bucket = Bucket(plan_of(self.folder, self.window), 0, self.folder / "bucket")
+        self.bucket = Bucket(plan_of(self.folder, self.window), 0)
 
     def rows(self, count: int = BATCH) -> BucketResult:
         self.sent += count
@@ -72,7 +72,7 @@ class Driver:
         return self.bucket.graph.save(self.bucket.at(self.version))
 
     def files(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "bucket").iterdir())
+        return sorted(path.name for path in (self.folder / "buckets" / "0").iterdir())
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_batch_that_runs_again_gives_the_same_and_leaves_the_same(driver):
 def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
     """Another process took it, and died before Spark knew."""
     driver.rows()
-    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    zombie = Bucket(plan_of(tmp_path), 0)
     zombie.feed(1, rows_of(driver.sent, BATCH))
     driver.rows()
     driver.rows()
@@ -131,7 +131,7 @@ def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
 
 
 def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
-    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    zombie = Bucket(plan_of(tmp_path), 0)
     for _ in range(3):
         driver.rows()
     zombie.feed(*driver.batches[1])
@@ -145,7 +145,7 @@ def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
 def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):
     monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
     driver.rows(2000)
-    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0)
     missed = driver.rows(10)
     driver.bucket = first
     assert driver.rows(10).read == missed.written
@@ -194,11 +194,12 @@ def test_what_waits_for_another_topic_partition_is_part_of_the_state(tmp_path):
     plan = replace(plan, pipeline=replace(plan.pipeline, settings=settings), topic_partitions={"in": 2, "out": 1})
     log, snapshot = tmp_path / "log", tmp_path / "snapshot"
     for folder in (log, snapshot):
-        assert Bucket(plan, 0, folder).feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
-    written = Bucket(plan, 0, snapshot)
+        bucket = Bucket(replace(plan, checkpoint=str(folder)), 0)
+        assert bucket.feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
+    written = Bucket(replace(plan, checkpoint=str(snapshot)), 0)
     written.plant(1, written.at(1))
     for folder in (log, snapshot):
-        fed = Bucket(plan, 0, folder).feed(1, rows_of(0, 5, topic_partition=1))
+        fed = Bucket(replace(plan, checkpoint=str(folder)), 0).feed(1, rows_of(0, 5, topic_partition=1))
         assert len(outputs(fed)) == 9, "at second 4 the first topic partition may go on"
 
 
@@ -229,7 +230,7 @@ def test_the_checkpoint_does_not_grow(driver):
     for _ in range(200):
         driver.rows()
         driver.settle()
-        sizes.append(sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()))
+        sizes.append(sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()))
     held = driver.rows().held
     assert max(sizes[100:]) < 6 * held
     assert len(driver.files()) < 10
@@ -241,7 +242,7 @@ def test_idle_batches_do_not_let_it_grow_either(driver):
         driver.pulse()
         driver.settle()
     held = driver.rows().held
-    assert sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()) < 6 * held
+    assert sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()) < 6 * held
     assert len(driver.files()) < 10
 
 
@@ -346,7 +347,7 @@ def test_no_flipped_bit_gives_another_state(driver):
     grow(driver)
     at_hand, chance, same = driver.saved(), random.Random(SEED), 0
     for _ in range(600):
-        file = chance.choice(sorted((driver.folder / "bucket").iterdir()))
+        file = chance.choice(sorted((driver.folder / "buckets" / "0").iterdir()))
         byte = chance.randrange(file.stat().st_size)
         flip(file, byte)
         found = made_again(driver)
@@ -360,7 +361,7 @@ def test_both_copies_must_be_damaged_before_a_state_without_a_log_is_lost(driver
     driver.rows(5000)
     at_hand = driver.saved()
     for name in ("1.state", "1.copy"):
-        flip(driver.folder / "bucket" / name, 200)
+        flip(driver.folder / "buckets" / "0" / name, 200)
         driver.start()
         if name == "1.state":
             assert driver.saved() == at_hand
@@ -384,10 +385,10 @@ def test_damage_to_all_snapshots_ends_with_the_name_of_the_newest(driver):
 
 def test_a_snapshot_of_another_bucket_is_refused(driver, tmp_path):
     driver.rows(5000)
-    other = Bucket(plan_of(tmp_path), 1, tmp_path / "other")
+    other = Bucket(plan_of(tmp_path), 1)
     other.feed(0, rows_of(0, 5000))
     for name in ("1.state", "1.copy"):
-        shutil.copy(tmp_path / "other" / name, tmp_path / "bucket" / name)
+        shutil.copy(tmp_path / "buckets" / "1" / name, tmp_path / "buckets" / "0" / name)
     driver.start()
     with pytest.raises(StateError, match=r"1\.copy: it belongs to bucket 1, not to bucket 0"):
         driver.rows()
@@ -402,7 +403,7 @@ def grow(driver):
 
 def made_again(driver):
     """The state as a new process makes it, or what it refuses with."""
-    again = Bucket(plan_of(driver.folder), 0, driver.folder / "bucket")
+    again = Bucket(plan_of(driver.folder), 0)
     try:
         return again.graph.save(again.at(driver.version))
     except StateError as error:
@@ -411,12 +412,12 @@ def made_again(driver):
 
 def snapshots(driver):
     """The newest first."""
-    return sorted((driver.folder / "bucket").glob("*.state"), key=lambda path: -int(path.stem))
+    return sorted((driver.folder / "buckets" / "0").glob("*.state"), key=lambda path: -int(path.stem))
 
 
 def test_a_log_that_ends_too_early_is_refused(driver):
     driver.rows()
-    (file,) = (driver.folder / "bucket").glob("*.log")
+    (file,) = (driver.folder / "buckets" / "0").glob("*.log")
     file.write_bytes(file.read_bytes()[:-1])
     driver.start()
     with pytest.raises(StateError, match="there is no entry for version 1 of the state"):
