@@ -189,16 +189,17 @@ class EventTime:
 
 
 @dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """The settings of a format. A format with settings has a subclass in its module (wire/formats/)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Coding:
     """How the attributes of a record's value, or of its key, are encoded as bytes."""
 
-    #: "json", "avro", "avro-confluent", "csv", "text" or "raw"
+    #: a word of the table of formats (wire/formats/format_table.py)
     format: str = "json"
-    #: Avro schemas as JSON text: the reader's schema, and the writer's schema if it differs
-    avro_schema: str | None = None
-    avro_writer_schema: str | None = None
-    #: the character between two fields of csv
-    delimiter: str = ","
+    options: FormatOptions = FormatOptions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from sluice.spark.route_records import route
 from sluice.spark.sink import sink
 from sluice.spark.source import read
 from sluice.time_units import MILLISECOND
-from sluice.wire.formats import Records
+from sluice.wire.record_codec import Records
 
 
 def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
