@@ -15,7 +15,7 @@ from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Tim
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds, in bytes, on the rows that are in memory at once. The outputs do not depend on them.
+    """Bounds, in bytes, on what is in memory or written at once. The outputs do not depend on them.
 
     A batch may have many more bytes than these.
 
@@ -24,12 +24,15 @@ class Bounds:
     held       packed rows for a bucket that a task keeps in memory; further rows are in files (spool.py)
     returned   packed rows that all tasks of a batch return together through the JVM, which has each about four times;
                further rows are in files
+    snapshot   snapshots of up to this size are written by the state server itself; larger ones by a fork of it, which
+               would cost more for a small one
     """
 
     piece: int = 8 << 20
     part: int = 64 << 20
     held: int = 64 << 20
     returned: int = 32 << 20
+    snapshot: int = 4 << 20
 
 
 #: the bounds of all plans, but for tests

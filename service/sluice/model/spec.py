@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
 from sluice.model.types import Schema
@@ -58,6 +59,7 @@ class Aggregate:
     group_by: tuple[Expression, ...] = ()
     aggregate_incomplete_windows: bool = False
     aggregate_evicted_partitions: bool = False
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ class Join:
     right: Side
     matched: tuple[Output, ...]
     match: Expression | None = None
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -130,6 +133,7 @@ class Sort:
     outputs: tuple[Output, ...]
     order_by: tuple[Order, ...]
     partition_by: tuple[Expression, ...] = ()
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -155,6 +159,7 @@ class Custom:
     window: Window
     outputs: tuple[Output, ...]
     partition_by: tuple[Expression, ...] = ()
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:

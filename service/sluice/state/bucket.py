@@ -47,8 +47,6 @@ REPEATABLE_VERSIONS = 3
 RETAINED_SNAPSHOTS = 2
 #: maximum duration of a replay of the log, in seconds, before a new snapshot is written
 MAX_REPLAY_S = 20.0
-#: snapshots of up to this many bytes are written at once, because a fork of the process would cost more
-MAX_INLINE_SNAPSHOT = 4 << 20
 #: bytes of the first field of a snapshot: the length of the reorder buffer, which follows it, padded to a multiple of
 #: LENGTH; then the state follows
 LENGTH = 8
@@ -204,7 +202,7 @@ class Bucket:
         stopped. Otherwise it is written in the background.
         """
         write = partial(self._snapshots.write, self._version, self._write)
-        if self.held <= MAX_INLINE_SNAPSHOT or self.background.busy:
+        if self.held <= self.plan.bounds.snapshot or self.background.busy:
             self.background.stop()
             write()
             self._written += self.held

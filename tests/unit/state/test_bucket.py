@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.batch.envelope import Packed
+from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
 from sluice.state import bucket as module
 from sluice.state.bucket import Bucket, BucketResult
@@ -29,6 +30,7 @@ class Driver:
 
     folder: Path
     window: str = "count(10)"
+    bounds: Bounds = BOUNDS
     version: int = 0
     clock: int = UNSET
     sent: int = 0
@@ -40,7 +42,7 @@ class Driver:
 
     def start(self) -> None:
         """A new process; of the old one nothing is left."""
-        self.bucket = Bucket(plan_of(self.folder, self.window), 0)
+        self.bucket = Bucket(replace(plan_of(self.folder, self.window), bounds=self.bounds), 0)
 
     def rows(self, count: int = BATCH) -> BucketResult:
         self.sent += count
@@ -257,54 +259,50 @@ def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
 
 
 @pytest.fixture
-def beside(monkeypatch):
-    """Every snapshot is written beside the work."""
-    monkeypatch.setattr(module, "MAX_INLINE_SNAPSHOT", 0)
+def beside(tmp_path: Path) -> Driver:
+    """Every snapshot is written in the background."""
+    return Driver(tmp_path, bounds=Bounds(snapshot=0))
 
 
-@pytest.mark.usefixtures("beside")
-def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(driver):
-    driver.rows(400)
+def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(beside):
+    beside.rows(400)
     for _ in range(30):
-        driver.rows()
-        driver.settle()
-    assert any(name.endswith(".state") for name in driver.files())
-    at_hand = driver.saved()
-    driver.start()
-    assert driver.saved() == at_hand
+        beside.rows()
+        beside.settle()
+    assert any(name.endswith(".state") for name in beside.files())
+    at_hand = beside.saved()
+    beside.start()
+    assert beside.saved() == at_hand
 
 
-@pytest.mark.usefixtures("beside")
-def test_what_it_wrote_is_told_with_the_next_batch(driver, monkeypatch):
+def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
     monkeypatch.setattr(Bucket, "_due", lambda *_: True)
-    plain, held = driver.rows(100), driver.bucket.held
+    plain, held = beside.rows(100), beside.bucket.held
     assert plain.written < held
-    driver.settle()
-    driver.bucket.settle()
-    assert driver.rows(100).written > held
+    beside.settle()
+    beside.bucket.settle()
+    assert beside.rows(100).written > held
 
 
-@pytest.mark.usefixtures("beside")
-def test_one_that_fails_is_tried_again(driver, monkeypatch, capfd):
+def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(driver.bucket.graph, "write", lambda *_: 1 / 0)
+        patch.setattr(beside.bucket.graph, "write", lambda *_: 1 / 0)
         patch.setattr(Bucket, "_due", lambda *_: True)
-        driver.rows(100)
-        driver.settle()
-    driver.settle()
-    driver.settle()
+        beside.rows(100)
+        beside.settle()
+    beside.settle()
+    beside.settle()
     assert "no snapshot of version 1 was written" in capfd.readouterr().err
-    assert any(name.endswith(".state") for name in driver.files())
+    assert any(name.endswith(".state") for name in beside.files())
 
 
-@pytest.mark.usefixtures("beside")
-def test_one_that_hangs_is_given_up(driver):
-    driver.rows(400)
-    driver.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
+def test_one_that_hangs_is_given_up(beside):
+    beside.rows(400)
+    beside.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
     for _ in range(100):
-        driver.rows()
-        driver.bucket.settle()
-    assert any(name.endswith(".state") for name in driver.files())
+        beside.rows()
+        beside.bucket.settle()
+    assert any(name.endswith(".state") for name in beside.files())
 
 
 def test_buckets_write_theirs_in_turns(tmp_path):

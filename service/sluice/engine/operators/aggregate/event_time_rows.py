@@ -41,7 +41,7 @@ def computed_rows(
         np.zeros((count, 0), np.int64), np.zeros(0, PAIR),
     )  # fmt: skip
     parts: list[Rows] = []
-    results = run_kernel(run, kernel, events, results, lambda some: parts.append(rows(some)))
+    results = run_kernel(run, kernel, events, results, lambda some: parts.append(rows(some)), program.limits.listed)
     parts.append(rows(results))
     if program.listing:
         state.free.give(results.freed[: results.used[FREED]])
