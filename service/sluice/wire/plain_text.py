@@ -15,7 +15,8 @@ from sluice.model.types import Kind, Type
 from sluice.wire.json.json_values import NOT_FINITE, NotOfTypeError, reader
 
 NAME = "v"
-OPEN, CLOSE, QUOTE = (pa.scalar(text) for text in (f'{{"{NAME}":', "}", '"'))
+# Texts, not scalars of Arrow: the first such scalar imports pandas, which `sluice replay` and `check` do not need.
+OPEN, CLOSE = f'{{"{NAME}":', "}"
 #: patterns of the texts that can be JSON values without quotes, by kind
 BARE = {Kind.BOOLEAN: "^(true|false)$", Kind.INT64: "^[-0-9]+$", Kind.FLOAT64: "^[-+.0-9eE]+$"}
 #: patterns of the texts that can be JSON values with quotes around them, by kind
@@ -85,5 +86,5 @@ def written(column: pa.Array) -> pa.StringArray:
     from sluice.wire.json.json_write import encode as encode_json  # noqa: PLC0415 - it imports compiled kernels
 
     documents = encode_json(pa.RecordBatch.from_arrays([column], names=[NAME]))
-    texts = pc.binary_slice(documents, len(OPEN.as_py()), -1).cast(pa.string())
+    texts = pc.binary_slice(documents, len(OPEN), -1).cast(pa.string())
     return texts if pa.types.is_list(column.type) else pc.replace_substring(texts, '"', "")

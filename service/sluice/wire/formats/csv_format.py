@@ -30,7 +30,7 @@ from sluice.wire.plain_text import read, utf8, written
 csv.field_size_limit(2**31 - 1)
 #: the pattern of characters for which a row needs Python's csv module
 SPECIAL = '["\r\n]'
-EMPTY = pa.scalar("")
+EMPTY = ""
 
 
 @dataclass(frozen=True, slots=True)
