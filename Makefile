@@ -10,7 +10,7 @@ TESTS ?= tests
 PROCESSES ?= 2
 MINUTES ?= 5
 
-.PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-image test-security test-registry \
+.PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-lab docs-pictures test-image test-security test-registry \
 	test-bounds conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle docs lock clean
 
 help: ## list the targets
@@ -23,7 +23,7 @@ demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hand
 	@$(BIN)/sluice-demo run $(ARGS)
 
 test: lint ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
-	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .
@@ -41,6 +41,13 @@ cluster: setup ## the same file on a Spark master with two workers, and on a loc
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
 	@command -v prometheus >/dev/null && command -v promtool >/dev/null || { echo "prometheus is not installed (Debian, Ubuntu: apt install prometheus)"; exit 1; }
 	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
+
+test-lab: setup ## the page of `sluice lab` in a headless Chromium (Debian, Ubuntu: apt install chromium)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "chromium is not installed (Debian, Ubuntu: apt install chromium)"; exit 1; }
+	@$(BIN)/python -m pytest tests/lab $(ARGS)
+
+docs-pictures: setup ## draw the pictures of docs/ from the tables and examples that they show
+	@$(BIN)/python -m tests.docs.pictures
 
 test-security: setup ## every way to be let in by the brokers: SASL, TLS, mutual TLS
 	@$(BIN)/python -m pytest tests/service/test_security.py $(ARGS)

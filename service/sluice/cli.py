@@ -37,6 +37,7 @@ COMMANDS = {
         "sluice.commands.replay", "replay", "Run a pipeline over events in a file, without Spark and Kafka."
     ),
     "record": Lazy("sluice.commands.record", "record", "Write the records of a topic as events for `replay`."),
+    "lab": Lazy("sluice.commands.lab", "lab", "Try out pipelines and events on a page in the browser."),
     "windows": Lazy("sluice.commands.windows", "windows", "Show the contents of a service's windows."),
     "run": Lazy("sluice.commands.run", "run", "Run the service of a pipeline file."),
 }

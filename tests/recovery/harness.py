@@ -27,8 +27,7 @@ import yaml
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.offset_log import batches
+from sluice.checkpoint.checkpoint_identity import batches
 from sluice.config.load import load
 from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
@@ -374,7 +373,7 @@ class Service:
 
     def position(self, stage: str = "") -> Position:
         folder, query = self.checkpoint / stage, f"{self.name}.{stage}" if stage else self.name
-        committed, planned = batches(FolderStore(folder))
+        committed, planned = batches(folder)
         position = ledger.read_position(self.kafka, query, "read_uncommitted")
         return Position(_number(planned), _number(committed), position.next_batch if position else 0)
 
@@ -391,7 +390,7 @@ class Service:
 
     def _read(self) -> dict[str, int]:
         """How far the last planned batch read, by stream and topic partition."""
-        _, planned = batches(FolderStore(self.checkpoint))
+        _, planned = batches(self.checkpoint)
         if planned is None:
             return {}
         lines = (self.checkpoint / "offsets" / str(planned)).read_text().splitlines()

@@ -26,6 +26,7 @@ FLOORS = {
     "api": {"model"},
     "jvm": {"model"},
     "ops": {"model"},
+    "config": {"model", "api"},
     "compiler": set(),
     "columns": {"model", "compiler"},
     "engine/stream": {"model", "columns"},
@@ -42,15 +43,16 @@ FLOORS = {
     },
     "planning": {"model", "engine", "engine/operators"},
     "wire": {"model", "columns", "engine/stream"},
-    "config": {"model", "api", "wire"},
     "kafka": {"model", "columns", "jvm"},
     "replayer": {"model", "columns", "engine", "engine/stream", "engine/library", "wire", "kafka"},
+    "pictures": {"model", "columns", "engine", "engine/stream", "engine/contents", "replayer"},
+    "lab": {"model", "config", "replayer", "pictures"},
     "checkpoint": {"model", "kafka"},
     "batch": {"model", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
     "state": {"model", "columns", "engine", "engine/stream", "kafka", "ops", "checkpoint", "batch"},
     "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state"},
     "inspect": {"model", "columns", "engine/contents", "wire", "kafka", "checkpoint", "batch", "state"},
-    "commands": {"model", "config", "columns", "replayer", "planning", "ops", "spark", "inspect"},
+    "commands": {"model", "config", "columns", "replayer", "pictures", "lab", "planning", "ops", "spark", "inspect"},
 }  # fmt: skip
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOOR_MODULES = [path for path in MODULES if path.parent != PACKAGE]

@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 import orjson
 import pyarrow as pa
 
 from sluice.commands import options
+from sluice.commands.pictures import show
 from sluice.config.load import load
 from sluice.model.errors import SluiceError
+from sluice.pictures.story_builder import tell
 from sluice.replayer.player import BATCH
 from sluice.replayer.player import replay as run
 
@@ -38,6 +40,10 @@ CHUNK = 1 << 20
 )
 @click.option("--stream", help="The input of plain records, if there are several inputs.")
 @click.option("--partitions", type=click.IntRange(1, 10_000), help="Topic partitions of each input, chosen by keys.")
+@click.option("--timeline", is_flag=True, help="Print the windows after each event as a table, instead of the records.")
+@click.option(
+    "--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the windows into this file, instead."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Do not print the summary to standard error.")
 @click.option(
     "--checkpoint",
@@ -50,7 +56,7 @@ CHUNK = 1 << 20
 def replay(
     file: Path, events: str | None, clock_origin: str | None, batch: int,
     *, checkpoint: str | None, kafka: dict[str, str], trace: bool, quiet: bool, at: str | None, stream: str | None,
-    partitions: int | None,
+    partitions: int | None, timeline: bool, svg: Path | None,
 ) -> None:  # fmt: skip
     """Run the pipeline FILE over EVENTS, one JSON object per line (`-`: standard input), and print the output.
 
@@ -78,11 +84,14 @@ def replay(
     spare_pandas()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
+        how: dict[str, Any] = {
+            "name": name, "clock_origin": clock_origin, "at": at, "stream": stream, "partitions": partitions,
+        }  # fmt: skip
+        if timeline or svg is not None:
+            show(tell(pipeline, path, **how), timeline=timeline, svg=svg)
+            return
         lines: list[str] = []
-        records = run(
-            pipeline, path, name=name, clock_origin=clock_origin, batch=batch, trace=trace, at=at, stream=stream,
-            partitions=partitions, ended=lines.append,
-        )  # fmt: skip
+        records = run(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append)
         sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
     if not quiet:

@@ -61,6 +61,14 @@ def check(
         return Checked(None, error.problems, ())
 
 
+def check_text(text: str, file: str, *, environment: Mapping[str, str] | None = os.environ) -> Checked:
+    """The pipeline, all problems and all hints of a text, as `check` gives them for a file."""
+    try:
+        return check_source(read_text(text, file), environment, None)
+    except PipelineError as error:
+        return Checked(None, error.problems, ())
+
+
 def check_source(source: Source, environment: Mapping[str, str] | None, overrides: Mapping[str, Any] | None) -> Checked:
     source.override(overrides or {})
     report = Report(source, source.problems[:MAX_FINDINGS])

@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 import time
 import uuid
-from abc import ABC, abstractmethod
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -63,31 +62,7 @@ class Member(NamedTuple):
     cluster: str
 
 
-class Running(ABC):
-    """Processes that run during a `with` block. They are stopped if their start fails."""
-
-    def __enter__(self) -> Self:
-        with ExitStack() as on_failure:
-            on_failure.callback(self.stop)
-            self._start()
-            on_failure.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    @abstractmethod
-    def _start(self) -> None:
-        """Starts the processes, and returns when they serve requests."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Ends the processes and removes their data."""
-
-
-class EmbeddedBroker(Running):
+class EmbeddedBroker:
     """One Kafka node (KRaft) in its own process and session, with its data in a temporary folder."""
 
     def __init__(
@@ -126,6 +101,18 @@ class EmbeddedBroker(Running):
     @property
     def pid(self) -> int:
         return self._running.pid
+
+    def __enter__(self) -> Self:
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            self._start()
+            on_failure.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """Kills the process and removes its data."""
@@ -269,7 +256,7 @@ class EmbeddedBroker(Running):
             client.close()
 
 
-class EmbeddedCluster(Running):
+class EmbeddedCluster:
     """A cluster of `count` brokers, each of which is also a controller.
 
     A topic has a replica on every broker. A write needs two replicas in sync (`min.insync.replicas`).
@@ -299,6 +286,18 @@ class EmbeddedCluster(Running):
         """Ends a broker with SIGTERM, so that it hands its leaderships to other brokers, and starts it again."""
         broker.terminate()
         broker.restart()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            self._start()
+            on_failure.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def stop(self) -> None:
         for broker in self.brokers:

@@ -8,14 +8,14 @@ from dataclasses import replace as changed
 from decimal import Decimal
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
 from sluice.columns.json_columns import json_values, nanoseconds
-from sluice.engine.graph import Clock, Graph, GraphState
+from sluice.engine.graph import Clock, Graph, GraphState, Observer
 from sluice.engine.library.trace import tracers
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TIMER, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import marked
@@ -73,6 +73,43 @@ def replay(
     line; `at` is the attribute of their time, and timers count from the first record. `partitions` is the number of
     topic partitions of each input, over which events without a `topic_partition` are spread by their keys.
     """
+    run = prepared(pipeline, events, name=name, clock_origin=clock_origin, at=at, stream=stream, partitions=partitions)
+    player = Player(run.pipeline, run.counts, trace=trace)
+    state = player.graph.initial()
+    for some in run.cutter.batches(from_origin(run.placed(), run.pipeline), batch):
+        yield from player.feed(state, some)
+    if ended is not None:
+        for line in player.summary.lines(player.graph, state):
+            ended(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a replay runs.
+
+    pipeline   the pipeline, with the origin of its clock
+    placed     gives the events from the first one on
+    counts     the number of topic partitions of each input
+    cutter     makes batches of the events
+    """
+
+    pipeline: Pipeline
+    placed: Callable[[], Iterator[Placed]]
+    counts: Mapping[str, int]
+    cutter: Cutter
+
+
+def prepared(
+    pipeline: Pipeline,
+    events: Path | Iterable[Event],
+    *,
+    name: str | None = None,
+    clock_origin: str | float | None = None,
+    at: str | None = None,
+    stream: str | None = None,
+    partitions: int | None = None,
+) -> Prepared:
+    """What a replay with these arguments runs (see `replay`). Raises SluiceError if they contradict the pipeline."""
     if at is not None and clock_origin is None and pipeline.settings.clock_origin is None:
         clock_origin = "first"
     pipeline = with_origin(pipeline, clock_origin)
@@ -89,14 +126,7 @@ def replay(
         counts = topic_partitions(placed(b"topic_partition"), [*counts])
     counts = {one: max(count, partitions or 1) for one, count in counts.items()}
     require_scope(pipeline, counts)
-    player = Player(pipeline, counts, trace=trace)
-    state = player.graph.initial()
-    cutter = Cutter(pipeline.inputs, pipeline.settings.registry, partitions)
-    for some in cutter.batches(from_origin(placed(), pipeline), batch):
-        yield from player.feed(state, some)
-    if ended is not None:
-        for line in player.summary.lines(player.graph, state):
-            ended(line)
+    return Prepared(pipeline, placed, counts, Cutter(pipeline.inputs, pipeline.settings.registry, partitions))
 
 
 def _plain_stream(pipeline: Pipeline, name: str | None) -> Stream:
@@ -108,6 +138,21 @@ def _plain_stream(pipeline: Pipeline, name: str | None) -> Stream:
         message = f"plain records need their input stream (--stream): one of {', '.join(inputs)}"
         raise SluiceError(message)
     return inputs[name]
+
+
+class Timed(NamedTuple):
+    """One record of a replay.
+
+    after      the number of the event that caused it
+    at         the operator clock, nanoseconds
+    by_event   False if a timer caused it
+    record     the record without its key `after`
+    """
+
+    after: int
+    at: int
+    by_event: bool
+    record: Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +173,13 @@ class Player:
     """Runs batches of events through a graph and puts the outputs of all streams in order."""
 
     def __init__(
-        self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values, *, trace: bool = False
-    ) -> None:
+        self, pipeline: Pipeline, partitions: Mapping[str, int], values: Values = json_values, *, trace: bool = False,
+        observer: Observer | None = None,
+    ) -> None:  # fmt: skip
+        """`trace`: the records include window events. `observer` is called with the items of each operator's ports."""
         self.graph = Graph(pipeline, partitions, spread=False, observer=self._observe)
         self.summary = Summary(pipeline)
+        self._observer = observer
         self._tracers = tracers(pipeline, partitions) if trace else {}
         self._happened: list[tuple[int, int, Record]] = []
         self._inputs = {stream.name: stream for stream in pipeline.inputs}
@@ -144,6 +192,10 @@ class Player:
 
         At the same time the outputs of timers come before those of the event.
         """
+        return ({"after": one.after} | one.record for one in self.timed(state, batch))
+
+    def timed(self, state: GraphState, batch: Batch) -> Iterator[Timed]:
+        """The records of `feed` in the same order, each with its time and its cause."""
         if batch.now is None:
             return iter(())
         origin = int(batch.at[0]) if len(batch.at) else batch.now
@@ -166,7 +218,7 @@ class Player:
         after = _causes(items.event, items.at, batch)
         return Stretch(after, items.at, items.event != TIMER, list(self._records(stream, items)))
 
-    def _merged(self, stretches: list[Stretch], batch: Batch) -> Iterator[Record]:
+    def _merged(self, stretches: list[Stretch], batch: Batch) -> Iterator[Timed]:
         stretches = [*self._traced(batch), *stretches]
         if not stretches:
             return iter(())
@@ -175,13 +227,16 @@ class Player:
         )
         order = np.lexsort((by_event, at, after))  # stable: then by operator, then in order of output
         rows = list(chain.from_iterable(stretch.rows for stretch in stretches))
-        ordered = zip(order.tolist(), after[order].tolist(), strict=True)
-        return ({"after": n} | rows[place] for place, n in ordered if rows[place])
+        columns = (order, after[order], at[order], by_event[order])
+        ordered = zip(*(column.tolist() for column in columns), strict=True)
+        return (Timed(n, time, cause, rows[place]) for place, n, time, cause in ordered if rows[place])
 
     # ---- the trace ---------------------------------------------------------------------------------------------------
 
     def _observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
         self.summary.reach(operator, ports)
+        if self._observer is not None:
+            self._observer(operator, ports, clock)
         if not self._tracers:
             return
         for tracer, items in zip(self._tracers[operator], ports, strict=True):

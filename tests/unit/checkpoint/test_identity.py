@@ -2,25 +2,19 @@ import json
 
 import pytest
 
-from sluice.checkpoint.checkpoint_identity import FILE, LOCK, CheckpointError, claim
-from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.stores import store_of
-from sluice.model.spec import Pipeline, Settings
+from sluice.checkpoint.checkpoint_identity import FILE, LOCK, CheckpointError, batches, claim
 from tests.unit.state.damage import flipped
 
 
 def test_a_new_checkpoint_is_made_and_found_again(tmp_path):
-    made = claim(FolderStore(tmp_path / "new"), "p", "f1", None, 3)
+    made = claim(tmp_path / "new", "p", "f1", None, 3)
     assert made.buckets == 3
-    assert claim(FolderStore(tmp_path / "new"), "p", "f1", None, 8) == made
-    assert claim(FolderStore(tmp_path / "new"), "p", "f1", 3, 8) == made
+    assert claim(tmp_path / "new", "p", "f1", None, 8) == made
+    assert claim(tmp_path / "new", "p", "f1", 3, 8) == made
 
 
 def test_each_checkpoint_has_its_own_query(tmp_path):
-    assert (
-        claim(FolderStore(tmp_path / "a"), "p", "f", None, 1).query
-        != claim(FolderStore(tmp_path / "b"), "p", "f", None, 1).query
-    )
+    assert claim(tmp_path / "a", "p", "f", None, 1).query != claim(tmp_path / "b", "p", "f", None, 1).query
 
 
 @pytest.mark.parametrize(
@@ -32,9 +26,9 @@ def test_each_checkpoint_has_its_own_query(tmp_path):
     ],
 )
 def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, buckets, message):
-    claim(FolderStore(tmp_path), "p", "f", 2, 1)
+    claim(tmp_path, "p", "f", 2, 1)
     with pytest.raises(CheckpointError, match=message) as refused:
-        claim(FolderStore(tmp_path), name, fingerprint, buckets, 1)
+        claim(tmp_path, name, fingerprint, buckets, 1)
     assert "--checkpoint" in str(refused.value)
 
 
@@ -42,27 +36,27 @@ def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, bu
 def test_an_unreadable_checkpoint_is_refused(tmp_path, text):
     (tmp_path / FILE).write_text(text)
     with pytest.raises(CheckpointError, match="cannot be read"):
-        claim(FolderStore(tmp_path), "p", "f", None, 1)
+        claim(tmp_path, "p", "f", None, 1)
 
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
-    claim(FolderStore(tmp_path), "p", "f", None, 1)
+    claim(tmp_path, "p", "f", None, 1)
     fields = json.loads((tmp_path / FILE).read_text()) | {"format": 99}
     (tmp_path / FILE).write_text(json.dumps(fields))
     with pytest.raises(CheckpointError, match="format 99"):
-        claim(FolderStore(tmp_path), "p", "f", None, 1)
+        claim(tmp_path, "p", "f", None, 1)
 
 
 def test_every_flipped_bit_is_detected(tmp_path):
     """One in the number of buckets would lead keys to other buckets."""
-    claim(FolderStore(tmp_path), "p", "f", 2, 1)
+    claim(tmp_path, "p", "f", 2, 1)
     file = tmp_path / FILE
     whole = file.read_bytes()
-    identity = claim(FolderStore(tmp_path), "p", "f", None, 1)
+    identity = claim(tmp_path, "p", "f", None, 1)
     for byte, other in flipped(whole):
         file.write_bytes(other)
         try:
-            found = claim(FolderStore(tmp_path), "p", "f", None, 1)
+            found = claim(tmp_path, "p", "f", None, 1)
         except CheckpointError:
             continue
         assert found == identity, "white space says nothing"
@@ -71,21 +65,19 @@ def test_every_flipped_bit_is_detected(tmp_path):
 
 def test_the_file_of_the_lock_does_not_make_a_folder_used(tmp_path):
     (tmp_path / LOCK).touch()
-    assert claim(FolderStore(tmp_path), "p", "f", 2, 1).buckets == 2
+    assert claim(tmp_path, "p", "f", 2, 1).buckets == 2
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "metadata").write_text("{}")
     with pytest.raises(CheckpointError, match="not a checkpoint of Sluice"):
-        claim(FolderStore(tmp_path), "p", "f", None, 1)
+        claim(tmp_path, "p", "f", None, 1)
 
 
-def test_a_write_of_the_identity_that_was_cut_off_does_not_make_a_folder_used(tmp_path):
-    (tmp_path / f"{FILE}.0af3.part").write_text("{")
-    assert claim(FolderStore(tmp_path), "p", "f", 2, 1).buckets == 2
-
-
-def test_a_checkpoint_at_a_url_is_refused():
-    pipeline = Pipeline("p", {}, (), Settings({}, checkpoint="s3://bucket/p"))
-    with pytest.raises(CheckpointError, match="s3://bucket/p: URLs are not supported"):
-        store_of(pipeline)
+def test_batches_of_a_checkpoint(tmp_path):
+    assert batches(tmp_path) == (None, None)
+    for log, names in (("offsets", ["8", "9", "10", ".10.crc"]), ("commits", ["8", "9"])):
+        (tmp_path / log).mkdir()
+        for name in names:
+            (tmp_path / log / name).touch()
+    assert batches(tmp_path) == (9, 10)

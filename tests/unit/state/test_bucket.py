@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.batch.envelope import Packed
-from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
 from sluice.state import bucket as module
 from sluice.state.bucket import Bucket, BucketResult
@@ -30,7 +29,6 @@ class Driver:
 
     folder: Path
     window: str = "count(10)"
-    bounds: Bounds = BOUNDS
     version: int = 0
     clock: int = UNSET
     sent: int = 0
@@ -42,7 +40,7 @@ class Driver:
 
     def start(self) -> None:
         """A new process; of the old one nothing is left."""
-        self.bucket = Bucket(replace(plan_of(self.folder, self.window), bounds=self.bounds), 0)
+        self.bucket = Bucket(plan_of(self.folder, self.window), 0, self.folder / "bucket")
 
     def rows(self, count: int = BATCH) -> BucketResult:
         self.sent += count
@@ -74,7 +72,7 @@ class Driver:
         return self.bucket.graph.save(self.bucket.at(self.version))
 
     def files(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "buckets" / "0").iterdir())
+        return sorted(path.name for path in (self.folder / "bucket").iterdir())
 
 
 @pytest.fixture
@@ -122,7 +120,7 @@ def test_a_batch_that_runs_again_gives_the_same_and_leaves_the_same(driver):
 def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
     """Another process took it, and died before Spark knew."""
     driver.rows()
-    zombie = Bucket(plan_of(tmp_path), 0)
+    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
     zombie.feed(1, rows_of(driver.sent, BATCH))
     driver.rows()
     driver.rows()
@@ -133,7 +131,7 @@ def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
 
 
 def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
-    zombie = Bucket(plan_of(tmp_path), 0)
+    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
     for _ in range(3):
         driver.rows()
     zombie.feed(*driver.batches[1])
@@ -147,7 +145,7 @@ def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
 def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):
     monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
     driver.rows(2000)
-    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0)
+    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
     missed = driver.rows(10)
     driver.bucket = first
     assert driver.rows(10).read == missed.written
@@ -196,12 +194,11 @@ def test_what_waits_for_another_topic_partition_is_part_of_the_state(tmp_path):
     plan = replace(plan, pipeline=replace(plan.pipeline, settings=settings), topic_partitions={"in": 2, "out": 1})
     log, snapshot = tmp_path / "log", tmp_path / "snapshot"
     for folder in (log, snapshot):
-        bucket = Bucket(replace(plan, checkpoint=str(folder)), 0)
-        assert bucket.feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
-    written = Bucket(replace(plan, checkpoint=str(snapshot)), 0)
+        assert Bucket(plan, 0, folder).feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
+    written = Bucket(plan, 0, snapshot)
     written.plant(1, written.at(1))
     for folder in (log, snapshot):
-        fed = Bucket(replace(plan, checkpoint=str(folder)), 0).feed(1, rows_of(0, 5, topic_partition=1))
+        fed = Bucket(plan, 0, folder).feed(1, rows_of(0, 5, topic_partition=1))
         assert len(outputs(fed)) == 9, "at second 4 the first topic partition may go on"
 
 
@@ -232,7 +229,7 @@ def test_the_checkpoint_does_not_grow(driver):
     for _ in range(200):
         driver.rows()
         driver.settle()
-        sizes.append(sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()))
+        sizes.append(sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()))
     held = driver.rows().held
     assert max(sizes[100:]) < 6 * held
     assert len(driver.files()) < 10
@@ -244,7 +241,7 @@ def test_idle_batches_do_not_let_it_grow_either(driver):
         driver.pulse()
         driver.settle()
     held = driver.rows().held
-    assert sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()) < 6 * held
+    assert sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()) < 6 * held
     assert len(driver.files()) < 10
 
 
@@ -259,50 +256,54 @@ def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> Driver:
-    """Every snapshot is written in the background."""
-    return Driver(tmp_path, bounds=Bounds(snapshot=0))
+def beside(monkeypatch):
+    """Every snapshot is written beside the work."""
+    monkeypatch.setattr(module, "MAX_INLINE_SNAPSHOT", 0)
 
 
-def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(beside):
-    beside.rows(400)
+@pytest.mark.usefixtures("beside")
+def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(driver):
+    driver.rows(400)
     for _ in range(30):
-        beside.rows()
-        beside.settle()
-    assert any(name.endswith(".state") for name in beside.files())
-    at_hand = beside.saved()
-    beside.start()
-    assert beside.saved() == at_hand
+        driver.rows()
+        driver.settle()
+    assert any(name.endswith(".state") for name in driver.files())
+    at_hand = driver.saved()
+    driver.start()
+    assert driver.saved() == at_hand
 
 
-def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
+@pytest.mark.usefixtures("beside")
+def test_what_it_wrote_is_told_with_the_next_batch(driver, monkeypatch):
     monkeypatch.setattr(Bucket, "_due", lambda *_: True)
-    plain, held = beside.rows(100), beside.bucket.held
+    plain, held = driver.rows(100), driver.bucket.held
     assert plain.written < held
-    beside.settle()
-    beside.bucket.settle()
-    assert beside.rows(100).written > held
+    driver.settle()
+    driver.bucket.settle()
+    assert driver.rows(100).written > held
 
 
-def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
+@pytest.mark.usefixtures("beside")
+def test_one_that_fails_is_tried_again(driver, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(beside.bucket.graph, "write", lambda *_: 1 / 0)
+        patch.setattr(driver.bucket.graph, "write", lambda *_: 1 / 0)
         patch.setattr(Bucket, "_due", lambda *_: True)
-        beside.rows(100)
-        beside.settle()
-    beside.settle()
-    beside.settle()
+        driver.rows(100)
+        driver.settle()
+    driver.settle()
+    driver.settle()
     assert "no snapshot of version 1 was written" in capfd.readouterr().err
-    assert any(name.endswith(".state") for name in beside.files())
+    assert any(name.endswith(".state") for name in driver.files())
 
 
-def test_one_that_hangs_is_given_up(beside):
-    beside.rows(400)
-    beside.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
+@pytest.mark.usefixtures("beside")
+def test_one_that_hangs_is_given_up(driver):
+    driver.rows(400)
+    driver.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
     for _ in range(100):
-        beside.rows()
-        beside.bucket.settle()
-    assert any(name.endswith(".state") for name in beside.files())
+        driver.rows()
+        driver.bucket.settle()
+    assert any(name.endswith(".state") for name in driver.files())
 
 
 def test_buckets_write_theirs_in_turns(tmp_path):
@@ -345,7 +346,7 @@ def test_no_flipped_bit_gives_another_state(driver):
     grow(driver)
     at_hand, chance, same = driver.saved(), random.Random(SEED), 0
     for _ in range(600):
-        file = chance.choice(sorted((driver.folder / "buckets" / "0").iterdir()))
+        file = chance.choice(sorted((driver.folder / "bucket").iterdir()))
         byte = chance.randrange(file.stat().st_size)
         flip(file, byte)
         found = made_again(driver)
@@ -359,7 +360,7 @@ def test_both_copies_must_be_damaged_before_a_state_without_a_log_is_lost(driver
     driver.rows(5000)
     at_hand = driver.saved()
     for name in ("1.state", "1.copy"):
-        flip(driver.folder / "buckets" / "0" / name, 200)
+        flip(driver.folder / "bucket" / name, 200)
         driver.start()
         if name == "1.state":
             assert driver.saved() == at_hand
@@ -383,10 +384,10 @@ def test_damage_to_all_snapshots_ends_with_the_name_of_the_newest(driver):
 
 def test_a_snapshot_of_another_bucket_is_refused(driver, tmp_path):
     driver.rows(5000)
-    other = Bucket(plan_of(tmp_path), 1)
+    other = Bucket(plan_of(tmp_path), 1, tmp_path / "other")
     other.feed(0, rows_of(0, 5000))
     for name in ("1.state", "1.copy"):
-        shutil.copy(tmp_path / "buckets" / "1" / name, tmp_path / "buckets" / "0" / name)
+        shutil.copy(tmp_path / "other" / name, tmp_path / "bucket" / name)
     driver.start()
     with pytest.raises(StateError, match=r"1\.copy: it belongs to bucket 1, not to bucket 0"):
         driver.rows()
@@ -401,7 +402,7 @@ def grow(driver):
 
 def made_again(driver):
     """The state as a new process makes it, or what it refuses with."""
-    again = Bucket(plan_of(driver.folder), 0)
+    again = Bucket(plan_of(driver.folder), 0, driver.folder / "bucket")
     try:
         return again.graph.save(again.at(driver.version))
     except StateError as error:
@@ -410,12 +411,12 @@ def made_again(driver):
 
 def snapshots(driver):
     """The newest first."""
-    return sorted((driver.folder / "buckets" / "0").glob("*.state"), key=lambda path: -int(path.stem))
+    return sorted((driver.folder / "bucket").glob("*.state"), key=lambda path: -int(path.stem))
 
 
 def test_a_log_that_ends_too_early_is_refused(driver):
     driver.rows()
-    (file,) = (driver.folder / "buckets" / "0").glob("*.log")
+    (file,) = (driver.folder / "bucket").glob("*.log")
     file.write_bytes(file.read_bytes()[:-1])
     driver.start()
     with pytest.raises(StateError, match="there is no entry for version 1 of the state"):

@@ -10,9 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sluice.checkpoint.folder_store import StoredFile
-from sluice.state import checksummed_blocks
-from sluice.state.checksummed_blocks import BLOCK, BlockWriter
+from sluice.state.checksummed_blocks import BLOCK, BlockWriter, read
 from sluice.state.integrity import DamagedError
 from tests.unit.state.damage import SEED, flip, flipped
 
@@ -30,11 +28,6 @@ def written(path: Path, content: bytes = CONTENT, block: int = SMALL, about: dic
             writer.write(content[start : start + pieces])
         writer.finish()
     return path
-
-
-def read(path: Path, expected: dict) -> memoryview:
-    with StoredFile(path) as stored:
-        return checksummed_blocks.read(stored, expected)
 
 
 @pytest.fixture

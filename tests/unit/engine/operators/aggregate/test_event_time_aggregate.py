@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from sluice.model.engine_limits import LIMITS, EngineLimits
+from sluice.engine.operators import compaction
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
 from tests.spec import event_oracle, invariants
@@ -19,17 +18,14 @@ from tests.spec.strategies import Case, cuts
 
 
 @pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no window holds any more is forgotten at once, not only among thousands of keys."""
+    monkeypatch.setattr(compaction, "SMALL", 2)
     invariants.checked(monkeypatch)
 
 
-#: what no window holds any more is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
-
-
-def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
+def check(case: Case, *cuts: list[int]) -> None:
     """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
-    case = case | {"limits": limits}
     whole = run_case(case)
     expected, dropped = event_oracle.run(case)
     assert differences(whole, expected, with_groups_in_any_order(case)) == []
@@ -44,18 +40,18 @@ def dead_letters(case: Case) -> list[int]:
     return [record["after"] for record in records if "dead_letter" in record]
 
 
-@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
+@pytest.mark.usefixtures("what_is_listed")
 @given(cases, cuts)
 @settings(max_examples=60, derandomize=True)
-def test_random_windows_and_events(listed: int, case: Case, batches: list[int]):
-    check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
+def test_random_windows_and_events(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
 
 
-@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
+@pytest.mark.usefixtures("what_is_listed")
 @given(sort_cases, cuts)
 @settings(max_examples=40, derandomize=True)
-def test_random_sorts(listed: int, case: Case, batches: list[int]):
-    check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
+def test_random_sorts(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
 
 
 @pytest.mark.parametrize("group_by", [[], ["g"]])

@@ -1,0 +1,34 @@
+"""`sluice lab [FILE [EVENTS]]`: serves a local page on which pipelines are tried out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from sluice.commands.replay import spare_pandas
+from sluice.files import project_file
+from sluice.model.errors import SluiceError
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("events", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, help="Port of the page; 0: any free port.")
+def lab(file: Path | None, events: Path | None, port: int) -> None:
+    """Try out pipelines on a page in the browser: edit the file and the events, and watch the windows.
+
+    Starts with the pipeline FILE and its EVENTS, or with the examples. It needs neither Kafka nor Spark. Only this
+    machine can open the page.
+    """
+    try:
+        from sluice.lab.lab_server import serve  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        message = f'the lab needs the package {error.name}: pip install "sluice-kafka[lab]"'
+        raise SluiceError(message) from None
+    from sluice.lab.lab_presets import presets  # noqa: PLC0415
+
+    spare_pandas()
+    sys.path.append(str(project_file("examples").parent))  # the example gaps.yaml has a handler in Python
+    serve(presets(file, events), port, lambda address: click.echo(f"The lab is at {address} (Ctrl+C ends it)"))

@@ -1,0 +1,124 @@
+"""The answer of the lab to a pipeline file and its events: the problems of the file, or the story and its picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sluice.config.load import check_text
+from sluice.model.errors import SluiceError
+from sluice.model.spec import Pipeline
+from sluice.pictures import labels
+from sluice.pictures.step_rows import event_words
+from sluice.pictures.story import Story
+from sluice.pictures.story_builder import CALENDAR, tell
+from sluice.pictures.svg_drawing import drawing
+from sluice.replayer.player import period
+from sluice.time_units import SECOND
+
+#: the most timer ticks of a run; the page must answer while a user types
+MAX_TICKS = 2_000
+#: the most events of a run
+MAX_EVENTS = 500
+
+Event = Mapping[str, Any]
+
+
+class LabError(SluiceError):
+    """A run that the lab refuses because it would take too long."""
+
+
+def answer(text: str, events: Sequence[Event], file: str) -> dict[str, Any]:
+    """The answer as values of JSON.
+
+    problems, hints   what `sluice check` prints, each with its line (null: the whole file)
+    error             why the events cannot be run; `event` is the number of the event, null for all
+    svg, steps        the picture, and one text for each step
+    streams           the input streams with their attributes
+    """
+    checked = check_text(text, file, environment=None)
+    found: dict[str, Any] = {
+        "problems": [_finding(one) for one in checked.problems],
+        "hints": [_finding(one) for one in checked.cautions],
+        "error": None, "event": None, "svg": None, "steps": [], "streams": [],
+    }  # fmt: skip
+    if checked.pipeline is None:
+        return found
+    found["streams"] = [
+        {"name": stream.name, "attributes": {name: str(type_) for name, type_ in stream.schema}}
+        for stream in checked.pipeline.inputs
+    ]
+    try:
+        return found | _ran(checked.pipeline, events)
+    except SluiceError as error:
+        return found | {"error": str(error), "event": _event_of(str(error))}
+
+
+def _ran(pipeline: Pipeline, events: Sequence[Event]) -> dict[str, Any]:
+    story = _told(pipeline, events)
+    return {"svg": drawing(story), "steps": [_step(story, number) for number in range(len(story.steps))]}
+
+
+def _told(pipeline: Pipeline, events: Sequence[Event]) -> Story:
+    return tell(pipeline, events, clock_origin=check_length(pipeline, events))
+
+
+def _far(event: Event) -> bool:
+    """Whether the clock shows times of the calendar, from whose start timers count."""
+    at = event.get("at")
+    return isinstance(at, int | float) and at * SECOND > CALENDAR
+
+
+def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
+    """The origin of the clock: "first" where the events have times of the calendar; None: the pipeline's own, or 0.
+
+    Raises LabError for a run that would take too long.
+    """
+    if len(events) > MAX_EVENTS:
+        message = f"expected at most {MAX_EVENTS} events in the lab, got {len(events):,}; use `sluice replay`"
+        raise LabError(message)
+    times = [event["at"] for event in events if isinstance(event.get("at"), int | float)]
+    origin = "first" if events and _far(events[0]) and pipeline.settings.clock_origin is None else None
+    periods = [p for p in map(period, pipeline.operators) if p]
+    if times and periods:
+        first = times[0] if origin else (pipeline.settings.clock_origin or 0) / SECOND
+        ticks = (max(times) - first) * SECOND / min(periods)
+        if ticks > MAX_TICKS:
+            message = f"expected at most {MAX_TICKS:,} timer ticks in the lab, got {ticks:,.0f}"
+            raise LabError(message)
+    return origin
+
+
+def _finding(one: object) -> dict[str, Any]:
+    return {"line": getattr(one, "line", None), "text": str(one)}
+
+
+def _event_of(message: str) -> int | None:
+    """The number of the event in a message such as `event 3: ...`."""
+    word, _, rest = message.partition(" ")
+    number = rest.partition(":")[0]
+    return int(number) if word == "event" and number.isdigit() else None
+
+
+def _step(story: Story, number: int) -> dict[str, Any]:
+    step = story.steps[number]
+    at = labels.clock(step.at, calendar=story.calendar)
+    return {"event": step.after if step.event is not None else None, "text": f"at {at}: {event_words(step)}"}
+
+
+def parsed(events: str) -> list[Event]:
+    """The events of a text with one JSON object a line. Raises LabError for a line that is none."""
+    found: list[Event] = []
+    for number, line in enumerate(events.splitlines(), 1):
+        if line.strip():
+            try:
+                event = json.loads(line)
+            except ValueError as error:
+                message = f"line {number}: not JSON: {error}"
+                raise LabError(message) from None
+            if not isinstance(event, dict):
+                message = f"line {number}: expected a JSON object"
+                raise LabError(message)
+            found.append(event)
+    return found

@@ -1,0 +1,51 @@
+"""The pipelines that the lab offers: the examples of the project, and the file that the command names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.files import project_file, read_file
+from sluice.lab.lab_answer import Event, parsed
+from sluice.model.errors import SluiceError
+
+#: the example that the lab starts with
+FIRST = "moving_average"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """`path` is the file from which `text` comes: schema files are looked for beside it."""
+
+    name: str
+    path: str
+    text: str
+    events: tuple[Event, ...]
+
+
+def presets(file: Path | None, events: Path | None) -> Mapping[str, Preset]:
+    """The presets by name: the user's own file, the examples that have events, and the other examples."""
+    found = {}
+    if file is not None:
+        found[file.name] = _preset(file.name, file, events)
+    examples = sorted(project_file("examples").glob("*.yaml"), key=lambda one: (one.stem != FIRST, one.stem))
+    for example in sorted(examples, key=lambda one: not one.with_suffix(".jsonl").exists()):
+        found.setdefault(example.stem, _preset(example.stem, example, example.with_suffix(".jsonl")))
+    return found
+
+
+def _preset(name: str, file: Path, events: Path | None) -> Preset:
+    known = parsed(_text(events)) if events is not None and events.exists() else []
+    return Preset(name, str(file), _text(file), tuple(known))
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_file(path).decode()
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise SluiceError(message) from None
+    except UnicodeDecodeError:
+        message = f"cannot read {path}: it is not UTF-8"
+        raise SluiceError(message) from None

@@ -1,0 +1,129 @@
+"""The HTTP application of the lab: the page, its presets and its answers. It serves this machine only.
+
+A page of another site must not reach it: the Host must be this machine's name (against DNS rebinding), and a request
+with an Origin must come from the lab's own page. Requests must be JSON, which other sites cannot send without asking.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from sluice.files import PACKAGE
+from sluice.lab.lab_answer import answer
+from sluice.lab.lab_export import test_of
+from sluice.lab.lab_presets import Preset
+from sluice.model.errors import SluiceError
+
+ADDRESS = "127.0.0.1"
+HOSTS = ["127.0.0.1", "localhost"]
+#: the most bytes of a request
+MAX_BODY = 2 << 20
+STATIC = PACKAGE / "lab" / "static"
+PAGES = {"/": "lab.html", "/lab.css": "lab.css", "/lab.js": "lab.js"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "connect-src 'self'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def application(presets: Mapping[str, Preset]) -> Starlette:
+    """The application with these presets."""
+    shown = [{"name": one.name, "text": one.text, "events": list(one.events)} for one in presets.values()]
+
+    async def presets_of(request: Request) -> Response:
+        del request
+        return JSONResponse(shown, headers=HEADERS)
+
+    async def story(request: Request) -> Response:
+        return await _answered(request, lambda given: JSONResponse(_timed(given, presets), headers=HEADERS))
+
+    async def test(request: Request) -> Response:
+        return await _answered(
+            request, lambda given: PlainTextResponse(test_of(*_arguments(given, presets)), headers=HEADERS)
+        )
+
+    routes = [
+        Route("/api/presets", presets_of),
+        Route("/api/story", story, methods=["POST"]),
+        Route("/api/test", test, methods=["POST"]),
+        *(Route(path, _page(name)) for path, name in PAGES.items()),
+    ]
+    return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)])
+
+
+def serve(presets: Mapping[str, Preset], port: int, ready: Callable[[str], object]) -> None:
+    """Serves until the process is interrupted. `ready` is called with the address of the page when it is served.
+
+    Port 0 means any free port.
+    """
+    config = uvicorn.Config(application(presets), host=ADDRESS, port=port, log_level="warning", lifespan="off")
+    listening = config.bind_socket()
+    with listening:
+        ready(f"http://{ADDRESS}:{listening.getsockname()[1]}/")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _page(name: str) -> Callable[[Request], Any]:
+    async def page(request: Request) -> Response:
+        del request
+        return FileResponse(STATIC / name, headers=HEADERS)
+
+    return page
+
+
+async def _answered(request: Request, give: Callable[[Mapping[str, Any]], Response]) -> Response:
+    """The response to a request from the lab's own page; an error for all others."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"http://{request.headers.get('host')}":
+        return PlainTextResponse("a request of another site", 403, headers=HEADERS)
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        return PlainTextResponse("expected application/json", 415, headers=HEADERS)
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            return PlainTextResponse(f"more than {MAX_BODY >> 20} MiB", 413, headers=HEADERS)
+    try:
+        given = json.loads(body)
+    except ValueError:
+        given = None
+    if not _sound(given):
+        return PlainTextResponse('expected {"text": ..., "events": [...], "preset": ...}', 400, headers=HEADERS)
+    try:
+        return await run_in_threadpool(give, given)
+    except SluiceError as error:
+        return PlainTextResponse(str(error), 422, headers=HEADERS)
+
+
+def _sound(given: object) -> bool:
+    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+        return False
+    events = given.get("events")
+    return isinstance(events, list) and all(isinstance(event, dict) for event in events)
+
+
+def _arguments(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> tuple[str, list[dict[str, Any]], str]:
+    """The pipeline, the events, and the path of the preset from which the pipeline was made."""
+    preset = presets.get(str(given.get("preset")))
+    return given["text"], given["events"], preset.path if preset is not None else "pipeline.yaml"
+
+
+def _timed(given: Mapping[str, Any], presets: Mapping[str, Preset]) -> dict[str, Any]:
+    start = time.perf_counter()
+    found = answer(*_arguments(given, presets))
+    return found | {"milliseconds": round((time.perf_counter() - start) * 1000, 1)}

@@ -1,0 +1,200 @@
+"""Draws windows over the operator clock: each tuple is a bar from its insertion to its eviction, firings are lines.
+
+    0     1     2     3
+■  [1---------)▼
+      [2------)▼   [4----
+            [3)▼
+               [1, 2, 3] ■
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluice.pictures import labels
+from sluice.pictures.layout import ROW, Axis, packed, width_of
+from sluice.pictures.story import Change, Chip, Port, Shown, Step, Story, Window
+from sluice.pictures.svg_canvas import Canvas, shown_from
+
+#: where the axis begins, how far an eviction lies before its step, and the least distance of two steps
+LEFT, BEFORE, LEAST = 112.0, 4.0, 46.0
+
+
+@dataclass(slots=True)
+class Bar:
+    """The stay of a tuple in a window, by the numbers of steps. `end` is None while the tuple is inside."""
+
+    chip: Chip
+    start: int
+    end: int | None = None
+    evicted: bool = False
+
+
+class ClockTimeline:
+    """The timeline of one port. `draw` draws it below `top` and returns the y behind it."""
+
+    def __init__(self, story: Story, port: Port, outputs: dict[int, list[str]], width: float) -> None:
+        """`outputs` has the texts that come out at each step; they are drawn below the windows."""
+        self._story, self._port, self._outputs = story, port, outputs
+        steps = story.steps
+        texts = [labels.clock(step.at, calendar=story.calendar) for step in steps]
+        texts += [f"{chip.label}." for step in steps for change in step.changes for chip in change.entered]
+        least = min(max([LEAST, *(width_of(text) + 8 for text in texts)]), 130.0) if len(steps) <= 60 else LEAST / 2  # noqa: PLR2004
+        self._axis = Axis([step.at for step in steps], LEFT, min(width - LEFT, 80.0 * len(steps)), least)
+        self._least = least
+        chips = [width_of(chip.label) + 11 for step in steps for change in step.changes for chip in change.entered]
+        #: how far behind the tuple of its step a firing is drawn
+        self._behind = min(max([24.0, *chips]), 0.9 * least)
+        self._bars: dict[Window, list[Bar]] = {}
+        self._fires: dict[Window, list[tuple[int, bool]]] = {}
+        for number, step in enumerate(steps):
+            for change in step.changes:
+                if change.window.port == (port.operator, port.side):
+                    self._note(number, change)
+
+    @property
+    def right(self) -> float:
+        return self._axis.right + self._least
+
+    def _note(self, number: int, change: Change) -> None:
+        bars = self._bars.setdefault(change.window, [])
+        bars += [Bar(chip, number) for chip in change.entered]
+        gone = {chip.number for chip in change.left}
+        inside = {chip.number for chip in change.inside}
+        for bar in bars:
+            if bar.end is None and bar.chip.number not in inside:
+                bar.end, bar.evicted = number, bar.chip.number in gone
+        if change.fired:
+            fired = {chip.number for chip in change.fired[-1]}
+            early = any(chip.number not in fired for chip in change.entered)
+            self._fires.setdefault(change.window, []).append((number, early))
+
+    # ---- drawing -----------------------------------------------------------------------------------------------------
+
+    def draw(self, canvas: Canvas, top: float) -> float:
+        y = self._head(canvas, top)
+        begin = y
+        groups = [(window, bars) for window, bars in self._bars.items() if bars]
+        for window, bars in groups:
+            y = self._group(canvas, y, window, bars)
+        for window, fires in self._fires.items():
+            if not self._bars.get(window):
+                self._lines(canvas, begin, max(y, begin + 8), fires)
+        return self._results(canvas, max(y, begin + 8) + 2)
+
+    def _head(self, canvas: Canvas, top: float) -> float:
+        """The times of the clock, and what arrives besides tuples."""
+        canvas.text(8, top + 12, "clock", "soft")
+        canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
+        last = 0.0
+        for number, step in enumerate(self._story.steps):
+            x, tag = self._axis.places[number], shown_from(number)
+            words = labels.clock(step.at, calendar=self._story.calendar)
+            if x >= last:
+                canvas.text(x, top + 12, words, "soft", tag=tag)
+                last = x + width_of(words) + 4
+            canvas.line(x, top + 15, x, top + 21, kind="line")
+        for gap in self._axis.broken:
+            x = (self._axis.places[gap] + self._axis.places[gap + 1]) / 2
+            canvas.path(f"M{x - 4:.1f} {top + 23:.1f}l3 -10m2 10l3 -10", "line")
+        signs = [(number, self._sign(step)) for number, step in enumerate(self._story.steps)]
+        signs = [(number, sign) for number, sign in signs if sign]
+        if not signs:
+            return top + 28
+        canvas.text(8, top + 36, "arrives", "soft")
+        for number, sign in signs:
+            kind = "late" if sign.startswith(labels.LATE) else "time" if sign.startswith("w ") else "head"
+            canvas.text(self._axis.places[number], top + 36, sign, kind, tag=shown_from(number))
+        return top + 46
+
+    def _sign(self, step: Step) -> str:
+        """A mark, a watermark, or a tuple that no window of this port accepts."""
+        late = [chip for change in step.changes if change.window.port == (self._port.operator, self._port.side)
+                for chip in change.late]  # fmt: skip
+        if late:
+            return f"{labels.LATE} {late[0].label}"
+        if step.event is None or "tuple" in step.event:
+            return ""
+        return labels.arrival(step.event).removesuffix(" window mark").removesuffix(" final mark")
+
+    def _group(self, canvas: Canvas, top: float, window: Window, bars: list[Bar]) -> float:
+        """The bars of one window partition."""
+        spans = [self._span(window, bar) for bar in bars]
+        rows = packed(spans, 2.0)
+        bottom = top + (max(rows) + 1) * ROW
+        canvas.box(LEFT - 6, top - 2, self.right - LEFT + 6, bottom - top, "band", radius=4)
+        if window.key:
+            canvas.text(8, top + 13, labels.cut(window.key, 13), "head", title=window.key)
+        for bar, (left, right), row in zip(bars, spans, rows, strict=True):
+            kind = "chip" if bar.end is not None else "open"
+            title = f"{labels.named(bar.chip.values)}\n{self._stay(bar)}"
+            tag = shown_from(bar.start)
+            canvas.labelled(left, top + row * ROW, right - left, bar.chip.label, kind=kind, title=title, tag=tag)
+        self._lines(canvas, top - 2, bottom - 2, self._fires.get(window, []))
+        return bottom + 4
+
+    def _stay(self, bar: Bar) -> str:
+        start = f"inserted at {self._clock(bar.start)}"
+        if bar.end is None:
+            return f"{start}, inside at the end"
+        return f"{start}, {'evicted' if bar.evicted else 'out with the firing'} at {self._clock(bar.end)}"
+
+    def _clock(self, number: int) -> str:
+        return labels.clock(self._story.steps[number].at, calendar=self._story.calendar)
+
+    def _span(self, window: Window, bar: Bar) -> tuple[float, float]:
+        left = self._axis.places[bar.start]
+        if bar.end is None:
+            return left, self.right
+        fires = dict(self._fires.get(window, []))
+        if bar.evicted or bar.end not in fires:
+            right = self._axis.places[bar.end] - BEFORE
+        else:
+            right = self._fire_at(bar.end, early=fires[bar.end])
+        return left, max(right, left + 14)
+
+    def _fire_at(self, number: int, *, early: bool) -> float:
+        """Where a firing is drawn: before the tuple of its step, or behind it."""
+        x = self._axis.places[number]
+        step = self._story.steps[number]
+        entered = any(change.entered for change in step.changes)
+        return x - BEFORE if early else x + self._behind if entered else x
+
+    def _lines(self, canvas: Canvas, top: float, bottom: float, fires: list[tuple[int, bool]]) -> None:
+        for number, early in fires:
+            x, tag = self._fire_at(number, early=early), shown_from(number)
+            canvas.line(x, top, x, bottom, kind="fire", tag=tag)
+            canvas.path(f"M{x - 4:.1f} {bottom:.1f}h8l-4 6z", "fire-head", tag)
+
+    def _results(self, canvas: Canvas, top: float) -> float:
+        """What comes out, below the step that brings it out."""
+        texts = [(number, text) for number, some in sorted(self._outputs.items()) for text in some]
+        if not texts:
+            return top + 4
+        canvas.text(8, top + 18, "comes out", "soft")
+        fires = {number: self._fire_at(number, early=early) for some in self._fires.values() for number, early in some}
+        begins = [fires.get(number, self._axis.places[number]) for number, _ in texts]
+        spans = [(begin, begin + width_of(text)) for begin, (_, text) in zip(begins, texts, strict=True)]
+        rows = packed(spans, 14.0)
+        for (number, text), (left, _), row in zip(texts, spans, rows, strict=True):
+            kind = "late" if text.startswith(labels.LATE) else ""
+            canvas.text(left, top + 18 + row * 18, text, kind, tag=shown_from(number))
+        return top + 18 + (max(rows) + 1) * 18
+
+
+def several_streams(story: Story) -> bool:
+    """Whether what comes out is of several streams, so that a text must name its stream."""
+    return len({one.stream for step in story.steps for one in step.outputs if one.kind != "dead_letter"}) > 1
+
+
+def result_texts(outputs: tuple[Shown, ...], *, named: bool) -> list[str]:
+    """The outputs of a step: one text for each tuple, with the mark that follows it. `named`: with their streams."""
+    texts: list[str] = []
+    for one in outputs:
+        text = labels.record(one)
+        if one.kind == "punct" and texts and not texts[-1].startswith(labels.LATE):
+            texts[-1] += f" {text}"
+        else:
+            text = labels.cut(text, labels.MOST_TEXT)
+            texts.append(f"{one.stream}: {text}" if named and one.kind not in ("punct", "dead_letter") else text)
+    return texts

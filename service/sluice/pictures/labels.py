@@ -1,0 +1,122 @@
+"""Texts of pictures: tuples, times and records in a few letters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sluice.engine.stream.items import MAX_TIME
+from sluice.engine.stream.watermark_text import watermark
+from sluice.pictures.story import Scale, Shown
+from sluice.time_units import SECOND
+
+#: the most letters of a chip, and of the text of a record
+MOST_CHIP, MOST_TEXT = 9, 64
+MARK, FINAL_MARK, LATE = "■", "F", "✕"
+
+
+def event_time(value: Any, tick: int) -> int | None:  # noqa: ANN401 - of JSON
+    """The event time of a tuple in nanoseconds; None if it has none that can be drawn."""
+    try:
+        if isinstance(value, int):
+            return value * tick
+        found = watermark(value)
+    except ValueError:
+        return None
+    return found if abs(found) < MAX_TIME else None
+
+
+def label(values: Sequence[Any]) -> str:
+    """The first values that fit into a chip."""
+    texts = [short(value) for value in values]
+    pair = "·".join(texts[:2])
+    return pair if len(pair) <= MOST_CHIP else cut(texts[0], MOST_CHIP)
+
+
+def short(value: Any) -> str:  # noqa: ANN401 - of JSON
+    """A value in a few letters. A time of the calendar is shown without its date."""
+    if isinstance(value, str):
+        return value.partition("T")[2].rstrip("Z") if _is_time(value) else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact in a float64
+        return f"{value:.1f}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(short, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_time(text: str) -> bool:
+    return text.endswith("Z") and len(text) > len("2013-01-01T") and text[10] == "T" and text[:4].isdigit()
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def named(values: Mapping[str, Any]) -> str:
+    """A tuple with the names of its attributes: `symbol=A price=10.0`."""
+    return " ".join(f"{name}={short(value)}" for name, value in values.items())
+
+
+def record(one: Shown) -> str:
+    """A record that comes out, without the name of its stream."""
+    match one.kind:
+        case "tuple":
+            return " ".join(map(short, one.values.values()))
+        case "punct":
+            return MARK if one.text == "window" else FINAL_MARK
+        case "watermark":
+            return f"w {one.text}"
+        case _:
+            return f"{LATE} {one.text}"
+
+
+def arrival(event: Mapping[str, Any]) -> str:
+    """An event of the replay: its tuple, mark or watermark."""
+    if "tuple" in event:
+        return named(event["tuple"])
+    if "punct" in event:
+        return f"{MARK} window mark" if event["punct"] == "window" else "F final mark"
+    if "watermark" in event:
+        return f"w {event['watermark']}"
+    value = event.get("record", {}).get("value", "")
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+# ---- times -----------------------------------------------------------------------------------------------------------
+
+
+def clock(at: int, *, calendar: bool) -> str:
+    """A time of the operator clock: seconds, or a time of the calendar in UTC.
+
+    `5+` is the nanosecond after 5, at which a tuple expires that was in a window for the time up to 5.
+    """
+    after = at % 1_000_000 == 1
+    text = moment(at - after) if calendar else number((at - after) / SECOND)
+    return f"{text}+" if after else text
+
+
+def on_scale(time: int, scale: Scale | None, *, calendar: bool = False) -> str:
+    """An event time as its attribute has it; without a scale, a time of the operator clock."""
+    if abs(time) >= MAX_TIME:
+        return "∞" if time > 0 else "-∞"
+    if scale is None:
+        return clock(time, calendar=calendar)
+    if scale.type == "timestamp":
+        return moment(time)
+    return str(time // scale.tick) if scale.type == "int64" else number(time / SECOND)
+
+
+def number(value: float) -> str:
+    """Seconds with at most three decimals."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def moment(time: int) -> str:
+    """A time of the calendar without what is zero: `2013-01-01`, `2013-01-01 10:00`, `2013-01-01 10:00:02.125`."""
+    at = datetime.fromtimestamp(time // SECOND, UTC)
+    fraction = f".{time % SECOND:09}".rstrip("0").rstrip(".")
+    seconds = f"{at:%H:%M:%S}{fraction}"
+    text = f"{at:%H:%M}" if seconds.endswith(":00") else seconds
+    return f"{at:%Y-%m-%d} {text}"

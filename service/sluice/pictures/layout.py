@@ -1,0 +1,66 @@
+"""Positions in a picture: an axis of times, and rows into which boxes are packed. All numbers are pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from statistics import median
+
+#: width of a letter of the picture's font, and height of a row
+LETTER, ROW = 7.3, 22
+#: a gap between two times is drawn as at least and at most this multiple of the median gap
+LEAST, MOST = 0.75, 2.5
+
+
+class Axis:
+    """Places times on a line. The distances follow the times, within bounds: a long gap is drawn shorter and marked.
+
+    The times may repeat: then each has a place of its own, `places[k]` for the k-th.
+    """
+
+    def __init__(self, times: Sequence[int], left: float, width: float, least: float) -> None:
+        """The line begins at `left` and is `width` wide, or wider if a gap would be smaller than `least`. `times` must
+        not decrease.
+        """
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        usual = median([gap for gap in gaps if gap] or [1])
+        weights = [min(max(gap / usual, LEAST), MOST) for gap in gaps]
+        unit = max(width / sum(weights), least / LEAST) if weights else 0.0
+        unit = min(unit, 2.2 * least)
+        self.times = list(times)
+        self.places = [left]
+        for weight in weights:
+            self.places.append(self.places[-1] + weight * unit)
+        #: the numbers of the gaps that are drawn shorter than they are
+        self.broken = [place for place, gap in enumerate(gaps) if gap / usual > MOST]
+
+    @property
+    def right(self) -> float:
+        return self.places[-1]
+
+    def at(self, time: int) -> float:
+        """The place of a time that is among the times, or between two of them."""
+        if time <= self.times[0]:
+            return self.places[0]
+        for k, (earlier, later) in enumerate(pairwise(self.times)):
+            if time <= later:
+                share = (time - earlier) / (later - earlier) if later > earlier else 1.0
+                return self.places[k] + share * (self.places[k + 1] - self.places[k])
+        return self.right
+
+
+def packed(spans: Iterable[tuple[float, float]], gap: float = 5.0) -> list[int]:
+    """For each span (left, right) the first row in which it overlaps no earlier span."""
+    ends: list[float] = []
+    rows = []
+    for left, right in spans:
+        row = next((row for row, end in enumerate(ends) if end + gap <= left), len(ends))
+        if row == len(ends):
+            ends.append(right)
+        ends[row] = right
+        rows.append(row)
+    return rows
+
+
+def width_of(text: str) -> float:
+    return len(text) * LETTER

@@ -1,0 +1,316 @@
+"""Follows the windows of each operator through a replay: by window events or, where there are none, by snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from sluice.engine.contents.window_inspection import InspectedWindow
+from sluice.engine.graph import Graph, GraphState
+from sluice.model.expressions import Attribute, Expression
+from sluice.model.spec import Aggregate, Custom, Join, Pipeline, Sliding, Sort, Tumbling, Window
+from sluice.pictures.labels import event_time, label
+from sluice.pictures.story import Change, Chip, Port, Scale
+from sluice.pictures.story import Window as Place
+from sluice.time_units import SECOND
+
+Record = Mapping[str, Any]
+
+
+class AnyPort(Protocol):
+    #: whether `looked` must be called after each event
+    looks: bool
+
+    @property
+    def port(self) -> Port: ...
+
+    def traced(self, records: Sequence[Record]) -> Iterator[Change]:
+        """The changes of these window events of one moment."""
+
+    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+        """The changes since the last call, by the state itself. `arrived` is the tuple of the event, if it has one."""
+
+
+def ports(pipeline: Pipeline) -> list[AnyPort]:
+    """What follows the windows of each windowed input, in the order of the operators."""
+    found: list[AnyPort] = []
+    for spec in pipeline.operators:
+        match spec:
+            case Join():
+                sides = (("left", spec.left), ("right", spec.right))
+                found += [
+                    Traced(
+                        _port(pipeline, spec.name, side, of.stream, of.window),
+                        _labels(pipeline, of.stream, ()),
+                        joins=True,
+                    )
+                    for side, of in sides
+                ]
+            case Aggregate() | Sort() | Custom():
+                port = _port(pipeline, spec.name, "", spec.input, spec.window)
+                labels = _labels(pipeline, spec.input, spec.partition_by)
+                if not spec.window.traced:
+                    found.append(Sessions(port, labels, final=getattr(spec.window, "emit", "final") == "final"))
+                elif isinstance(spec, Sort) and isinstance(spec.window, Sliding):
+                    found.append(Stored(port, labels))
+                else:
+                    quiet = isinstance(spec, Aggregate) and not spec.aggregate_incomplete_windows
+                    found.append(Traced(port, labels, only_full=quiet and isinstance(spec.window, Sliding)))
+            case _:
+                pass
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Which attributes of a stream stand for a tuple, and which is its event time."""
+
+    attributes: tuple[str, ...]
+    time: str | None
+    tick: int
+
+    def chip(self, number: int, values: Record) -> Chip:
+        time = event_time(values[self.time], self.tick) if self.time is not None and self.time in values else None
+        return Chip(number, label([values[name] for name in self.attributes if name in values]), values, time)
+
+
+def _port(pipeline: Pipeline, operator: str, side: str, stream: str, window: Window) -> Port:
+    of = pipeline.streams[stream].event_time
+    clears = isinstance(window, Tumbling)
+    by_clock = bool(window.policies) or of is None
+    types = dict(pipeline.streams[stream].schema)
+    scale = None if by_clock or of is None else Scale(of.attribute, str(types[of.attribute]), of.tick)
+    if not window.traced and scale is None:
+        scale = Scale("the clock", "float64")
+    return Port(operator, side, window.clause(), scale, clears)
+
+
+def _labels(pipeline: Pipeline, stream: str, partition_by: tuple[Expression, ...]) -> Labels:
+    of = pipeline.streams[stream]
+    keys = {expression.name for expression in partition_by if isinstance(expression, Attribute)}
+    time = of.event_time.attribute if of.event_time is not None else None
+    names = [name for name, _ in of.schema]
+    told = [name for name in names if name not in keys and name != time] or names
+    return Labels(tuple(told), time, of.event_time.tick if of.event_time is not None else 1)
+
+
+# ---- from window events ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Draft:
+    inside: list[Chip]
+    entered: list[Chip] = field(default_factory=list)
+    left: list[Chip] = field(default_factory=list)
+    fired: list[tuple[Chip, ...]] = field(default_factory=list)
+    full: bool = False
+    ended: str = ""
+    late: list[Chip] = field(default_factory=list)
+
+
+class Traced:
+    """Follows the windows of a port by the window events that `sluice replay --trace` prints."""
+
+    looks = False
+
+    def __init__(self, port: Port, labels: Labels, *, only_full: bool = False, joins: bool = False) -> None:
+        """`only_full`: a window that was never full has no firing. `joins`: triggers mean nothing, as in a join."""
+        self._port, self._labels, self._only_full, self._joins = port, labels, only_full, joins
+        self._contents: dict[Place, list[Chip]] = {}
+        self._full: set[Place] = set()
+        self._chips: dict[int, Chip] = {}
+
+    @property
+    def port(self) -> Port:
+        return self._port
+
+    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+        del graph, state, at, arrived
+        return iter(())
+
+    def traced(self, records: Sequence[Record]) -> Iterator[Change]:
+        drafts: dict[Place, _Draft] = {}
+        for record in records:
+            if (record["operator"], record.get("side", "")) == (self._port.operator, self._port.side):
+                self._happened(record, drafts)
+        for place, draft in drafts.items():
+            if draft.entered or draft.left or draft.fired or draft.ended or draft.late:
+                yield Change(
+                    place, tuple(draft.inside), tuple(draft.entered), tuple(draft.left), tuple(draft.fired), draft.full,
+                    draft.ended, tuple(draft.late),
+                )  # fmt: skip
+
+    def _happened(self, record: Record, drafts: dict[Place, _Draft]) -> None:
+        place = self._place(record)
+        draft = drafts.setdefault(place, _Draft(list(self._contents.get(place, ()))))
+        chips = draft.inside
+        match record["window_event"]:
+            case "after_insertion":
+                chip = self._chip(record["tuple"])
+                chips.append(chip)
+                draft.entered.append(chip)
+            case "after_eviction":
+                chip = self._chip(record["tuple"])
+                chips.remove(chip)
+                draft.left.append(chip)
+            case "initial_full":
+                draft.full = True
+                self._full.add(place)
+            case "trigger":
+                self._fires(place, draft, record["content"])
+            case "partition_eviction":
+                draft.ended, draft.left = "evicted", [*draft.left, *chips]
+                self._full.discard(place)
+                chips.clear()
+            case "pane_close":
+                draft.ended = "closed"
+                chips.clear()
+            case "late":
+                draft.late.append(self._chip(record["tuple"]))
+        self._contents[place] = list(chips)
+        if not chips:
+            del self._contents[place]
+
+    def _fires(self, place: Place, draft: _Draft, content: Sequence[Record]) -> None:
+        if self._joins or (self._only_full and place not in self._full):
+            return
+        draft.fired.append(tuple(self._chip(row) for row in content))
+        if self._port.clears:
+            draft.inside.clear()
+
+    def _place(self, record: Record) -> Place:
+        scale = self._port.scale
+        start, end = (
+            record[name] * scale.tick if scale is not None and name in record else None for name in ("start", "end")
+        )
+        return Place(self._port.operator, self._port.side, record.get("key", ""), start, end)
+
+    def _chip(self, values: Record) -> Chip:
+        """The chip of a tuple. The library of window events shows a tuple as the same object each time."""
+        found = self._chips.get(id(values))
+        if found is None or found.values is not values:
+            found = self._chips[id(values)] = self._labels.chip(len(self._chips), values)
+        return found
+
+
+# ---- from snapshots --------------------------------------------------------------------------------------------------
+
+
+def _snapshots(graph: Graph, state: GraphState, operator: str) -> Iterator[tuple[str, InspectedWindow]]:
+    """The key and the snapshot of each partition of an operator, in the order in which the keys came."""
+    pairs = zip(graph.operators, state.operators, strict=True)
+    runner, of = next((runner, of) for runner, of in pairs if runner.spec.name == operator)
+    # every windowed state has the keys of its partitions
+    keys = of.keys  # type: ignore[union-attr]
+    names = [name.decode() for name in keys.take(np.arange(keys.count)).to_pylist()] if keys.count else [""]
+    for name in names:
+        for found in runner.inspect(of, name):
+            yield name, found
+
+
+class Stored:
+    """Follows the windows of an operator without window events by the tuples that its snapshots show."""
+
+    looks = True
+
+    def __init__(self, port: Port, labels: Labels) -> None:
+        self._port, self._labels = port, labels
+        self._contents: dict[Place, list[Chip]] = {}
+        self._count = 0
+
+    @property
+    def port(self) -> Port:
+        return self._port
+
+    def traced(self, records: Sequence[Record]) -> Iterator[Change]:
+        del records
+        return iter(())
+
+    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+        del at, arrived
+        found = {
+            Place(self._port.operator, key=key): one.held for key, one in _snapshots(graph, state, self._port.operator)
+        }
+        for place in [*found, *(place for place in self._contents if place not in found)]:
+            before, rows = self._contents.pop(place, []), found.get(place, [])
+            kept, left = self._kept(before, rows)
+            entered = [self._new(row) for row in rows[len(kept) :]]
+            if rows:
+                self._contents[place] = kept + entered
+            if entered or left:
+                yield Change(place, tuple(kept + entered), tuple(entered), tuple(left))
+
+    def _new(self, row: Record) -> Chip:
+        self._count += 1
+        return self._labels.chip(self._count, row)
+
+    def _kept(self, before: list[Chip], rows: Sequence[Record]) -> tuple[list[Chip], list[Chip]]:
+        """Which chips are still stored, in the order of `rows`, and which are not."""
+        left, kept = list(before), []
+        for row in rows:
+            chip = next((chip for chip in left if chip.values == row), None)
+            if chip is None:
+                break
+            left.remove(chip)
+            kept.append(chip)
+        return kept, left
+
+
+class Sessions:
+    """Follows sessions by the bounds and numbers of tuples that snapshots show."""
+
+    looks = True
+
+    def __init__(self, port: Port, labels: Labels, *, final: bool) -> None:
+        """`final`: a session comes out when it is over, not whenever it changes."""
+        self._port, self._labels, self._final = port, labels, final
+        self._open: dict[Place, list[Chip]] = {}
+        self._sizes: dict[Place, int] = {}
+        self._count = 0
+
+    @property
+    def port(self) -> Port:
+        return self._port
+
+    def traced(self, records: Sequence[Record]) -> Iterator[Change]:
+        del records
+        return iter(())
+
+    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+        """The sessions that are new or larger, with the tuple of the event, and those that are over or merged."""
+        sizes = dict(self._sessions(graph, state))
+        chip = self._chip(arrived, at) if arrived is not None else None
+        before, self._sizes = self._sizes, sizes
+        grown = {place: n for place, n in sizes.items() if before.get(place) != n}
+        parts = {place: [old for old in before if old not in sizes and _within(old, place)] for place in grown}
+        joined = {old for olds in parts.values() for old in olds}
+        for old in [old for old in before if old not in sizes and old not in joined]:
+            chips = tuple(self._open.pop(old))
+            yield Change(old, (), fired=(chips,) if self._final else (), ended="closed")
+        for place, number in grown.items():
+            inside = [one for old in parts[place] for one in self._open.pop(old)] or self._open.pop(place, [])
+            entered = [chip] if chip is not None and number > len(inside) else []
+            self._open[place] = inside + entered
+            fired = () if self._final else (tuple(inside + entered),)
+            yield Change(place, tuple(inside + entered), tuple(entered), fired=fired, replaces=tuple(parts[place]))
+
+    def _sessions(self, graph: Graph, state: GraphState) -> Iterator[tuple[Place, int]]:
+        for key, snapshot in _snapshots(graph, state, self._port.operator):
+            for one in snapshot.policy["sessions"]:
+                start, end = (round(one[name] * SECOND) for name in ("start", "end"))
+                yield Place(self._port.operator, key=key, start=start, end=end), one["tuples"]
+
+    def _chip(self, arrived: Record, at: int) -> Chip:
+        self._count += 1
+        chip = self._labels.chip(self._count, arrived)
+        return chip if chip.time is not None else Chip(chip.number, chip.label, chip.values, at)
+
+
+def _within(inner: Place, outer: Place) -> bool:
+    """Whether a session lies within the bounds of another one of its key."""
+    if None in (inner.start, inner.end, outer.start, outer.end):
+        return False
+    return inner.key == outer.key and outer.start <= inner.start and inner.end <= outer.end  # type: ignore[operator]

@@ -1,0 +1,119 @@
+"""Draws the steps of a story one below the other: the clock, what arrives, what the windows hold, what comes out."""
+
+from __future__ import annotations
+
+from sluice.pictures import labels
+from sluice.pictures.clock_timeline import result_texts, several_streams
+from sluice.pictures.layout import LETTER, width_of
+from sluice.pictures.story import Change, Chip, Step, Story
+from sluice.pictures.svg_canvas import Canvas, shown_from
+
+#: height of a line, the most letters of an event and of an output, the most tuples of a window that are drawn
+LINE, MOST_EVENT, MOST_OUTPUT, MOST_CHIPS = 22.0, 38, 52, 12
+
+
+def draw(canvas: Canvas, story: Story, top: float) -> float:
+    """Draws the steps below `top` and returns the y behind them."""
+    clocks = [labels.clock(step.at, calendar=story.calendar) for step in story.steps]
+    events = [labels.cut(event_words(step), MOST_EVENT) for step in story.steps]
+    names = several_streams(story)
+    at = 8.0 + max([width_of(words) for words in [*clocks, "clock"]]) + 16
+    inside = at + max([width_of(words) for words in [*events, "arrives"]]) + 16
+    widths = [_width(change, story) for step in story.steps for change in step.changes]
+    out = inside + max([90.0, *widths]) + 16
+    for x, words in ((8.0, "clock"), (at, "arrives"), (inside, "windows"), (out, "comes out")):
+        canvas.text(x, top + 14, words, "soft")
+    y = top + LINE
+    for number, step in enumerate(story.steps):
+        tag = shown_from(number)
+        canvas.line(8, y - 1, out + 120, y - 1, kind="line")
+        canvas.text(8, y + 15, clocks[number], "soft", tag=tag)
+        kind = "late" if any(change.late for change in step.changes) else ""
+        title = event_words(step)
+        canvas.text(at, y + 15, events[number], kind, tag=tag, title=title if title != events[number] else "")
+        for line, change in enumerate(step.changes):
+            _change(canvas, inside, y + line * LINE, change, story=story, step=number)
+        texts = result_texts(step.outputs, named=names)
+        for line, text in enumerate(texts):
+            late = "late" if labels.LATE in text else ""
+            canvas.text(out, y + 15 + line * LINE, labels.cut(text, MOST_OUTPUT), late, tag=tag, title=text)
+        y += max(1, len(step.changes), len(texts)) * LINE
+    return y + 6
+
+
+def event_words(step: Step) -> str:
+    """What the step shows: the event, or that a timer was due."""
+    if step.event is None:
+        return "timer"
+    words = labels.arrival(step.event) or "time passes"
+    return f"{step.event['stream']}: {words}" if "stream" in step.event else words
+
+
+def window_words(change: Change, story: Story) -> str:
+    """Which window it is: its operator where there are several, its key, its bounds."""
+    window = change.window
+    ports = {(port.operator, port.side): port for port in story.ports}
+    several = len(ports) > 1
+    words = [f"{window.operator}.{window.side}" if window.side else window.operator] if several else []
+    words += [window.key] if window.key else []
+    if window.start is not None and window.end is not None:
+        scale = ports[window.port].scale
+        words.append(f"{labels.on_scale(window.start, scale)}…{labels.on_scale(window.end, scale)}")
+    return " ".join(words)
+
+
+def shown_chips(change: Change) -> tuple[list[Chip], list[Chip], list[Chip]]:
+    """The tuples that a change is drawn with: those that leave, those of the window, and those behind a firing."""
+    gone = [chip for chip in change.left if not any(chip in fired for fired in change.fired)]
+    if change.fired:
+        fired = change.fired[-1]
+        return gone, list(fired), [chip for chip in change.inside if chip in change.entered and chip not in fired]
+    return gone, list(change.inside), [*change.late]
+
+
+def _width(change: Change, story: Story) -> float:
+    chips = [chip for some in shown_chips(change) for chip in some[:MOST_CHIPS]]
+    boxes = sum(max(width_of(chip.label) + 8, 18.0) + 3 for chip in chips)
+    return width_of(window_words(change, story)) + 10 + boxes + 54
+
+
+def _change(canvas: Canvas, x: float, y: float, change: Change, *, story: Story, step: int) -> None:
+    tag = shown_from(step)
+    where = window_words(change, story)
+    if where:
+        canvas.text(x, y + 15, where, "soft", tag=tag)
+        x += width_of(where) + 10
+    gone, chips, behind = shown_chips(change)
+    for chip in gone:
+        x = _chip(canvas, x, y, chip, kind="gone", tag=tag, struck=True)
+    start = x
+    new = set(change.entered)
+    for chip in chips[:MOST_CHIPS]:
+        x = _chip(canvas, x, y, chip, kind="new" if chip in new else "chip", tag=tag)
+    if len(chips) > MOST_CHIPS:
+        words = f"+{len(chips) - MOST_CHIPS}"
+        canvas.text(x, y + 15, words, "soft", tag=tag)
+        x += len(words) * LETTER + 4
+    if change.fired:
+        width = max(x - start, 8.0)
+        canvas.box(start - 2, y + 0.5, width, LINE - 3, "fire", tag=tag, title="fires")
+        times = f"{len(change.fired)}x" if len(change.fired) > 1 else ""
+        canvas.text(start + width + 2, y + 15, f"▶{times}", "fire", tag=tag)
+        x = start + width + 20 + width_of(times)
+    elif not chips and not behind and not gone:
+        canvas.text(x, y + 15, change.ended or "empty", "soft", tag=tag)
+    for chip in behind:
+        late = chip in change.late
+        x = _chip(canvas, x, y, chip, kind="gone" if late else "new", tag=tag)
+        if late:
+            canvas.text(x, y + 15, "late", "late", tag=tag)
+
+
+def _chip(
+    canvas: Canvas, x: float, y: float, chip: Chip, *, kind: str, tag: dict[str, str], struck: bool = False
+) -> float:
+    width = max(width_of(chip.label) + 8, 18.0)
+    canvas.labelled(x, y + 2, width, chip.label, kind=kind, title=labels.named(chip.values), tag=tag)
+    if struck:
+        canvas.line(x + 2, y + 10.5, x + width - 2, y + 10.5, kind="strike", tag=tag)
+    return x + width + 3

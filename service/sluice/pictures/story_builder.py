@@ -1,0 +1,142 @@
+"""Builds the story of a replay: runs the events one by one and notes what each does to every window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sluice.engine.graph import GraphState
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
+from sluice.model.spec import Pipeline
+from sluice.pictures.ports import AnyPort, ports
+from sluice.pictures.story import Shown, Step, Story
+from sluice.replayer.event_file import Batch, Event, Placed
+from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared
+
+#: the most steps of a story; a longer picture cannot be surveyed
+MAX_STEPS = 400
+#: times of the clock from here on (in 1973) are shown as times of the calendar, nanoseconds
+CALENDAR = 100_000_000 * 1_000_000_000
+
+
+def tell(pipeline: Pipeline, events: Path | Iterable[Event], *, most: int = MAX_STEPS, **how: Any) -> Story:  # noqa: ANN401
+    """The story of the pipeline over the first `most` events. `how` has arguments of `prepared`.
+
+    The story has at most `most` steps. Raises EventError for an event that cannot be used.
+    """
+    run = prepared(pipeline, events, **how)
+    placed = list(run.placed())
+    narrator = _Narrator(run)
+    steps = list(islice(narrator.steps(list(from_origin(iter(placed[:most]), run.pipeline))), most))
+    left_out = len(placed) - (steps[-1].after + 1 if steps else 0)
+    calendar = bool(steps) and steps[0].at >= CALENDAR
+    return Story(pipeline.name, tuple(port.port for port in narrator.ports), tuple(steps), calendar, left_out)
+
+
+class _Narrator:
+    """Runs a pipeline and groups the records of its replay into steps.
+
+    Where a port needs snapshots of the state, the pipeline runs one event at a time, and the clock stops at each timer
+    that is due between two events. Otherwise all events are one batch, which takes less time.
+    """
+
+    def __init__(self, run: Prepared) -> None:
+        self._watermarks = _Watermarks({operator.name: operator.inputs for operator in run.pipeline.operators})
+        self._player = Player(run.pipeline, run.counts, trace=True, observer=self._watermarks.observe)
+        self._state: GraphState = self._player.graph.initial()
+        self._cutter = run.cutter
+        self.ports: list[AnyPort] = ports(run.pipeline)
+
+    def steps(self, placed: list[Placed]) -> Iterator[Step]:
+        if not any(port.looks for port in self.ports):
+            if placed:
+                yield from self._fed(self._cutter.batch(placed), [event for _, event in placed])
+            return
+        for event in placed:
+            batch = self._cutter.batch([event])
+            if batch.first:
+                yield from self._timers(batch.first, int(batch.at[0]))
+            yield from self._fed(batch, [event[1]])
+
+    def _timers(self, number: int, until: int) -> Iterator[Step]:
+        """The steps of timers that are due by `until`, in the order of their times."""
+        for _ in range(MAX_STEPS):
+            due = self._player.graph.due(self._state)
+            if due > until or due == MAX_TIME:
+                return
+            yield from self._fed(Batch(number, due, np.array([due], np.int64), {}), [])
+
+    def _fed(self, batch: Batch, events: list[Event]) -> Iterator[Step]:
+        """The steps of a batch, in order. Each event has a step, also if nothing happens."""
+        found: dict[Moment, list[Timed]] = {}
+        for number, at in enumerate(batch.at[: len(events)].tolist(), batch.first):
+            found[Moment(number, at, by_event=True)] = []
+        for one in self._player.timed(self._state, batch):
+            found.setdefault(Moment(one.after, one.at, one.by_event), []).append(one)
+        moments = sorted(found)
+        for moment in moments:
+            event = events[moment.after - batch.first] if moment.by_event and events else None
+            step = self._step(moment, event, found[moment], looks=moment is moments[-1])
+            if step.event is not None or step.changes or step.outputs:
+                yield step
+
+    def _step(self, moment: Moment, event: Event | None, records: list[Timed], *, looks: bool) -> Step:
+        traced = [one.record for one in records if "window_event" in one.record]
+        changes = [change for port in self.ports for change in port.traced(traced)]
+        if looks:
+            arrived = event.get("tuple") if event is not None else None
+            graph, state = self._player.graph, self._state
+            changes += [one for port in self.ports for one in port.looked(graph, state, moment.at, arrived)]
+        outputs = tuple(shown(one.record) for one in records if "window_event" not in one.record)
+        watermarks = self._watermarks.until(moment.at, moment.after)
+        return Step(moment.after, moment.at, event, watermarks, tuple(changes), outputs)
+
+
+class Moment(NamedTuple):
+    """What one step shows: an event, or timers. In the order in which steps follow each other."""
+
+    after: int
+    at: int
+    by_event: bool
+
+
+class _Watermarks:
+    """The watermark of each stream at each time, from the items that operators read."""
+
+    def __init__(self, inputs: Mapping[str, Sequence[str]]) -> None:
+        self._inputs = inputs
+        self._came: list[tuple[int, int, str, int]] = []
+        self._now: dict[str, int] = {}
+
+    def observe(self, operator: str, ports: list[Items], clock: Clock) -> None:
+        del clock
+        for stream, items in zip(self._inputs[operator], ports, strict=True):
+            came = items.kind == WATERMARK
+            columns = (items.at[came].tolist(), items.event[came].tolist(), items.watermark[came].tolist())
+            self._came += [(at, event, stream, time) for at, event, time in zip(*columns, strict=True)]
+
+    def until(self, at: int, event: int) -> Mapping[str, int]:
+        """The watermarks after this event, at this time of the clock."""
+        self._came.sort()
+        due = [one for one in self._came if one[:2] <= (at, event)]
+        self._came = self._came[len(due) :]
+        for _, _, stream, time in due:
+            self._now[stream] = max(self._now.get(stream, time), time)
+        return dict(self._now)
+
+
+def shown(record: Mapping[str, Any]) -> Shown:
+    """A record of a replay as a story has it."""
+    if "dead_letter" in record:
+        letter = record["dead_letter"]
+        return Shown(
+            letter.get("operator") or letter.get("stream", ""), "dead_letter", letter.get("tuple", {}), letter["reason"]
+        )
+    kind = next(word for word in ("tuple", "punct", "watermark") if word in record)
+    values = record["tuple"] if kind == "tuple" else {}
+    return Shown(record["stream"], kind, values, "" if kind == "tuple" else str(record[kind]))

@@ -1,0 +1,204 @@
+"""The formats that a pipeline file can name, and the decoding and encoding of a stream's records with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.model.avro_schema import parse, schema_of
+from sluice.model.spec import Coding, Stream
+from sluice.model.types import Schema
+from sluice.wire import csv_format, plain_format
+from sluice.wire.avro.avro_read import Reader
+from sluice.wire.avro.avro_write import Writer
+from sluice.wire.confluent import Confluent
+from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.decoded import Decoded, in_order, record_batch
+from sluice.wire.json import json_format
+from sluice.wire.schema_registry import registry
+
+
+class Format(NamedTuple):
+    """A decoder from byte values to tuples, and an encoder back. Both process a batch at a time."""
+
+    decode: Callable[[pa.BinaryArray], Decoded]
+    encode: Callable[[pa.RecordBatch], pa.BinaryArray]
+
+
+class Part(NamedTuple):
+    """A part of a record (value, key or one header): its coding, and the attributes that it has.
+
+    `subject` is its name in the schema registry; `registry` has the registry's properties.
+    """
+
+    coding: Coding
+    schema: Schema
+    defaults: Mapping[str, Any] = {}
+    subject: str = ""
+    registry: tuple[tuple[str, str], ...] = ()
+
+
+def _json(part: Part) -> Format:
+    return Format(partial(json_format.decode, schema=part.schema, defaults=part.defaults), json_format.encode)
+
+
+def _csv(part: Part) -> Format:
+    delimiter = part.coding.delimiter
+    return Format(
+        partial(csv_format.decode, schema=part.schema, delimiter=delimiter, defaults=part.defaults),
+        partial(csv_format.encode, delimiter=delimiter),
+    )
+
+
+def _text(part: Part) -> Format:
+    return Format(partial(plain_format.decode_text, schema=part.schema), plain_format.encode_text)
+
+
+def _raw(part: Part) -> Format:
+    return Format(partial(plain_format.decode_raw, schema=part.schema), plain_format.encode_raw)
+
+
+def _avro(part: Part) -> Format:
+    text, written = str(part.coding.avro_schema), part.coding.avro_writer_schema
+    own = parse(text)
+    reader = Reader.of(part.schema, parse(written) if written else own, own if written else None, part.defaults)
+    return Format(reader.read, lambda tuples: Writer.of(part.schema, text).write(tuples))
+
+
+def _confluent(part: Part) -> Format:
+    text = part.coding.avro_schema
+    both = Confluent(
+        part.schema, registry(part.registry), part.subject, text or schema_of(part.subject, part.schema),
+        parse(text) if text else None, part.defaults,
+    )  # fmt: skip
+    return Format(both.decode, both.encode)
+
+
+#: the name of a format in the pipeline file -> the function that makes it
+FORMATS: Mapping[str, Callable[[Part], Format]] = {
+    "json": _json, "avro": _avro, "avro-confluent": _confluent, "csv": _csv, "text": _text, "raw": _raw,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Records:
+    """Decodes and encodes the records of a stream: values, keys and headers."""
+
+    stream: Stream
+    value: Format
+    key: Format | None
+    headers: Mapping[str, Format]
+
+    @classmethod
+    def of(cls, stream: Stream, properties: Mapping[str, str]) -> Records:
+        """`properties` configure the schema registry."""
+        return _records(stream, tuple(sorted(properties.items())))
+
+    def decode(self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray) -> Decoded:
+        """The tuples in these records. `values` must not have nulls.
+
+        A record that is bad in several parts gets the reason of the first one: value, key, then headers.
+        """
+        stream = self.stream
+        parts = [(self.value, stream.value_schema, values)]
+        if self.key:
+            parts.append((self.key, stream.key_schema, keys))
+        for attribute, header in stream.headers:
+            schema = ((attribute, dict(stream.schema)[attribute]),)
+            parts.append((self.headers[attribute], schema, last_values(headers, header)))
+        decoded = [_or_defaults(column, form, schema, dict(stream.defaults)) for form, schema, column in parts]
+        return decoded[0] if len(decoded) == 1 else _together(decoded, stream.schema, len(values))
+
+    def check(self) -> None:
+        """Gets the ids of the schemas for writing, before there are tuples. Raises RegistryError if that fails."""
+        nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.stream.schema))
+        self.encode_values(nothing)
+        self.encode_keys(nothing)
+
+    def encode_values(self, tuples: pa.RecordBatch) -> pa.BinaryArray:
+        return self.value.encode(_of(tuples, self.stream.value_schema))
+
+    def encode_keys(self, tuples: pa.RecordBatch) -> pa.BinaryArray | None:
+        """The keys of the records; None if the pipeline file has no key for the stream."""
+        return self.key.encode(_of(tuples, self.stream.key_schema)) if self.key else None
+
+    def encode_headers(self, tuples: pa.RecordBatch) -> dict[str, pa.BinaryArray]:
+        """The values of the headers, by the name of the header."""
+        return {
+            header: self.headers[attribute].encode(tuples.select([attribute]))
+            for attribute, header in self.stream.headers
+        }
+
+
+@lru_cache(maxsize=1000)
+def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records:
+    defaults, types = dict(stream.defaults), dict(stream.schema)
+
+    def form(coding: Coding, schema: Schema, of: str) -> Format:
+        return FORMATS[coding.format](Part(coding, schema, defaults, f"{stream.topic}-{of}", properties))
+
+    value = form(stream.value, stream.value_schema, "value")
+    key = form(stream.key.coding, stream.key_schema, "key") if stream.key else None
+    text = Coding("text")
+    headers = {attribute: form(text, ((attribute, types[attribute]),), "header") for attribute, _ in stream.headers}
+    return Records(stream, value, key, headers)
+
+
+def _of(tuples: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    return tuples if len(schema) == tuples.num_columns else tuples.select([name for name, _ in schema])
+
+
+def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
+    """The value of the header `name` in each record, null if a record has none. The last one of several counts."""
+    found = np.full(len(headers), -1)
+    pairs = pc.list_flatten(headers)
+    values = pairs.field("value") if len(pairs) else pa.array([], pa.binary())
+    if len(pairs):
+        here = np.flatnonzero(pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False))
+        found[pc.list_parent_indices(headers).to_numpy()[here]] = here
+    return values.take(pa.array(found, mask=found < 0))
+
+
+def _or_defaults(column: pa.BinaryArray, form: Format, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
+    """Decodes keys or headers, of which some may be null.
+
+    The attributes of a null get their defaults. If one has no default, the row is bad.
+    """
+    if not column.null_count:
+        return form.decode(column)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    decoded = form.decode(column.filter(pa.array(there))).at(np.flatnonzero(there))
+    return in_order(decoded, _without(np.flatnonzero(~there), schema, defaults))
+
+
+def _without(rows: np.ndarray, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
+    fields = arrow_schema(schema)
+    name, type_ = next(((name, type_) for name, type_ in schema if name not in defaults), (None, None))
+    if name is None:
+        columns = [pa.array([defaults[one]] * len(rows), arrow_type(kind)) for one, kind in schema]
+        return Decoded(record_batch(columns, fields, len(rows)), rows, [])
+    why = reason(Reason.MISSING, f"{name}: expected {type_}, got nothing")
+    empty = record_batch([pa.array([], one.type) for one in fields], fields, 0)
+    return Decoded(empty, rows[:0], [(int(row), why) for row in rows])
+
+
+def _together(parts: list[Decoded], schema: Schema, rows: int) -> Decoded:
+    """Joins the attributes of all parts. A row must be good in every part."""
+    bad: dict[int, str] = {}
+    for part in reversed(parts):
+        bad.update(part.bad)
+    good = np.ones(rows, np.bool_)
+    good[list(bad)] = False
+    columns: dict[str, pa.Array] = {}
+    for part in parts:
+        kept = part.tuples.filter(pa.array(good[part.good]))
+        columns.update(zip(kept.schema.names, kept.columns, strict=True))
+    tuples = record_batch([columns[name] for name, _ in schema], arrow_schema(schema), int(np.count_nonzero(good)))
+    return Decoded(tuples, np.flatnonzero(good), sorted(bad.items()))

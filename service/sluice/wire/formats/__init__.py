@@ -1,1 +1,0 @@
-"""The formats of records: one module and one row of the table for each."""

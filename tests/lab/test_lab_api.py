@@ -1,0 +1,162 @@
+"""The answers of the lab, and requests that it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from sluice.lab.lab_presets import presets
+from sluice.lab.lab_server import application
+
+FILE = """\
+pipeline: sums
+streams:
+  numbers: {topic: numbers, schema: {x: int64}}
+  sums: {topic: sums}
+operators:
+  - name: sum
+    aggregate: numbers
+    window: tumbling, count(2)
+    output: {sums: {sum: Sum(x)}}
+"""
+EVENTS: list[dict[str, Any]] = [{"at": 0, "tuple": {"x": 1}}, {"at": 1, "tuple": {"x": 2}}]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(application(presets(None, None)), base_url="http://127.0.0.1:8765") as client:
+        yield client
+
+
+def story(client: TestClient, text: str = FILE, events: Any = EVENTS, **headers: str) -> Any:
+    return client.post("/api/story", json={"text": text, "events": events, "preset": ""}, headers=headers)
+
+
+def test_an_answer_has_the_picture_and_its_steps(client: TestClient):
+    found = story(client).json()
+    assert found["problems"] == []
+    assert found["error"] is None
+    assert "3 ■" in found["svg"]
+    assert [one["text"] for one in found["steps"]] == ["at 0: x=1", "at 1: x=2"]
+    assert found["streams"] == [{"name": "numbers", "attributes": {"x": "int64"}}]
+
+
+def test_problems_are_those_of_check_with_their_lines(client: TestClient):
+    found = story(client, FILE.replace("tumbling", "tumblin")).json()
+    assert found["svg"] is None
+    assert [(one["line"], "tumblin" in one["text"]) for one in found["problems"]] == [(8, True)]
+
+
+@pytest.mark.parametrize("text", ["", "[", "a: &a [*a, *a]", "pipeline: \0", "- 1", "\ud7ff: {"])
+def test_any_text_has_an_answer(client: TestClient, text: str):
+    response = story(client, text)
+    assert response.status_code == 200
+    assert response.json()["problems"]
+
+
+def test_an_event_that_cannot_be_used_is_named(client: TestClient):
+    found = story(client, events=[EVENTS[0], {"at": 1, "tuple": {"x": "two"}}]).json()
+    assert found["event"] == 1
+    assert "must be int64" in found["error"]
+
+
+def test_a_run_that_would_take_long_is_refused(client: TestClient):
+    text = FILE.replace("count(2)", "time(0.001)")
+    assert "timer ticks" in story(client, text, [{"at": 0, "tuple": {"x": 1}}, {"at": 1e6}]).json()["error"]
+    assert "at most 500 events" in story(client, events=EVENTS[:1] * 501).json()["error"]
+
+
+def test_every_example_is_a_preset_without_problems(client: TestClient):
+    found = client.get("/api/presets").json()
+    assert {one["name"] for one in found} == {path.stem for path in Path("examples").glob("*.yaml")}
+    sys.path.append(str(Path.cwd()))
+    try:
+        for one in found:
+            body = {"text": one["text"], "events": one["events"], "preset": one["name"]}
+            answer = client.post("/api/story", json=body).json()
+            assert (answer["problems"], answer["error"]) == ([], None), one["name"]
+            assert len(answer["steps"]) >= len(one["events"])
+    finally:
+        sys.path.remove(str(Path.cwd()))
+
+
+def test_the_users_file_is_the_first_preset(tmp_path: Path):
+    file, events = tmp_path / "mine.yaml", tmp_path / "mine.jsonl"
+    file.write_text(FILE)
+    events.write_text('{"at": 0, "tuple": {"x": 1}}\n\n')
+    first = next(iter(presets(file, events).values()))
+    assert (first.name, first.text, first.events) == ("mine.yaml", FILE, ({"at": 0, "tuple": {"x": 1}},))
+
+
+def test_a_run_is_exported_as_a_test_that_passes_and_can_fail(client: TestClient, tmp_path: Path):
+    body = {"text": FILE, "events": EVENTS, "preset": ""}
+    module = tmp_path / "test_sums.py"
+    module.write_text(client.post("/api/test", json=body).text)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(module)]
+    assert subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode == 0
+    module.write_text(module.read_text().replace("'sum': 3", "'sum': 4"))
+    assert subprocess.run(command, capture_output=True, cwd=tmp_path, check=False).returncode == 1
+
+
+# ---- requests of other sites -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"])
+@pytest.mark.parametrize("path", ["/", "/api/presets", "/lab.js"])
+def test_a_name_that_is_not_this_machine_is_refused(client: TestClient, host: str, path: str):
+    assert client.get(path, headers={"Host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1:8765"])
+@pytest.mark.parametrize("path", ["/api/story", "/api/test"])
+def test_a_page_of_another_origin_is_refused(client: TestClient, origin: str, path: str):
+    body = {"text": FILE, "events": EVENTS}
+    assert client.post(path, json=body, headers={"Origin": origin}).status_code == 403
+
+
+def test_the_own_page_is_answered(client: TestClient):
+    assert story(client, Origin="http://127.0.0.1:8765").status_code == 200
+
+
+def test_a_form_of_another_site_cannot_send_a_request(client: TestClient):
+    response = client.post("/api/story", content="{}", headers={"Content-Type": "text/plain"})
+    assert response.status_code == 415
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"text": 1, "events": []}', '{"text": "", "events": [1]}', "\udcff"])
+def test_a_request_of_another_form_is_refused(client: TestClient, body: str):
+    content = body.encode(errors="surrogateescape")
+    assert client.post("/api/story", content=content, headers={"Content-Type": "application/json"}).status_code == 400
+
+
+def test_a_request_has_a_bound(client: TestClient):
+    assert story(client, "#" * (2 << 20)).status_code == 413
+
+
+def test_the_page_may_load_nothing_from_outside(client: TestClient):
+    for path in ("/", "/lab.css", "/lab.js"):
+        response = client.get(path)
+        assert response.status_code == 200
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        assert "http://" not in response.text
+        assert "https://" not in response.text
+    assert client.get("/../lab_server.py").status_code == 404
+
+
+def test_an_answer_takes_less_than_a_tenth_of_a_second(client: TestClient):
+    """The processor time of an answer to 50 events, of which the kernels are compiled already."""
+    events = [{"at": n, "tuple": {"x": n}} for n in range(50)]
+    story(client, events=events)
+    taken = []
+    for _ in range(5):
+        start = time.process_time()
+        story(client, events=events)
+        taken.append(time.process_time() - start)
+    assert min(taken) < 0.1

@@ -1,0 +1,136 @@
+"""The page of the lab in a headless Chromium: what a user types and drags, and what the page then shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.chromium import Browser
+
+pytestmark = pytest.mark.chromium
+
+DRAWN = "document.querySelector('#picture svg') !== null"
+TEXTS = "[...document.querySelectorAll('#picture text')].map((one) => one.textContent).join('|')"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    command = [sys.executable, "-m", "sluice", "lab", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield next(word for word in server.stdout.readline().split() if word.startswith("http://"))
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.fixture
+def page(address: str, tmp_path: Path) -> Iterator[Browser]:
+    with Browser(tmp_path / "profile") as browser:
+        browser.size(1280, 900)
+        browser.open(address)
+        browser.until(DRAWN)
+        yield browser
+        assert browser.errors == []
+
+
+def replaced(page: Browser, old: str, new: str) -> None:
+    """Selects a part of the pipeline file and types another one."""
+    page.value(
+        f"(() => {{ const file = document.getElementById('file'), at = file.value.indexOf({old!r}); file.focus(); "
+        f"file.setSelectionRange(at, at + {len(old)}); }})()"
+    )
+    page.write(new)
+
+
+def test_the_first_example_is_drawn(page: Browser):
+    assert "A 15.6 3 ■" in page.value(TEXTS)
+    assert page.value("document.getElementById('slider').max") == "4"
+
+
+def test_typing_in_the_file_changes_the_picture(page: Browser):
+    replaced(page, "count(3)", "count(2)")
+    page.until(f"{TEXTS}.includes('sliding, count(2)')")
+
+
+def test_an_error_is_shown_with_its_line_and_the_picture_pales(page: Browser):
+    line = page.value(
+        "document.getElementById('file').value.split('\\n').findIndex((one) => one.includes('window:')) + 1"
+    )
+    replaced(page, "sliding", "slidin")
+    assert "slidin" in page.until("document.getElementById('problems').textContent")
+    assert page.value("document.querySelector('#lines b').textContent") == str(line)
+    assert page.value("document.getElementById('picture').classList.contains('stale')")
+    replaced(page, "slidin", "sliding")
+    page.until("document.getElementById('problems').textContent === ''")
+
+
+def test_an_event_is_added_edited_and_deleted(page: Browser):
+    rows = "document.querySelectorAll('#events tbody tr').length"
+    page.value("document.getElementById('add').click()")
+    page.until("Number(document.getElementById('slider').max) === 5")
+    assert page.value(rows) == 6
+    page.value("document.querySelector('#events tbody tr:last-child td.wide input').select()")
+    page.write('{"symbol": "Z", "price": 1.0, "size": 1}')
+    page.until(f"{TEXTS}.includes('Z 1.0 1 ■')")
+    page.value("document.querySelector('#events tbody tr:last-child button:last-child').click()")
+    page.until(f"!{TEXTS}.includes('Z 1.0 1 ■')")
+    assert page.value(rows) == 5
+
+
+def test_a_wrong_event_is_marked(page: Browser):
+    page.value("document.querySelector('#events tbody tr:nth-child(2) td.wide input').select()")
+    page.write('{"symbol": 1}')
+    page.until("document.querySelector('#events tbody tr.wrong') !== null")
+    assert page.value("document.querySelector('#events tbody tr.wrong').dataset.number") == "1"
+
+
+def test_an_event_is_dragged_in_time(page: Browser):
+    place = page.value(
+        "(() => { const box = document.querySelector('.marble[data-number=\"2\"]').getBoundingClientRect(), "
+        "line = document.getElementById('marbles').getBoundingClientRect(); "
+        "return [box.x + box.width / 2, box.y + box.height / 2, line.x + line.width * 0.8]; })()"
+    )
+    page.mouse("mousePressed", place[0], place[1])
+    page.mouse("mouseMoved", place[2], place[1])
+    page.mouse("mouseReleased", place[2], place[1])
+    page.until("document.querySelector('#events tbody tr:nth-child(4) td.at input').value === '2.8'")
+    page.until(f"{TEXTS}.includes('2.8')")
+
+
+def test_the_slider_pales_what_comes_later(page: Browser):
+    page.value(
+        "(() => { const slider = document.getElementById('slider'); slider.value = 1; "
+        "slider.dispatchEvent(new Event('input')); })()"
+    )
+    assert page.value("document.getElementById('step').textContent").startswith("step 2 of 5, at 0.5")
+    pale = "[...document.querySelectorAll('#picture text.future')].map((one) => one.textContent).join('|')"
+    assert "A 15.6 3 ■" in page.value(pale)
+    assert "A 10.0 1 ■" not in page.value(pale)
+    assert page.value("document.querySelector('#events tr.now').dataset.number") == "1"
+
+
+def test_each_preset_is_drawn(page: Browser):
+    names = page.value("[...document.getElementById('presets').options].map((one) => one.value)")
+    assert len(names) == len([*Path("examples").glob("*.yaml")])
+    for name in names:
+        page.value("document.getElementById('picture').replaceChildren()")
+        page.value(f"document.getElementById('presets').value = {name!r}; choose()")
+        page.until(DRAWN)
+        wrong = "document.getElementById('problems').textContent + document.getElementById('event-error').textContent"
+        assert page.value(wrong) == ""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_is_not_wider_than_the_screen(page: Browser, width: int):
+    page.size(width, 900)
+    assert page.value("document.documentElement.scrollWidth") <= width
+
+
+def test_an_answer_is_there_within_a_tenth_of_a_second(page: Browser):
+    """The least of several answers: other programs may use the processor meanwhile."""
+    ask = "ask().then(() => parseInt(document.getElementById('status').textContent))"
+    assert min(page.value(ask) for _ in range(20)) < 100

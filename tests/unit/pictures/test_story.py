@@ -1,0 +1,135 @@
+"""What a story says of each kind of window, from the events of a replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluice.pictures.story import Change, Story
+from sluice.pictures.story_builder import tell
+from sluice.replayer.event_file import EventError
+from sluice.testing import pipeline_of
+
+
+def story(operator: dict[str, Any], *events: dict[str, Any], **options: Any) -> Story:
+    case = {"operator": {"output": {"all": "Collect(x)"}} | operator, "input": list(events)}
+    return tell(pipeline_of(case), events, **options)
+
+
+def x(at: float, value: int, **others: Any) -> dict[str, Any]:
+    return {"at": at, "tuple": {"x": value} | others}
+
+
+def words(change: Change) -> str:
+    """The change in short: -left, [inside], !fired."""
+    left = "".join(f"-{chip.label} " for chip in change.left)
+    fired = "".join(f" !{[int(chip.label) for chip in chips]}" for chips in change.fired)
+    return f"{left}{[int(chip.label) for chip in change.inside]}{fired}"
+
+
+def changes(of: Story) -> list[list[str]]:
+    return [[words(change) for change in step.changes] for step in of.steps]
+
+
+def test_a_tumbling_window_is_empty_after_it_fired():
+    told = story({"window": "tumbling, count(2)"}, x(0, 1), x(1, 2), x(2, 3))
+    assert changes(told) == [["[1]"], ["[] ![1, 2]"], ["[3]"]]
+    assert [len(step.outputs) for step in told.steps] == [0, 2, 0]
+
+
+def test_a_sliding_window_keeps_its_tuples_and_evicts_the_oldest():
+    told = story({"window": "sliding, count(2)"}, x(0, 1), x(1, 2), x(2, 3))
+    assert changes(told)[1:] == [["[1, 2] ![1, 2]"], ["-1 [2, 3] ![2, 3]"]]
+
+
+def test_a_sliding_window_that_was_never_full_fires_only_if_it_aggregates_incomplete_windows():
+    events = (x(0, 1), x(1, 2), x(2, 3))
+    assert changes(story({"window": "sliding, count(3)", "aggregate_incomplete_windows": False}, *events))[0] == ["[1]"]
+    told = story({"window": "sliding, count(3)", "aggregate_incomplete_windows": True}, *events)
+    assert changes(told)[0] == ["[1] ![1]"]
+
+
+def test_a_delta_trigger_fires_without_the_tuple_that_triggers():
+    told = story({"window": "sliding, count(3), delta(x, 2)"}, x(0, 0), x(1, 1), x(2, 2), x(3, 3))
+    assert changes(told)[3] == ["-0 [1, 2, 3] ![0, 1, 2]"]
+
+
+def test_timers_are_steps_of_their_own_at_their_own_times():
+    told = story({"window": "tumbling, time(5)"}, x(1, 1), x(11, 2))
+    assert [(step.at / 1e9, step.after, step.event is None) for step in told.steps] == [
+        (1, 0, False), (5, 1, True), (10, 1, True), (11, 1, False),
+    ]  # fmt: skip
+    assert changes(told)[1] == ["[] ![1]"]
+
+
+def test_each_partition_is_a_window():
+    operator = {"window": "tumbling, count(2), partitioned", "partition_by": ["k"]}
+    told = story(operator, x(0, 1, k="a"), x(1, 2, k="b"), x(2, 3, k="a"))
+    assert [[change.window.key for change in step.changes] for step in told.steps] == [["a"], ["b"], ["a"]]
+    assert changes(told)[2] == ["[] ![1, 3]"]
+
+
+def test_panes_have_bounds_and_fire_with_the_watermark():
+    operator = {"window": "timeInterval, intervalDuration(10)", "event_time": "ts"}
+    told = story(operator, x(0, 1, ts=108.0), x(1, 2, ts=112.0), {"at": 2, "watermark": 110}, x(3, 3, ts=101.0))
+    first = told.steps[0].changes[0].window
+    assert (first.start, first.end) == (100_000_000_000, 110_000_000_000)
+    assert changes(told)[2] == ["[] ![1]"]
+    assert told.steps[2].watermarks == {"input": 110_000_000_000}
+    assert [chip.label for chip in told.steps[3].changes[0].late] == ["3"]
+    assert told.steps[2].changes[0].ended == "closed"
+
+
+def test_overlapping_panes_hold_the_same_chip():
+    operator = {"window": "timeInterval, intervalDuration(10), creationPeriod(5)", "event_time": "ts"}
+    one, two = story(operator, x(0, 1, ts=108.0)).steps[0].changes
+    assert one.inside == two.inside
+    assert one.window != two.window
+
+
+def test_a_session_that_connects_two_replaces_both():
+    operator = {"window": "session, inactivityGap(5)", "event_time": "ts"}
+    told = story(
+        operator, x(0, 1, ts=10.0), x(1, 2, ts=18.0), x(2, 3, ts=14.0), {"at": 3, "watermark": 24}
+    )  # fmt: skip
+    grown = told.steps[2].changes[0]
+    assert [(window.start, window.end) for window in grown.replaces] == [(10 * 10**9,) * 2, (18 * 10**9,) * 2]
+    assert sorted(chip.label for chip in grown.inside) == ["1", "2", "3"]
+    assert told.steps[3].changes[0].ended == "closed"
+    assert len(told.steps[3].changes[0].fired) == 1
+
+
+def test_sessions_over_the_clock_end_at_their_own_times():
+    operator = {"window": "session, inactivityGap(5)", "partition_by": ["k"], "output": {"k": "k", "all": "Collect(x)"}}
+    told = story(operator, x(1, 1, k="a"), x(2, 2, k="b"), {"at": 30})
+    ends = [(round(step.at / 1e9, 3), step.changes[0].window.key) for step in told.steps if step.changes]
+    assert ends[2:] == [(6.0, "a"), (7.0, "b")]
+
+
+def test_a_join_shows_both_sides():
+    case = {
+        "operator": {
+            "kind": "join", "left": "sliding, time(2)", "right": "sliding, time(2)", "algorithm": "inner",
+            "output": {"a": "left.a", "b": "right.b"},
+        },
+        "input": [
+            {"at": 0, "port": "left", "tuple": {"a": 1}}, {"at": 1, "port": "right", "tuple": {"b": 2}}, {"at": 9},
+        ],
+    }  # fmt: skip
+    events = [{("stream" if key == "port" else key): value for key, value in one.items()} for one in case["input"]]
+    told = tell(pipeline_of(case), events)
+    sides = [(change.window.side, words(change)) for step in told.steps for change in step.changes]
+    assert sides == [("left", "[1]"), ("right", "[2]"), ("left", "-1 []"), ("right", "-2 []")]
+    assert told.steps[1].outputs[0].values == {"a": 1, "b": 2}
+
+
+def test_a_long_story_says_how_many_events_it_leaves_out():
+    told = story({"window": "tumbling, count(2)"}, *(x(n, n) for n in range(10)), most=4)
+    assert (len(told.steps), told.left_out) == (4, 6)
+
+
+def test_an_event_that_cannot_be_used_is_an_error_with_its_place():
+    events = ({"at": 0, "tuple": {"x": "a"}}, {"at": 1, "tuple": {"x": 1}})
+    with pytest.raises(EventError, match=r'event 1: attribute "x" must be string, got 1'):
+        story({"window": "tumbling, count(2)", "schema": {"x": "string"}}, *events)
