@@ -87,7 +87,7 @@ bench-idle: setup ## measure what the service costs while nothing comes; ARGS ha
 
 docs: setup ## build the documentation as a site with a search, in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
-	@echo "The site begins with build/site/index.html"
+	@echo "The site is in build/site. With its search: $(BIN)/python -m http.server --directory build/site 8000"
 
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,5 +68,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path):
     assert 'id="mark_when-and-marks_in"' in file_page  # the anchor that GitHub makes
     assert 'href="files/examples/flights.yaml"' in (tmp_path / "deployment.html").read_text()
     assert (tmp_path / "files/examples/flights.yaml").read_text() == project_file("examples/flights.yaml").read_text()
-    assert 'href="windows.html"' in (tmp_path / "index.html").read_text()
+    index = (tmp_path / "index.html").read_text()
+    assert 'href="windows.html"' in index
+    assert re.findall(r'<(?:script|link)[^>]*(?:src|href)="(?:https?:)?//[^"]*"', index) == []  # nothing from elsewhere
     assert (tmp_path / "search/search_index.json").exists()
