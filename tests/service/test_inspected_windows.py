@@ -162,4 +162,4 @@ def test_a_folder_that_is_no_checkpoint(tmp_path, monkeypatch):
     Path("shop.yaml").write_text(FILE.format(operator=operator, event_time=""))
     result = CliRunner().invoke(main, ["windows", "shop.yaml", "--key", "a"])
     assert result.exit_code == 4
-    assert "there is none" in result.stderr
+    assert "it does not exist" in result.stderr
