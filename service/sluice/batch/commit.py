@@ -30,6 +30,7 @@ from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.kafka.transactions import WriterSettings, writer
+from sluice.model.errors import cut
 from sluice.processes import end_soon
 from sluice.time_units import MILLISECOND
 from sluice.wire.dead_letters import DeadLetter, Reason, reason, word_of
@@ -44,6 +45,8 @@ WORDS = {
 MARKS = {TUPLE_WITH_MARK: WINDOW, WINDOW: WINDOW, EMPTY_FIRING: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
 #: a batch of more bytes than this gets a longer transaction time-out
 LARGE = 256 << 20
+#: characters of a dead letter's reason in the report
+MAX_REASON = 200
 HEADERS = SCHEMA.field("headers").type
 #: seconds between two attempts to write a batch
 PAUSE = 0.5
@@ -162,7 +165,10 @@ class BatchResult:
 
     def _dead_letters(self, found: list[DeadLetter]) -> Iterator[Records]:
         for letter in found:
-            _add(self.report.dead_letters, letter.stream, word_of(letter.reason), 1)
+            word = word_of(letter.reason)
+            _add(self.report.dead_letters, letter.stream, word, 1)
+            place = [letter.topic, letter.partition, letter.offset, cut(letter.reason, MAX_REASON)]
+            self.report.first_dead.setdefault(letter.stream, {}).setdefault(word, place)
         if found and self._dead:
             topic = str(self._dead.topic)
             limit = dict(self._plan.limits).get(topic, DEFAULT_LIMIT)

@@ -11,14 +11,20 @@ import os
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sluice.model.errors import SluiceError
 from sluice.model.fingerprint import fingerprint as digest
+from sluice.model.fingerprint import plain
 from sluice.model.spec import Pipeline
 
 FILE = "sluice.json"
 #: version of the checkpoint's format, which is raised with every change of it
 FORMAT = 4
+#: name of the file with the definition of the pipeline, from which a refusal says what has changed
+DEFINITION = "pipeline.json"
+#: a pipeline as JSON data
+Definition = dict[str, Any]
 #: name of the file that a running service locks (folder_lock.py)
 LOCK = "sluice.lock"
 
@@ -45,33 +51,90 @@ class Identity:
     format: int = FORMAT
 
 
-def claim(folder: Path, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int) -> Identity:
+def claim(
+    folder: Path, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int,
+    *, definition: Definition | None = None,
+) -> Identity:  # fmt: skip
     """The identity of the checkpoint in `folder`. Makes it if the folder does not exist or has at most a lock file.
 
     `buckets`, if not None, must be the number of buckets that an existing checkpoint has. A new checkpoint gets
-    `buckets` or else `default_buckets`. Raises CheckpointError if the folder cannot be used for this pipeline.
+    `buckets` or else `default_buckets`. Raises CheckpointError if the folder cannot be used for this pipeline. With
+    `definition` (`definition_of`), which is kept in the folder, the message names what has changed.
     """
     file = folder / FILE
-    if not file.exists():
-        return _made(file, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
-    found = known(folder, pipeline, fingerprint)
-    if buckets not in (None, found.buckets):
-        raise CheckpointError(_refused(folder, f"it has {found.buckets} buckets, not {buckets}"))
+    if file.exists():
+        found = known(folder, pipeline, fingerprint, definition)
+        if buckets not in (None, found.buckets):
+            raise CheckpointError(_refused(folder, f"it has {found.buckets} buckets, not {buckets}"))
+    else:
+        found = _made(file, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
+    if definition is not None and not (folder / DEFINITION).exists():
+        _keep(folder / DEFINITION, definition)
     return found
 
 
-def known(folder: Path, pipeline: str, fingerprint: str) -> Identity:
+def _keep(file: Path, definition: Definition) -> None:
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(definition, indent=2) + "\n")
+        part.replace(file)
+    except OSError as error:
+        message = f"checkpoint {file.parent}: cannot be written ({error})"
+        raise CheckpointError(message) from error
+
+
+def known(folder: Path, pipeline: str, fingerprint: str, definition: Definition | None = None) -> Identity:
     """The identity of the existing checkpoint in `folder`. Raises CheckpointError if it is not this pipeline's."""
     found = _read(folder / FILE)
     if found.pipeline != pipeline:
         raise CheckpointError(_refused(folder, f"it belongs to the pipeline {found.pipeline}"))
     if found.fingerprint != fingerprint:
-        raise CheckpointError(_refused(folder, "the pipeline file has changed since it was made"))
+        what = changes(_definition(folder), definition) if definition is not None else []
+        named = f" ({', '.join(what)})" if what else ""
+        raise CheckpointError(_refused(folder, f"the pipeline file has changed since it was made{named}"))
     return found
 
 
 def folder_of(pipeline: Pipeline) -> Path:
     return Path(pipeline.checkpoint).absolute()
+
+
+def definition_of(pipeline: Pipeline) -> Definition:
+    """The part of the pipeline's definition of which `fingerprint_of` is a digest, as JSON data without secrets."""
+    found: Definition = plain(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
+    return found
+
+
+def changes(before: Definition | None, now: Definition) -> list[str]:
+    """What differs between two definitions, with the names of the fields: `operator average: outputs and window`."""
+    if before is None:
+        return []
+    found = []
+    for word, part in (("stream", "streams"), ("operator", "operators")):
+        old, new = _by_name(before.get(part)), _by_name(now.get(part))
+        found += [f"{word} {name} is gone" for name in old if name not in new]
+        found += [f"{word} {name} is new" for name in new if name not in old]
+        differing = {name: _differing(old[name], new[name]) for name in new if name in old}
+        found += [f"{word} {name}: {' and '.join(fields)}" for name, fields in differing.items() if fields]
+    rest = [key for key in _differing(before, now) if key not in ("streams", "operators", "settings")]
+    return found + _differing(before.get("settings", {}), now.get("settings", {})) + rest
+
+
+def _differing(before: Definition, now: Definition) -> list[str]:
+    return sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+
+
+def _by_name(part: Any) -> Definition:  # noqa: ANN401 - JSON
+    return dict(part) if isinstance(part, dict) else {one["name"]: one for one in part or ()}
+
+
+def _definition(folder: Path) -> Definition | None:
+    """The definition for which the checkpoint was made; None if the folder has none, as an earlier version made it."""
+    try:
+        found: Definition = json.loads((folder / DEFINITION).read_text())
+    except (OSError, ValueError):
+        return None
+    return found
 
 
 def fingerprint_of(pipeline: Pipeline) -> str:
@@ -136,6 +199,6 @@ def _checksum(identity: Identity) -> str:
 
 def _refused(folder: Path, why: str) -> str:
     return (
-        f"checkpoint {folder}: {why}. Start with the pipeline file that it was made for, or name another folder "
-        "(--checkpoint) to start anew: the outputs of what is read again are then written again."
+        f"checkpoint {folder}: {why}. Start with the pipeline file that it was made for. Or start anew, with both "
+        "--checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then written again."
     )

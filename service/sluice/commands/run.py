@@ -23,10 +23,21 @@ from sluice.ops.log_lines import configure
 @click.option("--no-http", is_flag=True, help="Do not serve metrics and health.")
 @click.option("--master", default="local[*]", show_default=True, help="Master URL of Spark.")
 @click.option("--reset-ledger", is_flag=True, help="Ignore, at this start, the ledger of an earlier checkpoint.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Lowest level of log lines.",
+)
 @click.option("--until-final", is_flag=True, help="End when every topic partition has sent its final mark.")
 def run(  # noqa: PLR0917 - click passes them by name
     file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
     no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
+    log_format: str, log_level: str,
 ) -> None:  # fmt: skip
     """Run the service of the pipeline FILE until SIGTERM or Ctrl-C.
 
@@ -37,10 +48,12 @@ def run(  # noqa: PLR0917 - click passes them by name
     """
     pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))
 
-    configure(secrets=pipeline.settings.kafka.secrets)
+    configure(log_level.upper(), pipeline.settings.kafka.secrets, form=log_format)
     from sluice.spark.service import serve  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
 
     click.echo(summary(pipeline))
+    if pipeline.settings.checkpoint is None:
+        click.echo(f"sluice: the file names no checkpoint: the progress is kept in ./{pipeline.checkpoint}")
     serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger, until_final=until_final)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from sluice.kafka.planned_batch import Planned
 
@@ -27,6 +28,8 @@ class Report:
     clock           the smallest operator clock of all reports; None if no operator clock has started
     due             the earliest time at which the operator clock alone causes an output; None if there is none
     final           whether every topic partition of every input has sent its final mark
+    first_dead      of the first dead letter by stream and reason (the words before its colon): topic, topic partition,
+                    offset and the whole reason
     """
 
     read: Counts = field(default_factory=dict)
@@ -38,6 +41,7 @@ class Report:
     clock: int | None = None
     due: int | None = None
     final: bool = False
+    first_dead: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
     def add(self, other: Report) -> None:
         for mine, theirs in (
@@ -51,6 +55,8 @@ class Report:
         self.clock = _least(self.clock, other.clock)
         self.due = _least(self.due, other.due)
         self.final |= other.final
+        for stream, by_word in other.first_dead.items():
+            self.first_dead[stream] = by_word | self.first_dead.get(stream, {})
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()

@@ -80,8 +80,25 @@ def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> Asking:
         asking.ask("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
     except UnavailableError as error:
         reason = str(error).removeprefix("cannot list topics: ")
-        raise UnavailableError(f"no broker at {kafka['bootstrap.servers']} lets us in ({reason})") from error
+        raise UnavailableError(unreachable(kafka["bootstrap.servers"], reason)) from error
     return asking
+
+
+#: a part of librdkafka's message -> the cause in words
+CAUSES = {
+    "Connection refused": "the connection is refused, so nothing listens at this address",
+    "Failed to resolve": "the name of the host is unknown",
+    "SASL authentication error": "the login is refused",
+    "SSL handshake failed": "the TLS handshake failed",
+    "Disconnected while requesting ApiVersion": "the connection is closed, perhaps as the broker expects another "
+    "security.protocol",
+}
+
+
+def unreachable(servers: str, reason: str) -> str:
+    """The message that no broker of `servers` can be used. `reason` is librdkafka's message."""
+    cause = next((words for part, words in CAUSES.items() if part in reason), "none answers")
+    return f"cannot connect to Kafka at {servers}: {cause} ({reason})"
 
 
 def _written(pipeline: Pipeline) -> Iterator[Stream]:

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, Any
 
 from sluice.model.secrets import MASK, masked
 
@@ -18,8 +18,11 @@ PLAIN = re.compile(r"[^\s=\"\\]+")
 STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
 
 
-def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None) -> None:
-    """Writes the messages of logger `sluice` and of all loggers below it to stderr, in the format of `Lines`.
+def configure(
+    level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] | None = None, *, form: str = "text"
+) -> None:
+    """Writes the messages of logger `sluice` and of all loggers below it to stderr, in the format of `Lines`, or with
+    the form "json" in that of `JsonLines`.
 
     Warnings and errors of other packages go there too. Without a handler of the root logger, Python would write them
     as plain text, with stack traces over many lines.
@@ -27,7 +30,7 @@ def configure(level: str = "INFO", secrets: Iterable[str] = (), stream: IO[str] 
     Masks all `secrets`, and the values of ${...} in the pipeline file (model/secrets.py).
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(Lines(secrets))
+    handler.setFormatter(JsonLines(secrets) if form == "json" else Lines(secrets))
     logger = logging.getLogger("sluice")
     logger.handlers, logger.propagate = [handler], False
     logger.setLevel(level)
@@ -44,20 +47,30 @@ class Lines(logging.Formatter):
         self._secret = re.compile("|".join(map(re.escape, known))) if known else None
 
     def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{name}={_quoted(str(value))}" for name, value in self.fields(record).items())
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """The fields of the line. Secrets are masked; numbers and booleans stay what they are."""
         own = {name: value for name, value in record.__dict__.items() if name not in STANDARD}
-        fields = {
+        return {
             "at": _moment(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": self._masked(record.getMessage()),
-            **{name: self._masked(str(value)) for name, value in own.items()},
+            **{n: v if isinstance(v, bool | int | float) else self._masked(str(v)) for n, v in own.items()},
             **({"error": self._masked(self.formatException(record.exc_info))} if record.exc_info else {}),
         }
-        return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
 
     def _masked(self, text: str) -> str:
         text = masked(text)
         return self._secret.sub(MASK, text) if self._secret else text
+
+
+class JsonLines(Lines):
+    """A line that is a JSON object with the same fields: `{"at": "2013-01-01T10:00:00.123Z", "level": "info", ...}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.fields(record), ensure_ascii=False)
 
 
 def _moment(seconds: float) -> str:

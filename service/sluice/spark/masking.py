@@ -10,12 +10,25 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from sluice.model.secrets import MASKS, masked
 
 STDERR = 2
+#: the last lines of stack traces about a connection that the other side has closed
+CLOSED = ("BrokenPipeError: [Errno 32] Broken pipe", "ConnectionResetError: [Errno 104] Connection reset by peer")
 #: maximum bytes of a line that is masked as a whole; a longer line is masked in pieces of this size
 LONGEST = 1 << 20
+
+
+def print_without_broken_pipes(*values: object, **options: Any) -> None:  # noqa: ANN401 - the arguments of print
+    """Prints like `print`, but not the stack trace of a Python worker whose connection Spark has closed.
+
+    PySpark's daemon prints it whenever Spark ends an idle worker, several times a minute in a healthy service.
+    """
+    text = " ".join(map(str, values))
+    if not (text.startswith("PySpark daemon failed to flush") and text.rstrip().endswith(CLOSED)):
+        print(*values, **options)  # noqa: T201 - it takes the place of PySpark's print
 
 
 @contextmanager

@@ -38,8 +38,9 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     folder = checkpoint_identity.folder_of(pipeline)
     buckets = 1 if spread_by(pipeline) is None else settings.buckets
     identity = checkpoint_identity.claim(
-        folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1
-    )
+        folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1,
+        definition=checkpoint_identity.definition_of(pipeline),
+    )  # fmt: skip
     offset_log.verify(folder)
     committed, planned = checkpoint_identity.batches(folder)
     if reset_ledger:

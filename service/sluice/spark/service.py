@@ -26,7 +26,8 @@ from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.ops.health import Health
 from sluice.ops.http_server import OpsServer
-from sluice.ops.metrics import Metrics
+from sluice.ops.metrics import WHOLE, Metrics
+from sluice.ops.progress_log import DeadLetterLog, ProgressLog
 from sluice.processes import LastResort, stop_signals
 from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
@@ -73,13 +74,22 @@ def serve(
             LOGGER.info("all inputs are final already", extra={"pipeline": pipeline.name})
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
+        _log_topics(plans)
         spark = session(pipeline.name, master)
+        LOGGER.info("Spark is up", extra={"master": master})
         stack.callback(stopped, spark.stop)
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
         run(spark, plans, partial(_watched, seen, stop_requested, life, resort))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
+
+
+def _log_topics(plans: Sequence[Plan]) -> None:
+    for plan in plans:
+        for stream in plan.pipeline.inputs:
+            count = plan.topic_partitions[stream.name]
+            LOGGER.info("input found", extra={"stream": stream.name, "topic": stream.topic, "topic_partitions": count})
 
 
 def _watched(
@@ -133,12 +143,15 @@ def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[Prog
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
 
+    letters = DeadLetterLog()
+
     def heard(entry: Entry) -> None:
         metrics.batch_written(entry)
+        letters.heard(entry.report.first_dead)
         ends.heard(entry)
 
     with Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
-        yield ProgressListener(metrics, offsets)
+        yield ProgressListener(metrics, offsets, ProgressLog(name))
 
 
 def zero_report(pipeline: Pipeline) -> Report:
@@ -155,16 +168,21 @@ def zero_report(pipeline: Pipeline) -> Report:
 
 
 class ProgressListener:
-    """Passes each progress report of Spark to the metrics, and its offsets to the group that lag monitors read."""
+    """Passes each progress report of Spark to the metrics and the log, and its offsets to the group that lag monitors
+    read.
+    """
 
-    def __init__(self, metrics: Metrics, offsets: InputOffsets) -> None:
-        self._metrics, self._offsets = metrics, offsets
+    def __init__(self, metrics: Metrics, offsets: InputOffsets, log: ProgressLog) -> None:
+        self._metrics, self._offsets, self._log = metrics, offsets, log
 
     def __call__(self, progress: Progress) -> None:
         self._metrics.batch_ended({phase: took / 1000 for phase, took in progress["durationMs"].items()})
         read, ends = offsets_of(progress)
         self._metrics.offsets(read, ends)
         self._offsets.commit(read)
+        behind = sum(max(0, ends.get(place, offset) - offset) for place, offset in read.items())
+        took = progress["durationMs"].get(WHOLE, 0) / 1000
+        self._log.batch_ended(progress["batchId"], progress["sources"][0]["numInputRows"], took, behind)
 
 
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:

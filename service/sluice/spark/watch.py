@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import masked
 from sluice.ops.health import Health
+from sluice.ops.progress_log import StartLog
 from sluice.processes import LastResort
 from sluice.spark.failures import explained
 
@@ -81,11 +82,14 @@ def watch(queries: Sequence[WatchedQuery], stop_requested: threading.Event, life
 
     `resort` ends the process if the steps after the loop take too long, so a hanging query cannot keep it alive.
     """
+    slow = StartLog()
     while all(one.query.isActive for one in queries) and not stop_requested.wait(INTERVAL):
         for one in queries:
             one.report()
         oldest = max(one.age(time.monotonic()) for one in queries)
-        life.looked(began=all(one.began for one in queries), batch=oldest)
+        began = all(one.began for one in queries)
+        life.looked(began=began, batch=oldest)
+        slow.looked(began=began)
     failure = _failure(queries)
     resort.arm(failure.exit_code if failure else 0, masked(str(failure or "")))
     deadline = time.monotonic() + FINISH

@@ -2,7 +2,17 @@ import json
 
 import pytest
 
-from sluice.checkpoint.checkpoint_identity import FILE, LOCK, CheckpointError, batches, claim
+from sluice.checkpoint.checkpoint_identity import (
+    DEFINITION,
+    FILE,
+    LOCK,
+    CheckpointError,
+    batches,
+    claim,
+    definition_of,
+    fingerprint_of,
+)
+from sluice.config.load import load_text
 from tests.unit.state.damage import flipped
 
 
@@ -29,7 +39,55 @@ def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, bu
     claim(tmp_path, "p", "f", 2, 1)
     with pytest.raises(CheckpointError, match=message) as refused:
         claim(tmp_path, name, fingerprint, buckets, 1)
-    assert "--checkpoint" in str(refused.value)
+    assert "--checkpoint ANOTHER_FOLDER and --reset-ledger" in str(refused.value)
+
+
+PIPELINE = """
+pipeline: p
+clock: CLOCK
+streams:
+  in: {topic: in, schema: {x: int64}}
+  out: {topic: out}
+operators:
+  - {name: sum, aggregate: in, window: "WINDOW", output: {out: {x: Sum(x)}}}
+"""
+
+
+def claimed(folder, text):
+    pipeline = load_text(text, "p.yaml")
+    return claim(folder, "p", fingerprint_of(pipeline), None, 1, definition=definition_of(pipeline))
+
+
+def test_a_refusal_says_what_has_changed(tmp_path):
+    before = PIPELINE.replace("CLOCK", "processing").replace("WINDOW", "tumbling, count(2)")
+    now = (
+        PIPELINE.replace("CLOCK", "records")
+        .replace("WINDOW", "tumbling, count(3)")
+        .replace("x: int64", "x: int64, y: int64")
+    )
+    claimed(tmp_path, before)
+    assert claimed(tmp_path, before).pipeline == "p"
+    with pytest.raises(CheckpointError) as refused:
+        claimed(tmp_path, now)
+    assert "has changed since it was made (stream in: schema, operator sum: window, clock). Start" in str(refused.value)
+
+
+def test_new_and_removed_operators_are_named(tmp_path):
+    before = PIPELINE.replace("CLOCK", "records").replace("WINDOW", "tumbling, count(2)")
+    claimed(tmp_path, before)
+    with pytest.raises(CheckpointError, match=r"\(operator sum is gone, operator total is new\)"):
+        claimed(tmp_path, before.replace("name: sum", "name: total"))
+
+
+def test_a_checkpoint_of_an_earlier_version_gets_its_definition(tmp_path):
+    before = PIPELINE.replace("CLOCK", "records").replace("WINDOW", "tumbling, count(2)")
+    claimed(tmp_path, before)
+    (tmp_path / DEFINITION).unlink()
+    with pytest.raises(CheckpointError, match=r"has changed since it was made\. "):
+        claimed(tmp_path, before.replace("count(2)", "count(3)"))
+    claimed(tmp_path, before)
+    with pytest.raises(CheckpointError, match=r"\(operator sum: window\)"):
+        claimed(tmp_path, before.replace("count(2)", "count(3)"))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pipeline": "p"}'])

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from sluice.kafka import lag_group, ledger
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
-from sluice.kafka.topics import Topic, check
+from sluice.kafka.topics import Topic, check, reach, unreachable
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Map, Output, Pipeline, Settings, Stream
 from sluice.model.types import INT64
@@ -141,3 +141,27 @@ def test_limits_that_may_not_be_seen_are_taken_for_kafkas_default(guarded, creat
     deny(guarded, f"{name}-out", AclOperation.DESCRIBE_CONFIGS)
     found = check(pipeline(guarded, f"{name}-in", f"{name}-out"))
     assert (found[f"{name}-in"].max_message_bytes, found[f"{name}-out"].max_message_bytes) == (5000, 1_048_588)
+
+
+REASONS = {
+    "a:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms)": "the connection is refused",
+    "a:1/bootstrap: Failed to resolve 'a:1': Name or service not known": "the name of the host is unknown",
+    "a:1/bootstrap: SASL authentication error: Authentication failed": "the login is refused",
+    "a:1/bootstrap: SSL handshake failed: certificate verify failed": "the TLS handshake failed",
+    "Local: Timed out": "none answers",
+}
+
+
+@pytest.mark.parametrize(("reason", "cause"), REASONS.items())
+def test_the_cause_is_named(reason, cause):
+    message = unreachable("a:1", reason)
+    assert message.startswith(f"cannot connect to Kafka at a:1: {cause}")
+    assert message.endswith(f"({reason})")
+
+
+def test_a_refused_connection_is_called_that():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(UnavailableError, match="the connection is refused, so nothing listens at this address"):
+        reach({"bootstrap.servers": place}, 1.0)

@@ -1,4 +1,5 @@
 import io
+import json
 import logging
 import re
 
@@ -56,3 +57,16 @@ def test_secrets_are_masked_wherever_they_are(log):
 def test_what_is_below_the_level_is_not_logged(log):
     logging.getLogger("sluice.kafka").debug("no")
     assert log.getvalue() == ""
+
+
+def test_a_line_may_be_a_json_object():
+    logger, root = logging.getLogger("sluice"), logging.getLogger()
+    before, roots = (logger.handlers, logger.propagate, logger.level), root.handlers
+    stream = io.StringIO()
+    configure("WARNING", ["hunter2"], stream, form="json")
+    logger.info("unheard")
+    logger.warning("password %s", "hunter2", extra={"batch": 3, "why": "hunter2"})
+    (logger.handlers, logger.propagate, logger.level), root.handlers = before, roots
+    line = json.loads(stream.getvalue())
+    assert line.pop("at").endswith("Z")
+    assert line == {"level": "warning", "logger": "sluice", "message": "password ****", "batch": 3, "why": "****"}

@@ -597,7 +597,11 @@ class FileShape(FileModel):
         description="The number of slices of the key space; a bucket is the unit of parallel work. It is fixed when "
         "the checkpoint is created.",
     )
-    checkpoint: str | None = Field(None, description="The folder in which state and progress are stored.")
+    checkpoint: str | None = Field(
+        None,
+        description="The folder in which state and progress are stored. Without it the folder is checkpoints/ and the "
+        "name of the pipeline, in the current folder.",
+    )
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
     on_data_loss: Literal["fail", "continue"] = Field(
         "fail",

@@ -1,0 +1,100 @@
+"""The log lines about the progress of a service: slow start, first batch, a line per minute, and dead letters."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+LOGGER = logging.getLogger("sluice")
+
+#: seconds between two lines about batches
+EVERY = 60.0
+#: seconds of a start after which it is logged as slow, and then between two such lines
+SLOW = 30.0
+#: a backlog that takes longer than this many seconds at the present rate is logged as catching up
+BACKLOG = 10.0
+
+
+class StartLog:
+    """Logs a start that takes long. The loop that watches the queries calls `looked`."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._since = self._said = now()
+
+    def looked(self, *, began: bool) -> None:
+        """`began`: whether each query has finished a batch or has found that there are no records yet."""
+        now = self._now()
+        if not began and now - self._said >= SLOW:
+            self._said = now
+            what = "still starting: Spark's processes start, and a new version compiles its kernels once"
+            LOGGER.info(what, extra={"seconds": round(now - self._since)})
+
+
+class ProgressLog:
+    """Logs the first batch of a query, and one line per minute in which batches ended."""
+
+    def __init__(self, query: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._query, self._now = query, now
+        self._batches, self._records = 0, 0
+        self._since: float | None = None
+        self._behind_before = 0
+        self._catching_up = False
+
+    def batch_ended(self, batch: int, records: int, seconds: float, behind: int) -> None:
+        """A batch of so many records has ended after so many seconds; `behind` records are available and unread."""
+        now = self._now()
+        if self._since is None:
+            self._log("first batch", batch=batch, records=records, seconds=round(seconds, 1), behind=behind)
+            self._start_interval(now, behind)
+        self._batches += 1
+        self._records += records
+        passed = now - self._since if self._since is not None else 0.0
+        if passed >= EVERY:
+            self._minute(batch, passed, behind)
+            self._start_interval(now, behind)
+        elif self._catching_up and not behind:
+            self._catching_up = False
+            self._log("caught up", batch=batch)
+
+    def _start_interval(self, now: float, behind: int) -> None:
+        self._since, self._behind_before = now, behind
+        self._batches = self._records = 0
+
+    def _minute(self, batch: int, passed: float, behind: int) -> None:
+        rate = self._records / passed
+        fields = {
+            "batch": batch,
+            "batches": self._batches,
+            "records": self._records,
+            "per_second": round(rate),
+            "behind": behind,
+        }
+        self._catching_up = behind > BACKLOG * rate
+        if not self._catching_up:
+            self._log("running", **fields)
+            return
+        gained = (self._behind_before - behind) / passed
+        to_go = f"{behind / gained:.0f} s" if gained > 0 else "the backlog grows"
+        self._log("catching up", **fields, time_to_go=to_go)
+
+    def _log(self, what: str, **fields: object) -> None:
+        LOGGER.info(what, extra={"pipeline": self._query, **fields})
+
+
+class DeadLetterLog:
+    """Logs the first dead letter of each stream and reason."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str]] = set()
+
+    def heard(self, firsts: Mapping[str, Mapping[str, Sequence[object]]]) -> None:
+        """`firsts` has by stream and word of the reason: topic, topic partition, offset and reason of a dead letter."""
+        for stream, by_word in firsts.items():
+            for word, (topic, partition, offset, reason) in by_word.items():
+                if (stream, word) in self._seen:
+                    continue
+                self._seen.add((stream, word))
+                place = {"topic": topic, "topic_partition": partition, "offset": offset, "reason": reason}
+                LOGGER.warning("first dead letter with this reason", extra={"stream": stream, **place})
