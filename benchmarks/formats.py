@@ -16,7 +16,10 @@ from sluice.model.avro_schema import parse, schema_of
 from sluice.model.spec import Coding
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema
 from sluice.wire.confluent import Confluent
-from sluice.wire.formats import FORMATS, Format, Part
+from sluice.wire.formats.avro_format import AvroOptions
+from sluice.wire.formats.csv_format import CsvOptions
+from sluice.wire.formats.format_contract import Codec, Part
+from sluice.wire.formats.format_table import codec
 
 COUNT, TIMES = 200_000, 5
 TRADES: Schema = (("symbol", STRING), ("price", FLOAT64), ("size", INT64), ("time", TIMESTAMP))
@@ -45,15 +48,15 @@ def trades() -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(TRADES))
 
 
-def forms() -> dict[str, tuple[Format, Schema]]:
+def forms() -> dict[str, tuple[Codec, Schema]]:
     one = TRADES[:1]
     confluent = Confluent(TRADES, OneSchema(), "trades", AVRO, None, {})  # type: ignore[arg-type]
     return {
-        "json": (FORMATS["json"](Part(Coding("json"), TRADES)), TRADES),
-        "avro": (FORMATS["avro"](Part(Coding("avro", AVRO), TRADES)), TRADES),
-        "avro-confluent": (Format(confluent.decode, confluent.encode), TRADES),
-        "csv": (FORMATS["csv"](Part(Coding("csv"), TRADES)), TRADES),
-        "text": (FORMATS["text"](Part(Coding("text"), one)), one),
+        "json": (codec(Part(Coding("json"), TRADES)), TRADES),
+        "avro": (codec(Part(Coding("avro", AvroOptions(AVRO)), TRADES)), TRADES),
+        "avro-confluent": (Codec(confluent.decode, confluent.encode), TRADES),
+        "csv": (codec(Part(Coding("csv", CsvOptions()), TRADES)), TRADES),
+        "text": (codec(Part(Coding("text"), one)), one),
     }
 
 

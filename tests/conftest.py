@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from sluice.engine.contents import firing_results
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.model.secrets import MASKS
 
@@ -58,10 +57,3 @@ def _docker_broker() -> Iterator[str]:
         container.with_env(name, value)
     with container:
         yield container.get_bootstrap_server()
-
-
-@pytest.fixture(params=["whole", "in parts"])
-def what_is_listed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much a batch lists, something is made of it at the end or in between."""
-    if request.param == "in parts":
-        monkeypatch.setattr(firing_results, "MOST_LISTED", 4)

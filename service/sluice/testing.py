@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,8 @@ from sluice.columns.json_columns import python_values
 from sluice.config.load import load_text
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.engine.stream.rejects import NO_VALUE
-from sluice.model.spec import Pipeline
+from sluice.model.engine_limits import EngineLimits
+from sluice.model.spec import Map, Pipeline
 from sluice.replayer.event_file import Batch, Cutter, Event, Placed, numbered, topic_partitions
 from sluice.replayer.player import Player, with_origin
 
@@ -59,6 +61,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     case without tuples. It may have the `mark_when` and `marks_in` of its input. A join has `schema_left` and
     `schema_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched tuples of that side are written
     to a stream of this name.
+
+    `limits` (an EngineLimits) sets sizes of the engine's tables, on which no output depends.
 
     With `dead_letters: true` in the case, dead letters are among the records. Without it, late tuples are left out, and
     a tuple for which an expression has no value raises ValueError, because the case would otherwise fail without a
@@ -109,7 +113,14 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
         | {name: {"topic": name} for name in written},
         "operators": [{"name": "case"} | operator_of(operator)],
     }
-    return with_origin(load_text(orjson.dumps(file).decode(), "case", environment=None), None)
+    pipeline = with_origin(load_text(orjson.dumps(file).decode(), "case", environment=None), None)
+    return limited(pipeline, case["limits"]) if "limits" in case else pipeline
+
+
+def limited(pipeline: Pipeline, limits: EngineLimits) -> Pipeline:
+    """The pipeline whose operators have these sizes of tables. The outputs are the same."""
+    operators = (one if isinstance(one, Map) else replace(one, limits=limits) for one in pipeline.operators)
+    return replace(pipeline, operators=tuple(operators))
 
 
 def operator_of(operator: dict[str, Any]) -> dict[str, Any]:

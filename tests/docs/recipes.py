@@ -16,7 +16,7 @@ from sluice.files import project_file
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
 
-BLOCK = re.compile(r"(<!-- (example|events|grid): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (example|events|grid|speed): ?([\w/.-]*) -->\n)(.*?)(<!-- end of \2 -->)", re.DOTALL)
 MARKS = {"window": "■", "final": "F"}
 #: seconds since 1970 from which `at` is shown as a date
 FIRST_DATE = 1e9
@@ -34,7 +34,7 @@ def pages() -> list[Path]:
 
 def written(text: str) -> str:
     """A page with its examples as they are now."""
-    kinds = {"example": example, "events": events_block, "grid": grid}
+    kinds = {"example": example, "events": events_block, "grid": grid, "speed": speed}
     return BLOCK.sub(lambda found: found[1] + kinds[found[2]](found[3]) + found[5], text)
 
 
@@ -48,6 +48,14 @@ def grid(_: str) -> str:
     rows = [["eviction", *(f"trigger `{trigger}`" for trigger in TRIGGERS)], ["---"] * (len(TRIGGERS) + 1)]
     rows += [[f"`{eviction}`", *(firings(eviction, trigger) for trigger in TRIGGERS)] for eviction in EVICTIONS]
     return "\n".join("".join(f"| {' | '.join(row)} |\n" for row in table) for table in (tuples, rows))
+
+
+def speed(_: str) -> str:
+    """The results of `make bench` in docs/benchmarks.md, with their machine and their command."""
+    page = project_file("docs/benchmarks.md").read_text(encoding="utf-8")
+    results = page.split("<!-- results -->\n")[1].split("<!-- end of results -->")[0]
+    machine, rows = results.split("\n\n")
+    return f"Measured with `make bench`, broker and service on one machine. {machine}\n\n{rows}"
 
 
 def firings(eviction: str, trigger: str) -> str:

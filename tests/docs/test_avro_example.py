@@ -12,8 +12,8 @@ import sluice
 from sluice.columns.arrow_types import arrow_schema
 from sluice.config.load import load
 from sluice.files import project_file
-from sluice.wire.formats import Records
 from sluice.wire.json.json_values import nanoseconds
+from sluice.wire.record_codec import Records
 
 FILE = project_file("examples/turnover.yaml")
 TRADE, TURNOVER = (json.loads(project_file(f"examples/{name}.avsc").read_text()) for name in ("trade", "turnover"))

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import sluice
 from sluice.files import project_file
 
 AVERAGE = project_file("examples/moving_average.yaml")
-
-
-def test_the_first_pipeline_of_the_readme_is_the_example():
-    (block,) = re.findall(
-        r"```yaml\n# examples/moving_average.yaml\n(.*?)```", project_file("README.md").read_text(), re.DOTALL
-    )
-    assert AVERAGE.read_text().endswith(block)
 
 
 def test_each_trade_tells_the_weighted_price_of_the_last_three_of_its_symbol():

@@ -78,6 +78,6 @@ def test_the_file_of_the_page_about_security(tmp_path):
     (tmp_path / "ca.crt").write_text(certificate)
     (text,) = files_of((DOCS / "security.md").read_text(encoding="utf-8"))
     text = text.replace("/run/secrets/", f"{tmp_path}/")
-    properties = load_text(text, "example", environment={"KAFKA_PASSWORD": "x"}).kafka
+    properties = load_text(text, "example", environment={"KAFKA_PASSWORD": "x"}).settings.kafka
     assert properties["ssl.ca.pem"].strip() == certificate.strip()
     assert properties["sasl.password"] == "x"

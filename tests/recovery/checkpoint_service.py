@@ -14,7 +14,8 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.checkpoint.checkpoint_identity import batches
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import batches
 from sluice.processes import Tethered
 from tests.unit.kafka.tools import visible
 
@@ -86,9 +87,9 @@ class Running:
 
     def until_planned(self, checkpoint: Path) -> None:
         """Runs until the next batch is planned, and kills it then, before the batch is written."""
-        _, before = batches(checkpoint)
+        _, before = batches(FolderStore(checkpoint))
         process = self.start(checkpoint)
-        process.wait_until(lambda: batches(checkpoint)[1] != before, pause=0.002)
+        process.wait_until(lambda: batches(FolderStore(checkpoint))[1] != before, pause=0.002)
         process.kill()
 
 

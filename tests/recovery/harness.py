@@ -27,7 +27,8 @@ import yaml
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.checkpoint.checkpoint_identity import batches
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
@@ -373,7 +374,7 @@ class Service:
 
     def position(self, stage: str = "") -> Position:
         folder, query = self.checkpoint / stage, f"{self.name}.{stage}" if stage else self.name
-        committed, planned = batches(folder)
+        committed, planned = batches(FolderStore(folder))
         position = ledger.read_position(self.kafka, query, "read_uncommitted")
         return Position(_number(planned), _number(committed), position.next_batch if position else 0)
 
@@ -390,7 +391,7 @@ class Service:
 
     def _read(self) -> dict[str, int]:
         """How far the last planned batch read, by stream and topic partition."""
-        _, planned = batches(self.checkpoint)
+        _, planned = batches(FolderStore(self.checkpoint))
         if planned is None:
             return {}
         lines = (self.checkpoint / "offsets" / str(planned)).read_text().splitlines()

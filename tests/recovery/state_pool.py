@@ -9,6 +9,7 @@ a process of its own, as those of large states are.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,14 @@ import orjson
 from sluice.batch.envelope import RECORDS, unpack
 from sluice.batch.spool import in_memory
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.state import bucket
 from sluice.state.server.pool import start_pool
 from sluice.state.server.request import StateServerError, request
 from sluice.state.server.state_server import serve
 from tests.unit.state.rows import plan_of, rows_of
 
-if "beside" in sys.argv[2:]:
-    bucket.MAX_INLINE_SNAPSHOT = 0
 PLAN = plan_of(Path(sys.argv[1]), buckets=100)
+if "beside" in sys.argv[2:]:
+    PLAN = replace(PLAN, bounds=replace(PLAN.bounds, snapshot=0))
 
 
 def fed(number: int, version: int, first: int, count: int) -> dict[str, Any]:

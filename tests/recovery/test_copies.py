@@ -8,7 +8,8 @@ import shutil
 import pytest
 
 from sluice.checkpoint import offset_log
-from sluice.checkpoint.checkpoint_identity import batches
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Report
@@ -46,7 +47,9 @@ def copies(broker, tmp_path):
 
     def write(folder, batch):
         settings = WriterSettings(tuple(sorted(one.kafka.items())), one.name, query)
-        return TransactionalWriter(settings).write(batch, [], Report(), planned=offset_log.planned(folder, batch))
+        return TransactionalWriter(settings).write(
+            batch, [], Report(), planned=offset_log.planned(FolderStore(folder), batch)
+        )
 
     plan(one.checkpoint, f"{one.name}.in", 0, 50)
     write(one.checkpoint, 0)
@@ -85,7 +88,7 @@ def test_real_services_on_two_copies(broker, tmp_path):
     one.until_planned(other)
     one.send(50)
     one.until_complete()
-    number = batches(other)[1]
+    number = batches(FolderStore(other))[1]
     assert offset_log.digest(other, number) != offset_log.digest(one.checkpoint, number)
     assert ledger.read_position(one.kafka, one.name).next_batch == number + 1
 

@@ -19,7 +19,8 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.checkpoint.checkpoint_identity import batches
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.files import project_file
 from sluice.kafka import ledger
@@ -114,13 +115,13 @@ class Service:
             moment()
         finally:
             self._process.kill()
-        committed, planned = batches(self._checkpoint)
+        committed, planned = batches(FolderStore(self._checkpoint))
         stand = ledger.read_position(self._kafka, "flights", "read_uncommitted")
         return Stand(_number(planned), _number(committed), stand.next_batch if stand else 0)
 
     def await_plan(self) -> None:
         """The first batch is planned, and nothing written."""
-        self._await(lambda: batches(self._checkpoint)[1] is not None)
+        self._await(lambda: batches(FolderStore(self._checkpoint))[1] is not None)
 
     def await_pause(self) -> None:
         """A batch is in Kafka, and not in Spark's log."""
@@ -130,8 +131,8 @@ class Service:
 
     def await_some_batches(self) -> None:
         """Some batches have been written, and the next is somewhere on its way."""
-        target = _number(batches(self._checkpoint)[0]) + self._chance.randint(2, 12)
-        self._await(lambda: _number(batches(self._checkpoint)[0]) >= target)
+        target = _number(batches(FolderStore(self._checkpoint))[0]) + self._chance.randint(2, 12)
+        self._await(lambda: _number(batches(FolderStore(self._checkpoint))[0]) >= target)
         time.sleep(self._chance.uniform(0, 1))
 
     def await_records(self, count: int) -> None:

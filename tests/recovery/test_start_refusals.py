@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
 from sluice.checkpoint.checkpoint_identity import claim, fingerprint_of
+from sluice.checkpoint.folder_store import FolderStore
 from sluice.kafka import ledger
 from tests.recovery.harness import Service
 from tests.recovery.test_exactly_once_table import FILE, tuples
@@ -66,7 +67,8 @@ class History:
         service = self.restored(self.service.checkpoint)
         (service.checkpoint / IDENTITY).unlink()
         new = service.folder / "new"
-        claim(new, service.name, fingerprint_of(service.pipeline), service.pipeline.settings.buckets, 2)
+        buckets = service.pipeline.settings.buckets
+        claim(FolderStore(new), service.name, fingerprint_of(service.pipeline), buckets, 2)
         (new / IDENTITY).rename(service.checkpoint / IDENTITY)
         return service
 

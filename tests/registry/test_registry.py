@@ -17,7 +17,8 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.config.load import load_text
 from sluice.model.spec import Coding, Stream
 from sluice.model.types import FLOAT64, INT64, STRING
-from sluice.wire.formats import Records
+from sluice.wire.formats.avro_format import AvroOptions
+from sluice.wire.record_codec import Records
 from sluice.wire.schema_registry import Registry, RegistryError
 from tests.registry.servers import Small, apicurio, small
 
@@ -57,7 +58,7 @@ def name(request) -> str:
 
 
 def records(url, topic, schema=SCHEMA, text=None, **properties):
-    stream = Stream("s", schema, topic, Coding("avro-confluent", text), defaults=(("size", 0),))
+    stream = Stream("s", schema, topic, Coding("avro-confluent", AvroOptions(text)), defaults=(("size", 0),))
     return Records.of(stream, {"url": url, "max.retries": "1", **properties})
 
 

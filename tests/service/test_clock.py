@@ -8,7 +8,8 @@ import time
 import pytest
 
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.checkpoint_identity import batches_in
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import PLANNED, batches_in
 from sluice.config.load import load_text
 from tests.service.playing import record, replayed
 
@@ -110,7 +111,7 @@ def test_no_batch_runs_until_a_window_falls_due(service):
     service.send("in", [record(row(0, "a", 1), int(time.time() * 1000))])
     begin = time.monotonic()
     service.run(pipeline, until=lambda: time.monotonic() - begin > 6)
-    assert max(batches_in(service.folder / "checkpoint" / "offsets")) <= 2
+    assert max(batches_in(FolderStore(service.folder / "checkpoint"), PLANNED)) <= 2
 
 
 def row(at, key, number):

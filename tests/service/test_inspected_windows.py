@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from sluice.batch.envelope import RECORDS, pack
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.stores import store_of
 from sluice.cli import main
 from sluice.config.load import load
 from sluice.engine.stream.items import TUPLE
@@ -43,7 +44,8 @@ def shop(tmp_path, monkeypatch):
         Path("shop.yaml").write_text(FILE.format(operator=operator, event_time=event_time))
         pipeline = load(Path("shop.yaml"))
         folder = checkpoint_identity.folder_of(pipeline)
-        identity = checkpoint_identity.claim(folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), 1, 1)
+        fingerprint = checkpoint_identity.fingerprint_of(pipeline)
+        identity = checkpoint_identity.claim(store_of(pipeline), pipeline.name, fingerprint, 1, 1)
         (folder / "offsets").mkdir()
         known = {stream.topic: {"0": 9, "1": 9} for stream in pipeline.inputs}
         (folder / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(known)}\n")

@@ -75,7 +75,7 @@ def packed_place(partition):
 
 def outputs(plan, folder, rows):
     """What a bucket makes of them, and its state after it."""
-    bucket, found = Bucket(plan, 0, folder), {}
+    bucket, found = Bucket(replace(plan, checkpoint=str(folder)), 0), {}
     parts = 0
     for part, made in bucket.tried([row for row in rows if row[0] in (RECORDS, IDLE_CLOCK)]):
         parts += 1
@@ -109,13 +109,13 @@ def test_no_part_has_many_more_bytes_than_it_may(plan):
 
 
 def test_a_large_batch_is_one_version_of_the_state(plan, tmp_path):
-    plan = replace(plan, bounds=Bounds(part=300))
+    plan = replace(plan, bounds=Bounds(part=300), checkpoint=str(tmp_path))
     rows = [row for row in arrived(plan) if row[0] in (RECORDS, IDLE_CLOCK)]
     made = []
-    bucket = Bucket(plan, 0, tmp_path / "b")
+    bucket = Bucket(plan, 0)
     bucket.feed(0, rows, lambda _, items: made.append(items))
     assert len(made) > 3
-    again = Bucket(plan, 0, tmp_path / "b")
+    again = Bucket(plan, 0)
     assert again.newest() == 1
     assert again.graph.save(again.at(1)) == bucket.graph.save(bucket.at(1))
 

@@ -14,10 +14,7 @@ from functools import partial
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from sluice.engine.contents import firing_results
-from sluice.engine.operators import compaction
-from sluice.engine.operators.aggregate import aggregate_operator, aggregate_program
-from sluice.engine.operators.join import join_operator
+from sluice.model.engine_limits import EngineLimits
 from tests.spec import event_strategies
 from tests.spec import test_joins_against_oracle as joins
 from tests.spec.join_oracle import run_join, run_sort
@@ -39,23 +36,21 @@ KINDS = [
 
 def fuzz(minutes: float) -> int:
     """The number of cases that ran."""
-    compaction.SMALL, join_operator.ENTRIES, aggregate_operator.MOST_EVENTS = 2, 4, 8
-    aggregate_program.BLOCK = 2
-    firing_results.MOST_LISTED = 4
     until = time.monotonic() + 60 * minutes
     ran = 0
     while time.monotonic() < until:
-        aggregate_program.MIN_BLOCK = random.choice((1, 8))  # windows of a few tuples in blocks, or in rings
-        ran += one_round(random.getrandbits(32))
+        # windows of a few tuples are in blocks, or in rings
+        limits = EngineLimits(2, random.choice((1, 8)), block=2, events=8, listed=4, candidates=4)
+        ran += one_round(random.getrandbits(32), limits)
         print(f"{ran} cases", flush=True)  # noqa: T201
     return ran
 
 
-def one_round(number: int) -> int:
-    return sum(compare(number, *kind) for kind in KINDS)
+def one_round(number: int, limits: EngineLimits) -> int:
+    return sum(compare(number, limits, *kind) for kind in KINDS)
 
 
-def compare(number: int, strategy: SearchStrategy[Case], compared: Callable[..., None]) -> int:
+def compare(number: int, limits: EngineLimits, strategy: SearchStrategy[Case], compared: Callable[..., None]) -> int:
     ran = 0
 
     @seed(number)
@@ -64,7 +59,7 @@ def compare(number: int, strategy: SearchStrategy[Case], compared: Callable[...,
     def of(case: Case, batches: list[int]) -> None:
         nonlocal ran
         ran += 1
-        compared(case, [1] * len(case["input"]), batches)
+        compared(case, [1] * len(case["input"]), batches, limits=limits)
 
     of()
     return ran

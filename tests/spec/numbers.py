@@ -9,6 +9,8 @@ from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.stream.clock import Clock
+from sluice.model.engine_limits import LIMITS, EngineLimits
+from sluice.testing import limited
 from tests.spec.tuples import items
 
 PIPELINE = """
@@ -28,8 +30,9 @@ operators:
 class Numbers:
     """A window over the numbers from 0 on, and what is known of it."""
 
-    def __init__(self, window: str) -> None:
-        self.graph = Graph(load_text(PIPELINE.format(window=window), "numbers", environment=None), {"numbers": 1})
+    def __init__(self, window: str, limits: EngineLimits = LIMITS) -> None:
+        pipeline = load_text(PIPELINE.format(window=window), "numbers", environment=None)
+        self.graph = Graph(limited(pipeline, limits), {"numbers": 1})
         self.state = self.graph.initial()
         self.came = 0
 

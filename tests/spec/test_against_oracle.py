@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 
-from sluice.engine.operators import compaction
-from sluice.engine.operators.aggregate import aggregate_program
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.testing import run_case
 from tests.spec import invariants, oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
@@ -18,38 +18,38 @@ from tests.spec.strategies import VALUES, Case, cases, cuts
 
 
 @pytest.fixture(autouse=True)
-def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no window holds any more is forgotten at once, not only among thousands of keys."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-@pytest.fixture(params=["in rings", "in blocks"])
-def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "in blocks":
-        monkeypatch.setattr(aggregate_program, "MIN_BLOCK", 1)
-        monkeypatch.setattr(aggregate_program, "BLOCK", 2)
+#: what no window holds any more is forgotten at once, not only among thousands of keys
+CLEANED_EARLY = EngineLimits(uncompacted=2)
+#: windows of a few tuples are in rings, or in blocks
+in_rings_and_in_blocks = pytest.mark.parametrize(
+    "limits", [CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)], ids=["in rings", "in blocks"]
+)
 
 
-def check(case: Case, *cuts: list[int]) -> None:
+def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
     """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    case = case | {"limits": limits}
     whole = run_case(case)
     assert differences(whole, oracle.run(case), with_groups_in_any_order(case)) == []
     for sizes in cuts:
         assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
 
 
-@pytest.mark.usefixtures("windows_of_a_few_tuples")
+@in_rings_and_in_blocks
 @given(cases(), cuts)
 @settings(max_examples=100, derandomize=True)
-def test_random_operators_and_events(case: Case, batches: list[int]):
-    check(case, [1] * len(case["input"]), batches)
+def test_random_operators_and_events(limits: EngineLimits, case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches, limits=limits)
 
 
-@pytest.mark.usefixtures("windows_of_a_few_tuples")
+@in_rings_and_in_blocks
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in FINDS])
-def test_what_was_found_before(case: Case):
-    check(case, [1] * len(case["input"]))
+def test_what_was_found_before(limits: EngineLimits, case: Case):
+    check(case, [1] * len(case["input"]), limits=limits)
 
 
 # ---- many keys, long windows -----------------------------------------------------------------------------------------
@@ -66,11 +66,11 @@ MANY = [
 ]
 
 
-@pytest.mark.usefixtures("what_is_listed")
+@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @pytest.mark.parametrize("group_by", [[], ["g"]])
 @pytest.mark.parametrize("keys", [1, 1_000])
 @pytest.mark.parametrize("window", MANY)
-def test_many_events(window: str, keys: int, group_by: list[str]):
+def test_many_events(window: str, keys: int, group_by: list[str], listed: int):
     case = {
         "operator": {
             "kind": "aggregate", "window": window, "partition_by": ["k"], "group_by": group_by,
@@ -82,7 +82,7 @@ def test_many_events(window: str, keys: int, group_by: list[str]):
         },
         "input": list(many_events(random.Random(7), keys)),
     }  # fmt: skip
-    check(case, [700] * 5, [1] * 100)
+    check(case, [700] * 5, [1] * 100, limits=replace(CLEANED_EARLY, listed=listed))
 
 
 def many_events(choose: random.Random, keys: int) -> Iterator[dict[str, object]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine.operators import compaction
 from sluice.files import project_file
+from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
 from tests.spec.test_rule_ids import ids, rows
@@ -37,9 +37,9 @@ def test_with_random_cuts(case: Case):
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in [*CASES, *all_cases()]])
-def test_forgetting_after_every_event_changes_nothing(case: Case, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compaction, "SMALL", 0)
-    assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []
+def test_forgetting_after_every_event_changes_nothing(case: Case):
+    at_once = case | {"limits": EngineLimits(uncompacted=0)}
+    assert differences(run_case(at_once, [1] * len(case["input"])), case["output"], case) == []
 
 
 def test_names_are_different_and_rules_are_on_the_page():

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from sluice.engine.operators.aggregate import aggregate_operator, aggregate_program
+from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import Record, differences
 from tests.spec.vectors import Case, all_cases, random_cuts, supported
@@ -48,17 +48,15 @@ def test_with_random_cuts(case: Case):
 
 
 @every_case
-def test_with_a_few_window_events_at_a_time(case: Case, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(aggregate_operator, "MOST_EVENTS", 8)
-    assert differences(run_case(case), case["output"], case) == []
+def test_with_a_few_window_events_at_a_time(case: Case):
+    assert differences(run_case(case | {"limits": EngineLimits(events=8)}), case["output"], case) == []
 
 
 @pytest.mark.parametrize("block", [1, 2, 4])
 @every_case
-def test_in_blocks_of_a_few_tuples(case: Case, block: int, monkeypatch: pytest.MonkeyPatch):
+def test_in_blocks_of_a_few_tuples(case: Case, block: int):
     """Few windows of these cases fill one of the usual size."""
-    for name, tuples in (("MIN_BLOCK", 1), ("MAX_BLOCK", block), ("BLOCK", block)):
-        monkeypatch.setattr(aggregate_program, name, tuples)
+    case = case | {"limits": EngineLimits(min_block=1, max_block=block, block=block)}
     assert differences(run_case(case), case["output"], case) == []
     assert differences(run_case(case, [1] * len(case["input"])), case["output"], case) == []
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sluice.engine.operators import compaction
-from sluice.engine.operators.join import join_operator
+from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec import invariants
 from tests.spec.comparing import differences
@@ -20,11 +19,12 @@ from tests.spec.vectors import all_cases, supported
 
 
 @pytest.fixture(autouse=True)
-def tables_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no window holds is forgotten at once, and a join's log is settled after every few entries."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
-    monkeypatch.setattr(join_operator, "ENTRIES", 4)
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
+
+
+#: what no window holds is forgotten at once, and a join evaluates a few pairs at a time
+SMALL = EngineLimits(uncompacted=2, candidates=4)
 
 
 def by_stream(records: list[Record]) -> dict[str, list[Record]]:
@@ -35,8 +35,9 @@ def by_stream(records: list[Record]) -> dict[str, list[Record]]:
     return streams
 
 
-def check(case: Case, *cuts: list[int], oracle: Callable[[Case], list[Record]]) -> None:
+def check(case: Case, *cuts: list[int], oracle: Callable[[Case], list[Record]], limits: EngineLimits = SMALL) -> None:
     expected = by_stream(oracle(case))
+    case = case | {"limits": limits}
     for sizes in (None, *cuts):
         got = by_stream(run_case(case, sizes))
         for stream in got.keys() | expected.keys():

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from sluice.columns.json_columns import python_values
-from sluice.engine.operators import compaction
 from sluice.engine.operators.session.session_state import SessionState
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.replayer.event_file import Cutter, numbered, topic_partitions
 from sluice.replayer.player import Player, replay
-from sluice.testing import on_stream, pipeline_of, run_case
+from sluice.testing import limited, on_stream, pipeline_of, run_case
 from tests.spec import session_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
 from tests.spec.session_strategies import cases
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-
-@pytest.fixture(autouse=True)
-def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no session needs is forgotten at once, not only among thousands of keys."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+#: what no session needs is forgotten at once, not only among thousands of keys
+CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
-def check(case: Case, *cuts: list[int]) -> None:
+def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
     """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    case = case | {"limits": limits}
     whole = run_case(case)
     expected, dropped = session_oracle.run(case)
     assert differences(whole, expected, with_groups_in_any_order(case)) == []
@@ -43,12 +42,12 @@ def dead_letters(case: Case) -> list[int]:
     return sorted(record["after"] for record in records if "dead_letter" in record)
 
 
-@pytest.mark.usefixtures("what_is_listed")
+@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(cases, cuts)
 @settings(max_examples=150, derandomize=True)
-def test_random_sessions_and_events(case: Case, batches: list[int]):
+def test_random_sessions_and_events(listed: int, case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
-    check(case, [1] * len(case["input"]), batches)
+    check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
 
 
 # ---- keys that move from state to state ------------------------------------------------------------------------------
@@ -60,7 +59,7 @@ def part_of_key(key: bytes) -> int:
 
 def run_apart(case: Case) -> list[dict[str, Any]]:
     """As `run_case`; before each event the state is split into three, and these are merged in another order."""
-    pipeline = pipeline_of(case)
+    pipeline = limited(pipeline_of(case), CLEANED_EARLY)
     events = list(numbered(map(on_stream, case["input"])))
     player = Player(pipeline, topic_partitions(events, ["input"]), python_values)
     state, cutter = player.graph.initial(), Cutter(pipeline.inputs)

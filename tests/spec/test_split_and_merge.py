@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import StateError
 from sluice.config.load import load_text
 from sluice.engine.graph import Clock, Graph, GraphState
-from sluice.engine.operators import compaction
-from sluice.engine.operators.aggregate import aggregate_program
 from sluice.engine.stream.items import TUPLE, Items
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.replayer.event_file import Batch, Cutter, numbered
-from sluice.testing import on_stream, pipeline_of
+from sluice.testing import limited, on_stream, pipeline_of
 from tests.spec import event_strategies, invariants
 from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases
@@ -31,17 +30,16 @@ from tests.spec.strategies import Case, cases, events, operators
 
 
 @pytest.fixture(autouse=True)
-def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no window holds any more is forgotten at once, so that row numbers change."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-@pytest.fixture(params=["in rings", "in blocks"])
-def windows_of_a_few_tuples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "in blocks":
-        monkeypatch.setattr(aggregate_program, "MIN_BLOCK", 1)
-        monkeypatch.setattr(aggregate_program, "BLOCK", 2)
+#: what no window holds any more is forgotten at once, so that row numbers change
+CLEANED_EARLY = EngineLimits(uncompacted=2)
+#: windows of a few tuples are in rings, or in blocks
+in_rings_and_in_blocks = pytest.mark.parametrize(
+    "limits", [CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)], ids=["in rings", "in blocks"]
+)
 
 
 @dataclass(frozen=True)
@@ -138,20 +136,23 @@ def rows(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Divis
     return found
 
 
-def check(pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division) -> None:
+def check(
+    pipeline: Pipeline, given_events: list[dict[str, Any]], division: Division, limits: EngineLimits = CLEANED_EARLY
+) -> None:
+    pipeline = limited(pipeline, limits)
     never = Division(division.size, -1, 1, -1, frozenset(), 0, saved=False)
     assert rows(pipeline, given_events, division) == rows(pipeline, given_events, never)
 
 
-def check_case(case: Case, division: Division) -> None:
-    check(pipeline_of(case), list(map(on_stream, case["input"])), division)
+def check_case(case: Case, division: Division, limits: EngineLimits = CLEANED_EARLY) -> None:
+    check(pipeline_of(case), list(map(on_stream, case["input"])), division, limits)
 
 
-@pytest.mark.usefixtures("windows_of_a_few_tuples")
+@in_rings_and_in_blocks
 @given(cases(), divisions())
 @settings(max_examples=80, derandomize=True, deadline=None)
-def test_any_window(case: Case, division: Division):
-    check_case(case, division)
+def test_any_window(limits: EngineLimits, case: Case, division: Division):
+    check_case(case, division, limits)
 
 
 @given(event_strategies.cases, divisions())

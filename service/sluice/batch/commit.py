@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +61,7 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     `writer.write`.
     """
     writing, deadline = settings_of(plan), time.monotonic() + RETRY_TIMEOUT_S
-    reads, held = planned(Path(plan.checkpoint), batch), list(in_memory(plan.checkpoint, rows))
+    reads, held = planned(plan.store, batch), list(in_memory(plan.checkpoint, rows))
     while not _written(BatchResult(plan, held), writing, batch, reads, deadline):
         time.sleep(PAUSE)
     forget(plan.checkpoint, batch)

@@ -16,7 +16,9 @@ from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
 from sluice.model.spec import Coding
 from sluice.model.types import SCALARS
-from sluice.wire.formats import FORMATS, Part
+from sluice.wire.formats.avro_format import AvroOptions
+from sluice.wire.formats.format_contract import Part
+from sluice.wire.formats.format_table import codec
 
 SCHEMA = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
 TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
@@ -31,9 +33,9 @@ def main() -> None:
 
 
 def formats() -> None:
-    json = FORMATS["json"](Part(Coding("json"), SCHEMA))
+    json = codec(Part(Coding("json"), SCHEMA))
     tuples = json.decode(pa.array([TUPLE])).tuples
-    avro = FORMATS["avro"](Part(Coding("avro", schema_of("warm", SCHEMA)), SCHEMA))
+    avro = codec(Part(Coding("avro", AvroOptions(schema_of("warm", SCHEMA))), SCHEMA))
     avro.decode(avro.encode(tuples))
     murmur2(pa.array([b"key"]))
 

@@ -19,7 +19,7 @@ from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
 from sluice.time_units import MILLISECOND
 from sluice.wire.dead_letters import of_operator
-from sluice.wire.formats import Records
+from sluice.wire.record_codec import Records
 
 SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
 

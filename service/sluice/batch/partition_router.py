@@ -28,9 +28,9 @@ from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
 from sluice.model.spreading import spread_by
 from sluice.wire.dead_letters import Reason, reason
-from sluice.wire.formats import Records
 from sluice.wire.header_text import with_lists
 from sluice.wire.mark_headers import CLOCK, NAMES, UNKNOWN, kinds, watermarks
+from sluice.wire.record_codec import Records
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
 #: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark

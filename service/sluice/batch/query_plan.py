@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from sluice.checkpoint.checkpoint_identity import Identity, folder_of
+from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.checkpoint.stores import store_at
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, Windowed
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds, in bytes, on the rows that are in memory at once. The outputs do not depend on them.
+    """Bounds, in bytes, on what is in memory or written at once. The outputs do not depend on them.
 
     A batch may have many more bytes than these.
 
@@ -22,12 +24,15 @@ class Bounds:
     held       packed rows for a bucket that a task keeps in memory; further rows are in files (spool.py)
     returned   packed rows that all tasks of a batch return together through the JVM, which has each about four times;
                further rows are in files
+    snapshot   snapshots of up to this size are written by the state server itself; larger ones by a fork of it, which
+               would cost more for a small one
     """
 
     piece: int = 8 << 20
     part: int = 64 << 20
     held: int = 64 << 20
     returned: int = 32 << 20
+    snapshot: int = 4 << 20
 
 
 #: the bounds of all plans, but for tests
@@ -43,7 +48,7 @@ class Plan:
     query: str
     #: id of this start of the service
     start: str
-    #: path of the checkpoint's folder
+    #: path of the checkpoint's folder, for what is not an object of its store (checkpoint/checkpoint_store.py)
     checkpoint: str
     buckets: int
     #: number of topic partitions by stream: inputs, outputs and dead letters
@@ -66,6 +71,11 @@ class Plan:
             topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
             limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
         )  # fmt: skip
+
+    @cached_property
+    def store(self) -> CheckpointStore:
+        """The objects of the checkpoint."""
+        return store_at(self.checkpoint)
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:

@@ -1,1 +1,1 @@
-"""The checkpoint folder: its identity, its lock, and Spark's logs of offsets and commits in it."""
+"""The checkpoint: the contract of its store, the store of a folder, its identity, its lock, and Spark's logs in it."""

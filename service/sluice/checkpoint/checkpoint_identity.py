@@ -1,4 +1,4 @@
-"""The identity of a checkpoint: a file in its folder that names the pipeline for which the checkpoint was made.
+"""The identity of a checkpoint: an object in it that names the pipeline for which the checkpoint was made.
 
 A start is refused if the pipeline has another name, or if its definition has changed since then.
 """
@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes, put_bytes
 from sluice.model.errors import SluiceError
 from sluice.model.fingerprint import fingerprint as digest
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Pipeline
 
+#: name of the object with the identity
 FILE = "sluice.json"
 #: version of the checkpoint's format, which is raised with every change of it
 FORMAT = 4
@@ -52,50 +53,50 @@ class Identity:
 
 
 def claim(
-    folder: Path, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int,
+    store: CheckpointStore, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int,
     *, definition: Definition | None = None,
 ) -> Identity:  # fmt: skip
-    """The identity of the checkpoint in `folder`. Makes it if the folder does not exist or has at most a lock file.
+    """The identity of the checkpoint in `store`. Makes it if the store is empty or has at most a lock file.
 
     `buckets`, if not None, must be the number of buckets that an existing checkpoint has. A new checkpoint gets
-    `buckets` or else `default_buckets`. Raises CheckpointError if the folder cannot be used for this pipeline. With
-    `definition` (`definition_of`), which is kept in the folder, the message names what has changed.
+    `buckets` or else `default_buckets`. Raises CheckpointError if the checkpoint cannot be used for this pipeline. With
+    `definition` (`definition_of`), which is kept in the store, the message names what has changed.
     """
-    file = folder / FILE
-    if file.exists():
-        found = known(folder, pipeline, fingerprint, definition)
-        if buckets not in (None, found.buckets):
-            raise CheckpointError(_refused(folder, f"it has {found.buckets} buckets, not {buckets}"))
+    found = _read(store)
+    if found is None:
+        found = _made(store, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
     else:
-        found = _made(file, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
-    if definition is not None and not (folder / DEFINITION).exists():
-        _keep(folder / DEFINITION, definition)
+        _require_owner(store, found, pipeline, fingerprint, definition)
+        if buckets not in (None, found.buckets):
+            raise CheckpointError(_refused(store, f"it has {found.buckets} buckets, not {buckets}"))
+    if definition is not None and next(store.list(DEFINITION), None) is None:
+        _keep(store, definition)
     return found
 
 
-def _keep(file: Path, definition: Definition) -> None:
-    part = file.with_suffix(f".{os.getpid()}.part")
+def _keep(store: CheckpointStore, definition: Definition) -> None:
     try:
-        part.write_text(json.dumps(definition, indent=2) + "\n")
-        part.replace(file)
+        put_bytes(store, DEFINITION, (json.dumps(definition, indent=2) + "\n").encode())
     except OSError as error:
-        message = f"checkpoint {file.parent}: cannot be written ({error})"
+        message = f"checkpoint {store.location()}: cannot be written ({error})"
         raise CheckpointError(message) from error
 
 
-def known(folder: Path, pipeline: str, fingerprint: str, definition: Definition | None = None) -> Identity:
-    """The identity of the existing checkpoint in `folder`. Raises CheckpointError if it is not this pipeline's."""
-    found = _read(folder / FILE)
-    if found.pipeline != pipeline:
-        raise CheckpointError(_refused(folder, f"it belongs to the pipeline {found.pipeline}"))
-    if found.fingerprint != fingerprint:
-        what = changes(_definition(folder), definition) if definition is not None else []
-        named = f" ({', '.join(what)})" if what else ""
-        raise CheckpointError(_refused(folder, f"the pipeline file has changed since it was made{named}"))
+def known(store: CheckpointStore, pipeline: str, fingerprint: str, definition: Definition | None = None) -> Identity:
+    """The identity of the existing checkpoint in `store`. Raises CheckpointError if it is not this pipeline's."""
+    found = _read(store)
+    if found is None:
+        message = f"checkpoint {store.location()}: it does not exist; the service creates it at its first start"
+        raise CheckpointError(message)
+    _require_owner(store, found, pipeline, fingerprint, definition)
     return found
 
 
 def folder_of(pipeline: Pipeline) -> Path:
+    """The folder of the checkpoint. Raises CheckpointError if `checkpoint:` names a URL instead of a folder."""
+    if "://" in pipeline.checkpoint:
+        message = f"checkpoint {pipeline.checkpoint}: URLs are not supported, name a folder that all processes share"
+        raise CheckpointError(message)
     return Path(pipeline.checkpoint).absolute()
 
 
@@ -128,10 +129,10 @@ def _by_name(part: Any) -> Definition:  # noqa: ANN401 - JSON
     return dict(part) if isinstance(part, dict) else {one["name"]: one for one in part or ()}
 
 
-def _definition(folder: Path) -> Definition | None:
-    """The definition for which the checkpoint was made; None if the folder has none, as an earlier version made it."""
+def _definition(store: CheckpointStore) -> Definition | None:
+    """The definition for which the checkpoint was made; None if the store has none, as an earlier version made it."""
     try:
-        found: Definition = json.loads((folder / DEFINITION).read_text())
+        found: Definition = json.loads(get_bytes(store, DEFINITION))
     except (OSError, ValueError):
         return None
     return found
@@ -142,52 +143,46 @@ def fingerprint_of(pipeline: Pipeline) -> str:
     return digest(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
 
 
-def batches(folder: Path) -> tuple[int | None, int | None]:
-    """The numbers of the last committed batch and of the last planned batch; None if there is none."""
-    return last_batch(folder / "commits"), last_batch(folder / "offsets")
+def _require_owner(
+    store: CheckpointStore, found: Identity, pipeline: str, fingerprint: str, definition: Definition | None
+) -> None:
+    """Raises CheckpointError if the identity is that of another pipeline, or of another definition of this one."""
+    if found.pipeline != pipeline:
+        raise CheckpointError(_refused(store, f"it belongs to the pipeline {found.pipeline}"))
+    if found.fingerprint != fingerprint:
+        what = changes(_definition(store), definition) if definition is not None else []
+        named = f" ({', '.join(what)})" if what else ""
+        raise CheckpointError(_refused(store, f"the pipeline file has changed since it was made{named}"))
 
 
-def last_batch(log: Path) -> int | None:
-    """The number of the last batch in one of Spark's logs, None if the log is empty."""
-    return max(batches_in(log), default=None)
-
-
-def batches_in(log: Path) -> set[int]:
-    """The numbers of the batches in one of Spark's logs. Spark removes old entries."""
-    return {int(entry.name) for entry in log.glob("*") if entry.name.isdigit()}
-
-
-def _made(file: Path, identity: Identity) -> Identity:
-    folder = file.parent
+def _made(store: CheckpointStore, identity: Identity) -> Identity:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(entry.name != LOCK for entry in folder.iterdir()):
+        if any(name != LOCK for name in store.list()):
             raise CheckpointError(
-                _refused(folder, f"there are files in it, but no {FILE}: it is not a checkpoint of Sluice")
+                _refused(store, f"there are files in it, but no {FILE}: it is not a checkpoint of Sluice")
             )
-        part = file.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps(asdict(identity) | {"checksum": _checksum(identity)}, indent=2) + "\n")
-        part.replace(file)
+        text = json.dumps(asdict(identity) | {"checksum": _checksum(identity)}, indent=2) + "\n"
+        put_bytes(store, FILE, text.encode())
     except OSError as error:
-        message = f"checkpoint {folder}: cannot be written ({error})"
+        message = f"checkpoint {store.location()}: cannot be written ({error})"
         raise CheckpointError(message) from error
     return identity
 
 
-def _read(file: Path) -> Identity:
+def _read(store: CheckpointStore) -> Identity | None:
+    """The identity, None if there is none. Raises CheckpointError if it is damaged or of another format."""
     try:
-        fields = json.loads(file.read_text())
+        fields = json.loads(get_bytes(store, FILE))
         checksum = fields.pop("checksum", "")
         identity = Identity(**fields)
     except FileNotFoundError:
-        message = f"checkpoint {file.parent}: it does not exist; the service creates it at its first start"
-        raise CheckpointError(message) from None
+        return None
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(_refused(file.parent, f"{FILE} cannot be read ({error})")) from error
+        raise CheckpointError(_refused(store, f"{FILE} cannot be read ({error})")) from error
     if identity.format != FORMAT:
-        raise CheckpointError(_refused(file.parent, f"it has format {identity.format}, this version writes {FORMAT}"))
+        raise CheckpointError(_refused(store, f"it has format {identity.format}, this version writes {FORMAT}"))
     if checksum != _checksum(identity):
-        raise CheckpointError(_refused(file.parent, f"{FILE} is damaged, its checksum differs"))
+        raise CheckpointError(_refused(store, f"{FILE} is damaged, its checksum differs"))
     return identity
 
 
@@ -197,8 +192,9 @@ def _checksum(identity: Identity) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _refused(folder: Path, why: str) -> str:
+def _refused(store: CheckpointStore, why: str) -> str:
     return (
-        f"checkpoint {folder}: {why}. Start with the pipeline file that it was made for. Or start anew, with both "
-        "--checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then written again."
+        f"checkpoint {store.location()}: {why}. Start with the pipeline file that it was made for. Or start anew, with "
+        "both --checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then written "
+        "again."
     )

@@ -1,6 +1,7 @@
-"""Reads Spark's logs in a checkpoint: the planned input of each batch, and the integrity of the files.
+"""Reads Spark's logs in a checkpoint: which batches are planned and committed, and the planned input of each batch.
 
-`verify` checks the files that Spark reads when a query starts.
+`verify` checks the files that Spark reads when a query starts. Spark writes its logs itself; they are read through the
+checkpoint store.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import suppress
 from typing import TypeVar
 
-from sluice.checkpoint.checkpoint_identity import CheckpointError, batches, last_batch
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes
 from sluice.kafka.planned_batch import Planned, flat
 from sluice.kafka.reading import Offsets
 from sluice.time_units import MILLISECOND
@@ -26,9 +28,34 @@ CRC_MAGIC = b"crc\0"
 #: size in bytes of the magic number with the length, and of each checksum
 CRC_HEAD, CRC_SUM = 8, 4
 
+#: folders of Spark's logs in the checkpoint: the planned batches, and the committed batches
+PLANNED, COMMITTED = "offsets", "commits"
+#: other files of Spark: the id of the query, and the offsets at which the first batch starts
+METADATA, FIRST_OFFSETS = "metadata", "sources/0/0"
+
 T = TypeVar("T")
 
 RESTORE = "restore it from a copy of the checkpoint, or start anew with an empty folder and --reset-ledger"
+
+
+def batches(store: CheckpointStore) -> tuple[int | None, int | None]:
+    """The numbers of the last committed batch and of the last planned batch; None if there is none."""
+    return max(batches_in(store, COMMITTED), default=None), last_planned(store)
+
+
+def last_planned(store: CheckpointStore) -> int | None:
+    """The number of the last planned batch, None if there is none."""
+    return max(batches_in(store, PLANNED), default=None)
+
+
+def batches_in(store: CheckpointStore, log: str) -> set[int]:
+    """The numbers of the batches in one of Spark's logs. Spark removes old entries."""
+    try:
+        names = [name.removeprefix(f"{log}/") for name in store.list(f"{log}/")]
+    except OSError as error:
+        message = f"{store.location(log)}: it cannot be listed ({error})"
+        raise CheckpointError(message) from error
+    return {int(name) for name in names if name.isdigit()}
 
 
 def parsed(entry: str) -> Planned:
@@ -41,95 +68,102 @@ def parsed(entry: str) -> Planned:
     return Planned(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
 
 
-def planned(checkpoint: Path, batch: int) -> Planned:
+def planned(store: CheckpointStore, batch: int) -> Planned:
     """The planned input of a batch.
 
     Raises FileNotFoundError if the log does not have the batch, and CheckpointError if the entry is damaged.
     """
-    return _checked(checkpoint / "offsets" / str(batch), parsed)
+    return _checked(store, f"{PLANNED}/{batch}", parsed)
 
 
-def known(checkpoint: Path, batch: int | None) -> Planned | None:
+def known(store: CheckpointStore, batch: int | None) -> Planned | None:
     """The planned input of a batch; None if the log does not have the batch."""
     try:
-        return None if batch is None else planned(checkpoint, batch)
+        return None if batch is None else planned(store, batch)
     except FileNotFoundError:
         return None
 
 
-def digest(checkpoint: Path, batch: int) -> str | None:
+def digest(store: CheckpointStore, batch: int) -> str | None:
     """The digest of the planned input of a batch; None if the log does not have the batch."""
-    found = known(checkpoint, batch)
+    found = known(store, batch)
     return None if found is None else found.digest
 
 
-def before_all(checkpoint: Path) -> Planned:
+def before_all(store: CheckpointStore) -> Planned:
     """The position before the first batch: the offsets at which it starts."""
-    return Planned(0, _checked(checkpoint / "sources" / "0" / "0", _first_offsets), NO_IDLE_CLOCK)
+    return Planned(0, _checked(store, FIRST_OFFSETS, _first_offsets), NO_IDLE_CLOCK)
 
 
-def offsets_read(checkpoint: Path) -> Offsets:
+def offsets_read(store: CheckpointStore) -> Offsets:
     """The end offsets of the last planned batch, empty if there is none. Spark plans no batch before it is done."""
-    last = last_batch(checkpoint / "offsets")
-    return {} if last is None else planned(checkpoint, last).offsets
+    last = last_planned(store)
+    return {} if last is None else planned(store, last).offsets
 
 
-def verify(checkpoint: Path) -> None:
+def verify(store: CheckpointStore) -> None:
     """Raises CheckpointError if a file that Spark reads when a query starts is damaged or missing."""
-    committed, last = batches(checkpoint)
+    committed, last = batches(store)
     if last is None and committed is None:
-        if (checkpoint / "metadata").exists():
-            _checked(checkpoint / "metadata", _metadata)
+        _optional(store, METADATA, _metadata)
         return
     newest = max(number for number in (committed, last) if number is not None)
     for batch in range(max(0, newest - 1), newest + 1):
-        _needed(checkpoint / "offsets" / str(batch), parsed)
+        _needed(store, f"{PLANNED}/{batch}", parsed)
     if committed is not None:
-        _needed(checkpoint / "commits" / str(committed), _committed)
-    _needed(checkpoint / "metadata", _metadata)
-    first = checkpoint / "sources" / "0" / "0"
-    if first.exists() or not newest:  # Spark needs the start of the first batch only for that batch
-        _needed(first, _first_offsets)
+        _needed(store, f"{COMMITTED}/{committed}", _committed)
+    _needed(store, METADATA, _metadata)
+    # Spark needs the start of the first batch only for that batch.
+    (_optional if newest else _needed)(store, FIRST_OFFSETS, _first_offsets)
 
 
-def _needed(file: Path, parse: Callable[[str], T]) -> T:
+def _optional(store: CheckpointStore, name: str, parse: Callable[[str], object]) -> None:
+    """Checks a file, if it exists."""
+    with suppress(FileNotFoundError):
+        _checked(store, name, parse)
+
+
+def _needed(store: CheckpointStore, name: str, parse: Callable[[str], object]) -> None:
+    """Checks a file. Raises CheckpointError if it does not exist."""
     try:
-        return _checked(file, parse)
+        _checked(store, name, parse)
     except FileNotFoundError:
-        message = f"{file}: it is missing; {RESTORE}"
+        message = f"{store.location(name)}: it is missing; {RESTORE}"
         raise CheckpointError(message) from None
 
 
-def _checked(file: Path, parse: Callable[[str], T]) -> T:
+def _checked(store: CheckpointStore, name: str, parse: Callable[[str], T]) -> T:
     """The parsed content of one of Spark's files.
 
     Raises CheckpointError if the file cannot be read or parsed, or if its checksums differ. Raises FileNotFoundError if
     there is no such file.
     """
     try:
-        data = file.read_bytes()
-        _compare(data, file.with_name(f".{file.name}.crc"))
+        data = get_bytes(store, name)
+        _compare(data, store, name)
         return parse(data.decode())
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{file}: it is damaged ({error}); {RESTORE}"
+        message = f"{store.location(name)}: it is damaged ({error}); {RESTORE}"
         raise CheckpointError(message) from error
 
 
-def _compare(data: bytes, sums: Path) -> None:
+def _compare(data: bytes, store: CheckpointStore, name: str) -> None:
     """Compares a file's bytes with Hadoop's checksums, if that file exists. Raises ValueError if they differ."""
+    folder, slash, file = name.rpartition("/")
+    sums = f".{file}.crc"
     try:
-        kept = sums.read_bytes()
+        kept = get_bytes(store, f"{folder}{slash}{sums}")
     except FileNotFoundError:
         return
     size = int.from_bytes(kept[len(CRC_MAGIC) : CRC_HEAD], "big")
     if not kept.startswith(CRC_MAGIC) or size < 1:
-        message = f"its file of checksums, {sums.name}, is damaged"
+        message = f"its file of checksums, {sums}, is damaged"
         raise ValueError(message)
     found = b"".join(zlib.crc32(data[at : at + size]).to_bytes(CRC_SUM, "big") for at in range(0, len(data), size))
     if found != kept[CRC_HEAD:]:
-        message = f"its checksums differ from those in {sums.name}"
+        message = f"its checksums differ from those in {sums}"
         raise ValueError(message)
 
 

@@ -18,6 +18,7 @@ Each part has the rows of its keys and all rows that these refer to, under new r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -114,7 +115,7 @@ class FreeSlots:
         return top + count - again
 
 
-class Tables:
+class Tables(ABC):
     """Base class of the states of operators. Each declared table is an attribute with the name of the declaration."""
 
     #: the format of the saved state
@@ -138,9 +139,9 @@ class Tables:
             setattr(self, name, table.rows(0))
 
     @property
+    @abstractmethod
     def rows(self) -> Mapping[str, int]:
         """Row space -> the number of rows in use. These are the first rows of each table."""
-        raise NotImplementedError
 
     def of(self, *spaces: str) -> list[str]:
         """The names of the tables in use that belong to these row spaces."""

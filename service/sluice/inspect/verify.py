@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.checkpoint.offset_log import before_all, planned
+from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, planned
+from sluice.checkpoint.stores import store_of
 from sluice.columns.tables import StateError
 from sluice.inspect.rerun import BatchReplay
 from sluice.kafka import ledger, topics
@@ -73,10 +73,10 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
     plan = _plan(pipeline)
     last, written = _stand(plan)
     first, repetition = _oldest(plan, last)
-    folder, outputs = Path(plan.checkpoint), defaultdict(list)
-    before = planned(folder, first - 1) if first else before_all(folder)
+    store, outputs = plan.store, defaultdict(list)
+    before = planned(store, first - 1) if first else before_all(store)
     for number in range(first, last + 1):
-        batch = planned(folder, number)
+        batch = planned(store, number)
         for records in repetition.records(before, batch):
             for partition, rows in _by_partition(records):
                 outputs[records.topic, partition].append(BatchOutputs(number, rows))
@@ -87,8 +87,8 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
 
 
 def _plan(pipeline: Pipeline) -> Plan:
-    folder = checkpoint_identity.folder_of(pipeline)
-    identity = checkpoint_identity.known(folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    store = store_of(pipeline)
+    identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
     return Plan.of(pipeline, identity, topics.known(pipeline))
 
 
@@ -121,7 +121,7 @@ def _oldest(plan: Plan, last: int) -> tuple[int, BatchReplay]:
 
     Raises CheckpointError if there is none.
     """
-    log, damages = checkpoint_identity.batches_in(Path(plan.checkpoint, "offsets")), list[str]()
+    log, damages = batches_in(plan.store, PLANNED), list[str]()
     for first in sorted(log):
         if not log.issuperset(range(max(0, first - 1), last + 1)):
             continue

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
-from sluice.checkpoint.offset_log import offsets_read
+from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.checkpoint.offset_log import batches, offsets_read
+from sluice.checkpoint.stores import store_of
 from sluice.columns.tables import StateError
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.model.spec import Pipeline
@@ -33,9 +34,10 @@ def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[WindowOfBucket
     file of the state is damaged or missing.
     """
     folder = checkpoint_identity.folder_of(pipeline)
-    identity = checkpoint_identity.known(folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
-    plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, folder))
-    done = checkpoint_identity.last_batch(folder / "commits")
+    store = store_of(pipeline)
+    identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, store))
+    done, _ = batches(store)
     for number in range(plan.buckets):
         yield from _windows_of(plan, number, key, 0 if done is None else done + 1, MAX_ATTEMPTS)
 
@@ -52,7 +54,7 @@ def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: 
     return [WindowOfBucket(state.now, window) for window in bucket.graph.inspect(state, key)]
 
 
-def _topic_partitions(pipeline: Pipeline, folder: Path) -> dict[str, int]:
+def _topic_partitions(pipeline: Pipeline, store: CheckpointStore) -> dict[str, int]:
     """The number of topic partitions of each input stream, as of the last planned batch."""
-    known = Counter(topic for topic, _ in offsets_read(folder))
+    known = Counter(topic for topic, _ in offsets_read(store))
     return {stream.name: known[str(stream.topic)] or 1 for stream in pipeline.inputs}

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from abc import ABC, abstractmethod
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -62,7 +63,31 @@ class Member(NamedTuple):
     cluster: str
 
 
-class EmbeddedBroker:
+class Running(ABC):
+    """Processes that run during a `with` block. They are stopped if their start fails."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            self._start()
+            on_failure.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Starts the processes, and returns when they serve requests."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Ends the processes and removes their data."""
+
+
+class EmbeddedBroker(Running):
     """One Kafka node (KRaft) in its own process and session, with its data in a temporary folder."""
 
     def __init__(
@@ -101,18 +126,6 @@ class EmbeddedBroker:
     @property
     def pid(self) -> int:
         return self._running.pid
-
-    def __enter__(self) -> Self:
-        with ExitStack() as on_failure:
-            on_failure.callback(self.stop)
-            self._start()
-            on_failure.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """Kills the process and removes its data."""
@@ -256,7 +269,7 @@ class EmbeddedBroker:
             client.close()
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Running):
     """A cluster of `count` brokers, each of which is also a controller.
 
     A topic has a replica on every broker. A write needs two replicas in sync (`min.insync.replicas`).
@@ -286,18 +299,6 @@ class EmbeddedCluster:
         """Ends a broker with SIGTERM, so that it hands its leaderships to other brokers, and starts it again."""
         broker.terminate()
         broker.restart()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as on_failure:
-            on_failure.callback(self.stop)
-            self._start()
-            on_failure.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
         for broker in self.brokers:

@@ -7,6 +7,7 @@ seconds longer (requests.py): the library's `send_offsets_to_transaction` is kno
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TypeVar
@@ -41,7 +42,7 @@ DEFAULTS = {
 BATCH_BYTES = 1_000_000
 
 
-class BatchProducer:
+class BatchProducer(ABC):
     """A producer that writes batches, one after the other.
 
     The caller calls `begin`, produces records with `producer`, and calls `finish`; the batch is visible when `finish`
@@ -58,15 +59,17 @@ class BatchProducer:
         self.producer = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
         self._clients.append(self.producer)
 
+    @abstractmethod
     def begin(self) -> None:
-        raise NotImplementedError
+        """Begins a batch. The previous batch was finished."""
 
+    @abstractmethod
     def finish(self, place: TopicPartition) -> None:
         """Commits the batch, together with `place`, the new offset of the ledger's group."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Gives up an unfinished batch, and closes the clients."""
 
 
 class ExactlyOnce(BatchProducer):

@@ -14,6 +14,8 @@ from itertools import islice
 #: keys and list positions from the top of the file: ("operators", 0, "window")
 Path = tuple[str | int, ...]
 
+#: in place of the text of a value: the text that the file has at the path of the problem
+AS_WRITTEN = "\0"
 #: maximum number of problems, and also of hints, that are listed for one file
 MAX_FINDINGS = 100
 #: maximum number of characters of the path, the value and the expectation in a message

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from sluice.model.spec import Pipeline
+from sluice.model.spec import Coding, Pipeline
 from sluice.model.types import Type
 
 #: by class: fields that may change while a checkpoint is in use, because outputs and state do not depend on them
@@ -29,7 +29,8 @@ IGNORED = {
         "start",
     },
     "Stream": {"partitions", "marks_in_given"},
-    "Coding": {"avro_schema", "avro_writer_schema"},
+    **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Custom")},
+    "AvroOptions": {"avro_schema", "avro_writer_schema"},
 }
 
 
@@ -52,6 +53,8 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON
             return {key: plain(inner) for key, inner in value.items()}
         case tuple():
             return [plain(inner) for inner in value]
+        case Coding():  # the options of a format stand beside its name
+            return {**fields_of(value.options), **fields_of(Coding(value.format)), "is": "Coding"}
     return fields_of(value) if is_dataclass(value) else value
 
 

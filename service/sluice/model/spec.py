@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
 from sluice.model.types import Schema
@@ -58,6 +59,7 @@ class Aggregate:
     group_by: tuple[Expression, ...] = ()
     aggregate_incomplete_windows: bool = False
     aggregate_evicted_partitions: bool = False
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ class Join:
     right: Side
     matched: tuple[Output, ...]
     match: Expression | None = None
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -130,6 +133,7 @@ class Sort:
     outputs: tuple[Output, ...]
     order_by: tuple[Order, ...]
     partition_by: tuple[Expression, ...] = ()
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -155,6 +159,7 @@ class Custom:
     window: Window
     outputs: tuple[Output, ...]
     partition_by: tuple[Expression, ...] = ()
+    limits: EngineLimits = LIMITS
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -189,16 +194,17 @@ class EventTime:
 
 
 @dataclass(frozen=True, slots=True)
+class FormatOptions:
+    """The settings of a format. A format with settings has a subclass in its module (wire/formats/)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Coding:
     """How the attributes of a record's value, or of its key, are encoded as bytes."""
 
-    #: "json", "avro", "avro-confluent", "csv", "text" or "raw"
+    #: a word of the table of formats (wire/formats/format_table.py)
     format: str = "json"
-    #: Avro schemas as JSON text: the reader's schema, and the writer's schema if it differs
-    avro_schema: str | None = None
-    avro_writer_schema: str | None = None
-    #: the character between two fields of csv
-    delimiter: str = ","
+    options: FormatOptions = FormatOptions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from sluice.engine.stream.mark_conditions import standing
 from sluice.model.spec import Stream
 from sluice.replayer.spread import Recorded, RejectedRecord, Spread
 from sluice.wire.dead_letters import Reason, reason
-from sluice.wire.formats import Records
 from sluice.wire.header_text import TYPE
 from sluice.wire.mark_headers import CLOCK, UNKNOWN, kinds, watermarks
+from sluice.wire.record_codec import Records
 
 
 def decoded(

@@ -51,7 +51,7 @@ class Spread:
         """
         encoded = None
         if self._stream.key is not None:
-            from sluice.wire.formats import Records  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
+            from sluice.wire.record_codec import Records  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
 
             encoded = Records.of(self._stream, self._registry).encode_keys(tuples)
         made = encoded.to_pylist() if encoded is not None else [None] * len(keys)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -24,8 +23,7 @@ from pyspark.sql.types import StructType
 from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import IDLE_CLOCK, ROUTED, packed_time
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.checkpoint_identity import last_batch
-from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, offsets_read
+from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, last_planned, offsets_read
 from sluice.engine.stream.items import MAX_TIME
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.ledger_follower import Follower
@@ -84,7 +82,7 @@ class NextDueTime:
     """The time at which the clock alone causes the next output, as the last batch wrote to the ledger."""
 
     def __init__(self, plan: Plan) -> None:
-        self._query, self._planned = plan.query, Path(plan.checkpoint) / "offsets"
+        self._query, self._store = plan.query, plan.store
         self._last: Entry | None = None
         Follower(plan.pipeline.settings.kafka, plan.pipeline.name, self._heard)
 
@@ -94,7 +92,7 @@ class NextDueTime:
     def __call__(self) -> int:
         """That time; MAX_TIME if there is none; NO_IDLE_CLOCK while the ledger entry of the last batch is not known."""
         last = self._last
-        if last is None or (last.query_id, last.batch) != (self._query, last_batch(self._planned)):
+        if last is None or (last.query_id, last.batch) != (self._query, last_planned(self._store)):
             return NO_IDLE_CLOCK
         return MAX_TIME if last.report.due is None else last.report.due
 
@@ -134,12 +132,11 @@ def _idle_clock(plan: Plan) -> IdleClock:
     places = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
-    checkpoint = Path(plan.checkpoint)
     # Half an interval less than the full step, because Spark does not start batches exactly one interval apart.
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
     # With merging, rows that wait for other topic partitions are in no report, so the idle clock must always advance.
     due = (lambda: NO_IDLE_CLOCK) if plan.merging else NextDueTime(plan)
-    return IdleClock(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(checkpoint), due)
+    return IdleClock(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(plan.store), due)
 
 
 def idle_clock_source(plan: Plan) -> type[DataSource]:

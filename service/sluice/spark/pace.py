@@ -16,13 +16,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint import checkpoint_identity
-from sluice.checkpoint.offset_log import before_all, planned
+from sluice.checkpoint.offset_log import batches, before_all, planned
 from sluice.kafka.client import client_properties
 from sluice.kafka.reading import READER_PROPERTIES, Offsets
 
@@ -120,14 +118,13 @@ def _spans(consumer: Consumer, plan: Plan) -> tuple[dict[tuple[str, int], tuple[
 
 def _next(plan: Plan) -> tuple[Offsets, Offsets]:
     """The offsets at which the next batch starts and, if it is already planned, those at which it ends."""
-    folder = Path(plan.checkpoint)
-    committed, last = checkpoint_identity.batches(folder)
+    committed, last = batches(plan.store)
     if last is None:
         return {}, {}
     if last == committed:
-        return planned(folder, last).offsets, {}
-    before = planned(folder, last - 1) if last else before_all(folder)
-    return before.offsets, planned(folder, last).offsets
+        return planned(plan.store, last).offsets, {}
+    before = planned(plan.store, last - 1) if last else before_all(plan.store)
+    return before.offsets, planned(plan.store, last).offsets
 
 
 def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: float) -> dict[tuple[str, int], list[int]]:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sluice.batch.envelope import ROUTED
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity, offset_log
+from sluice.checkpoint.stores import store_of
 from sluice.kafka import ledger, topics
 from sluice.model.mark_scope import require_scope
 from sluice.model.spec import Pipeline
@@ -22,7 +23,7 @@ from sluice.spark.route_records import route
 from sluice.spark.sink import sink
 from sluice.spark.source import read
 from sluice.time_units import MILLISECOND
-from sluice.wire.formats import Records
+from sluice.wire.record_codec import Records
 
 
 def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
@@ -35,17 +36,17 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
         Records.of(stream, settings.registry).check()
     found = topics.check(pipeline)
     require_scope(pipeline, {stream.name: found[str(stream.topic)].partitions for stream in pipeline.inputs})
-    folder = checkpoint_identity.folder_of(pipeline)
+    store = store_of(pipeline)
     buckets = 1 if spread_by(pipeline) is None else settings.buckets
     identity = checkpoint_identity.claim(
-        folder, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1,
+        store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1,
         definition=checkpoint_identity.definition_of(pipeline),
     )  # fmt: skip
-    offset_log.verify(folder)
-    committed, planned = checkpoint_identity.batches(folder)
+    offset_log.verify(store)
+    committed, planned = offset_log.batches(store)
     if reset_ledger:
-        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, offset_log.known(folder, committed))
-    digest_of = partial(offset_log.digest, folder)
+        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, offset_log.known(store, committed))
+    digest_of = partial(offset_log.digest, store)
     ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned, digest_of=digest_of)
     return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
 

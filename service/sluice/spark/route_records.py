@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -15,4 +14,4 @@ from sluice.spark.task import Task
 
 def route(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The records of one task as packed rows; the time of the batch is the planned time in Spark's offset log."""
-    return route_records(plan, planned(Path(plan.checkpoint), Task.now().batch).time, batches)
+    return route_records(plan, planned(plan.store, Task.now().batch).time, batches)

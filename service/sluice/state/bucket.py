@@ -47,8 +47,6 @@ REPEATABLE_VERSIONS = 3
 RETAINED_SNAPSHOTS = 2
 #: maximum duration of a replay of the log, in seconds, before a new snapshot is written
 MAX_REPLAY_S = 20.0
-#: snapshots of up to this many bytes are written at once, because a fork of the process would cost more
-MAX_INLINE_SNAPSHOT = 4 << 20
 #: bytes of the first field of a snapshot: the length of the reorder buffer, which follows it, padded to a multiple of
 #: LENGTH; then the state follows
 LENGTH = 8
@@ -73,15 +71,15 @@ class BucketResult:
 
 
 class Bucket:
-    """The bucket with this number. `folder` holds its files; None means the bucket's folder in the checkpoint."""
+    """The bucket with this number. Its snapshots are objects of the checkpoint store, its log is in a local folder."""
 
-    def __init__(self, plan: Plan, number: int, folder: Path | None = None) -> None:
+    def __init__(self, plan: Plan, number: int) -> None:
         self.plan = plan
         self.number = number
         self.graph = Graph(plan.pipeline, plan.topic_partitions)
-        self._folder = folder or folder_of(plan, number)
         owner = Owner(plan.pipeline.name, plan.query, number)
-        self._log, self._snapshots = Log(self._folder, owner), Snapshots(self._folder, owner)
+        self._log = Log(folder_of(plan, number), owner)
+        self._snapshots = Snapshots(plan.store, f"{_prefix(number)}/", owner)
         #: the fraction of the maximum log length at which this bucket writes a snapshot: more than 0.5, at most 1. It
         #: differs from bucket to bucket, so that not all of them write their snapshots in the same batch.
         self.share = (1 + (number + 1) / plan.buckets) / 2
@@ -204,7 +202,7 @@ class Bucket:
         stopped. Otherwise it is written in the background.
         """
         write = partial(self._snapshots.write, self._version, self._write)
-        if self.held <= MAX_INLINE_SNAPSHOT or self.background.busy:
+        if self.held <= self.plan.bounds.snapshot or self.background.busy:
             self.background.stop()
             write()
             self._written += self.held
@@ -222,6 +220,10 @@ class Bucket:
         if ended is not None:
             self._finish(succeeded=ended)
         return self.background.busy
+
+    @property
+    def _location(self) -> str:
+        return self.plan.store.location(_prefix(self.number))
 
     # ---- in memory --------------------------------------------------------------------------------------------------
 
@@ -280,7 +282,7 @@ class Bucket:
         try:
             self._state = self.graph.load(body[LENGTH + _padded(length) :])
         except StateError as error:
-            msg = f"{self._folder}, version {version}: {error}"
+            msg = f"{self._location}, version {version}: {error}"
             raise StateError(msg) from error
         self._waiting = bytes(body[LENGTH : LENGTH + length])
         self._read += len(body)
@@ -328,7 +330,7 @@ class Bucket:
             self._written += self._size
             self._cover(self._writing)
         else:
-            print(f"{self._folder}: no snapshot of version {self._writing} was written", file=sys.stderr)  # noqa: T201
+            print(f"{self._location}: no snapshot of version {self._writing} was written", file=sys.stderr)  # noqa: T201
             self._took = 2 * MAX_REPLAY_S  # so that the next batch starts another attempt
 
     def _begin_anew(self, version: int) -> None:
@@ -344,8 +346,13 @@ class Bucket:
 
 
 def folder_of(plan: Plan, number: int) -> Path:
-    """The folder of a bucket in the checkpoint."""
-    return Path(plan.checkpoint, "buckets", str(number))
+    """The local folder of a bucket's log."""
+    return Path(plan.checkpoint, _prefix(number))
+
+
+def _prefix(number: int) -> str:
+    """The name before those of the bucket's objects in the checkpoint store."""
+    return f"buckets/{number}"
 
 
 def _unreachable(version: int, damages: list[DamagedError], error: StateError) -> DamagedError:

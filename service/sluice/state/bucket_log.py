@@ -145,7 +145,7 @@ class Log:
     def _missing(self, version: int, damages: list[DamagedError]) -> StateError:
         message = f"there is no entry for version {version} of the state"
         if damages:
-            return DamagedError(self._folder, f"{message}, and {'; '.join(map(str, damages))}")
+            return DamagedError(str(self._folder), f"{message}, and {'; '.join(map(str, damages))}")
         return StateError(f"{self._folder}: {message}")
 
     def _whole(self, places: list[Place]) -> Entry:
@@ -167,9 +167,9 @@ class Log:
         except FileNotFoundError:  # the file was removed meanwhile because no start needs it any more
             raise
         except OSError as error:  # the disk cannot read a sector
-            raise DamagedError(place.path, f"the entry at byte {place.start} cannot be read ({error})") from error
+            raise DamagedError(str(place.path), f"the entry at byte {place.start} cannot be read ({error})") from error
         if self._sum(data) != place.checksum:
-            raise DamagedError(place.path, f"the entry at byte {place.start} is damaged")
+            raise DamagedError(str(place.path), f"the entry at byte {place.start} is damaged")
         return Entry.of(place.version, Message.within(data))
 
     def _scans(self) -> list[Scan]:
@@ -183,7 +183,7 @@ class Log:
                 head = file.read(HEAD)
                 mark, version, length, checksum = START.unpack(head[: START.size])
                 if SUM.pack(self._sum(head[: START.size])) != head[START.size :] or mark != MARK:
-                    found.damage = DamagedError(path, f"the entry at byte {start} is damaged, or another bucket's")
+                    found.damage = DamagedError(str(path), f"the entry at byte {start} is damaged, or another bucket's")
                     return found
                 place = Place(path, start, version, length, checksum)
                 if place.end > size:  # the process that wrote the entry was killed

@@ -16,15 +16,14 @@ the content, so the content can be written as a stream and mapped into memory as
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_intdigest
 
+from sluice.checkpoint.checkpoint_store import StoredObject
 from sluice.state.integrity import DamagedError
 
 #: the first bytes of a file; the last of them is increased with every change of the layout
@@ -104,21 +103,20 @@ class Head(NamedTuple):
     checksum: bytes
 
 
-def read(path: Path, expected: Description) -> memoryview:
-    """The content of a file, mapped into memory, after all checksums have been verified.
+def read(stored: StoredObject, expected: Description) -> memoryview:
+    """The content of an object, after all checksums have been verified.
 
-    Raises DamagedError if a checksum differs, if the file is too short or too long, if it cannot be read, or if its
+    Raises DamagedError if a checksum differs, if the object is too short or too long, if it cannot be read, or if its
     description differs from `expected` in one of the names in `expected`.
     """
-    with path.open("rb", buffering=0) as file:
-        try:
-            head = _read_head(path, file)
-            _compare(path, head.description, expected)
-            length, sums = _read_sums(path, file, head)
-            _verify(path, file, head, length, sums)
-        except OSError as error:  # the disk cannot read a sector
-            raise DamagedError(path, f"it cannot be read ({error.strerror})") from error
-    return memoryview(pa.memory_map(str(path)).read_buffer())[head.end : head.end + length]
+    try:
+        head = _read_head(stored)
+        _compare(stored, head.description, expected)
+        length, sums = _read_sums(stored, head)
+        _verify(stored, head, length, sums)
+    except OSError as error:  # the disk cannot read a sector
+        raise DamagedError(stored.location, f"it cannot be read ({error.strerror})") from error
+    return stored.content()[head.end : head.end + length]
 
 
 def _head(description: Description, block: int) -> bytes:
@@ -131,66 +129,58 @@ def _last_sum(head: bytes, table: bytes, length: int) -> int:
     return xxh3_64_intdigest(head + table + SUM.pack(length))
 
 
-def _read_head(path: Path, file: BinaryIO) -> Head:
-    start = _at(file, 0, START.size)
+def _read_head(stored: StoredObject) -> Head:
+    start = _at(stored, 0, START.size)
     if len(start) < START.size:
-        raise DamagedError(path, "it was cut off in its head")
+        raise DamagedError(stored.location, "it was cut off in its head")
     magic, length, block = START.unpack(start)
     end = START.size + length + SUM.size
-    rest = _at(file, START.size, min(end, MAX_HEAD) - START.size)
+    rest = _at(stored, START.size, min(end, MAX_HEAD) - START.size)
     head, checksum = start + rest[: -SUM.size], rest[-SUM.size :]
     if end > MAX_HEAD or len(rest) != end - START.size or checksum != SUM.pack(xxh3_64_intdigest(head)):
-        raise DamagedError(path, "its head is damaged")
+        raise DamagedError(stored.location, "its head is damaged")
     if magic != MAGIC:
-        raise DamagedError(path, f"it begins with {magic!r}, this version reads {MAGIC!r}")
+        raise DamagedError(stored.location, f"it begins with {magic!r}, this version reads {MAGIC!r}")
     return Head(json.loads(head[START.size :]), block, end, checksum)
 
 
-def _compare(path: Path, found: Description, expected: Description) -> None:
+def _compare(stored: StoredObject, found: Description, expected: Description) -> None:
     for name, value in expected.items():
         if found.get(name) != value:
-            raise DamagedError(path, f"it belongs to {name} {found.get(name)}, not to {name} {value}")
+            raise DamagedError(stored.location, f"it belongs to {name} {found.get(name)}, not to {name} {value}")
 
 
-def _read_sums(path: Path, file: BinaryIO, head: Head) -> tuple[int, tuple[int, ...]]:
+def _read_sums(stored: StoredObject, head: Head) -> tuple[int, tuple[int, ...]]:
     """The length of the content, and the checksums of its blocks."""
-    size = os.fstat(file.fileno()).st_size
-    end = _at(file, size - END.size, END.size) if size >= head.end + END.size else b""
+    size = stored.size
+    end = _at(stored, size - END.size, END.size) if size >= head.end + END.size else b""
     length, last = END.unpack(end) if end else (0, 0)
     count = -(-length // head.block)
     if head.end + length + SUM.size * count + END.size == size:
-        table = _at(file, head.end + length, SUM.size * count)
+        table = _at(stored, head.end + length, SUM.size * count)
         if last == _last_sum(head.checksum, table, length):
             return length, struct.unpack(f"<{count}Q", table)
     message = f"it is not complete, or its last bytes are damaged: its {size} bytes do not end with their checksums"
-    raise DamagedError(path, message)
+    raise DamagedError(stored.location, message)
 
 
-def _verify(path: Path, file: BinaryIO, head: Head, length: int, sums: tuple[int, ...]) -> None:
+def _verify(stored: StoredObject, head: Head, length: int, sums: tuple[int, ...]) -> None:
     """Compares the checksum of each block.
 
-    It reads the blocks with `read` instead of through the memory map: an unreadable sector of the disk then raises
-    OSError, while the memory map would end the process with a signal.
+    It reads the blocks with `read_into` instead of from `content`, which may be a memory map: an unreadable sector of
+    the disk then raises OSError, while the memory map would end the process with a signal.
     """
     room = memoryview(bytearray(min(head.block, length)))
-    file.seek(head.end)
     for number, expected in enumerate(sums):
         block = room[: min(head.block, length - number * head.block)]
-        if _fill(file, block) < len(block) or xxh3_64_intdigest(block) != expected:
-            start = head.end + number * head.block
-            raise DamagedError(path, f"block {number} (bytes {start} to {start + len(block) - 1}) is damaged")
+        start = head.end + number * head.block
+        if stored.read_into(start, block) < len(block) or xxh3_64_intdigest(block) != expected:
+            raise DamagedError(
+                stored.location, f"block {number} (bytes {start} to {start + len(block) - 1}) is damaged"
+            )
 
 
-def _at(file: BinaryIO, start: int, length: int) -> bytes:
-    """`length` bytes from offset `start`, or fewer if the file ends before."""
+def _at(stored: StoredObject, start: int, length: int) -> bytes:
+    """`length` bytes from offset `start`, or fewer if the object ends before."""
     data = bytearray(length)
-    file.seek(start)
-    return bytes(data[: _fill(file, memoryview(data))])
-
-
-def _fill(file: BinaryIO, room: memoryview) -> int:
-    """Reads until `room` is full or the file ends. Returns the number of bytes read."""
-    done = 0
-    while done < len(room) and (count := file.readinto(room[done:])):  # type: ignore[attr-defined]
-        done += count
-    return done
+    return bytes(data[: stored.read_into(start, memoryview(data))])

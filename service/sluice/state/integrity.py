@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from xxhash import xxh3_64_intdigest
 
@@ -18,15 +17,15 @@ LOGGER = logging.getLogger("sluice.state")
 
 
 class DamagedError(StateError):
-    """A file of the state differs from what was written. The message has the path and the place of the damage."""
+    """A file of the state differs from what was written. The message has its location and the place of the damage."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path}: {what}")
-        self._path, self._what = path, what
+    def __init__(self, location: str, what: str) -> None:
+        super().__init__(f"{location}: {what}")
+        self._location, self._what = location, what
 
     def but(self, more: str) -> DamagedError:
         """The same error with `more` appended to its message."""
-        return DamagedError(self._path, self._what + more)
+        return DamagedError(self._location, self._what + more)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_type
 from sluice.model.types import Kind, Type
-from sluice.wire.json import json_format
 from sluice.wire.json.json_values import NOT_FINITE, NotOfTypeError, reader
-from sluice.wire.json.json_write import encode as encode_json
 
 NAME = "v"
-OPEN, CLOSE, QUOTE = (pa.scalar(text) for text in (f'{{"{NAME}":', "}", '"'))
+# Texts, not scalars of Arrow: the first such scalar imports pandas, which `sluice replay` and `check` do not need.
+OPEN, CLOSE = f'{{"{NAME}":', "}"
 #: patterns of the texts that can be JSON values without quotes, by kind
 BARE = {Kind.BOOLEAN: "^(true|false)$", Kind.INT64: "^[-0-9]+$", Kind.FLOAT64: "^[-+.0-9eE]+$"}
 #: patterns of the texts that can be JSON values with quotes around them, by kind
@@ -53,7 +52,9 @@ def read(texts: pa.StringArray, type_: Type) -> tuple[pa.Array, np.ndarray]:
     kept = texts.filter(pa.array(possible))
     quote = pa.array(["", '"']).take(pa.array(quoted[possible].astype(np.int8)))
     documents = pc.binary_join_element_wise(OPEN, quote, kept, quote, CLOSE, "").cast(pa.binary())
-    decoded = json_format.decode(documents, ((NAME, type_),))
+    from sluice.wire.json import json_codec  # noqa: PLC0415 - it imports compiled kernels
+
+    decoded = json_codec.decode(documents, ((NAME, type_),))
     good = np.zeros(len(texts), np.bool_)
     good[np.flatnonzero(possible)[decoded.good]] = True
     return decoded.tuples.column(0), good
@@ -82,6 +83,8 @@ def written(column: pa.Array) -> pa.StringArray:
         column = column.dictionary_decode()
     if pa.types.is_string(column.type):
         return column
+    from sluice.wire.json.json_write import encode as encode_json  # noqa: PLC0415 - it imports compiled kernels
+
     documents = encode_json(pa.RecordBatch.from_arrays([column], names=[NAME]))
-    texts = pc.binary_slice(documents, len(OPEN.as_py()), -1).cast(pa.string())
+    texts = pc.binary_slice(documents, len(OPEN), -1).cast(pa.string())
     return texts if pa.types.is_list(column.type) else pc.replace_substring(texts, '"', "")

@@ -50,7 +50,7 @@ def commit(monkeypatch):
         monkeypatch.setattr(committing, "planned", lambda *_: None)
         monkeypatch.setattr(committing, "in_memory", lambda _, rows: rows)
         monkeypatch.setattr(committing, "forget", lambda *_: None)
-        committing.commit(SimpleNamespace(checkpoint=""), 7, [])
+        committing.commit(SimpleNamespace(checkpoint="", store=None), 7, [])
 
     return run
 

@@ -7,24 +7,29 @@ from sluice.checkpoint.checkpoint_identity import (
     FILE,
     LOCK,
     CheckpointError,
-    batches,
     claim,
     definition_of,
     fingerprint_of,
 )
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.stores import store_of
 from sluice.config.load import load_text
+from sluice.model.spec import Pipeline, Settings
 from tests.unit.state.damage import flipped
 
 
 def test_a_new_checkpoint_is_made_and_found_again(tmp_path):
-    made = claim(tmp_path / "new", "p", "f1", None, 3)
+    made = claim(FolderStore(tmp_path / "new"), "p", "f1", None, 3)
     assert made.buckets == 3
-    assert claim(tmp_path / "new", "p", "f1", None, 8) == made
-    assert claim(tmp_path / "new", "p", "f1", 3, 8) == made
+    assert claim(FolderStore(tmp_path / "new"), "p", "f1", None, 8) == made
+    assert claim(FolderStore(tmp_path / "new"), "p", "f1", 3, 8) == made
 
 
 def test_each_checkpoint_has_its_own_query(tmp_path):
-    assert claim(tmp_path / "a", "p", "f", None, 1).query != claim(tmp_path / "b", "p", "f", None, 1).query
+    assert (
+        claim(FolderStore(tmp_path / "a"), "p", "f", None, 1).query
+        != claim(FolderStore(tmp_path / "b"), "p", "f", None, 1).query
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,9 +41,9 @@ def test_each_checkpoint_has_its_own_query(tmp_path):
     ],
 )
 def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, buckets, message):
-    claim(tmp_path, "p", "f", 2, 1)
+    claim(FolderStore(tmp_path), "p", "f", 2, 1)
     with pytest.raises(CheckpointError, match=message) as refused:
-        claim(tmp_path, name, fingerprint, buckets, 1)
+        claim(FolderStore(tmp_path), name, fingerprint, buckets, 1)
     assert "--checkpoint ANOTHER_FOLDER and --reset-ledger" in str(refused.value)
 
 
@@ -55,7 +60,7 @@ operators:
 
 def claimed(folder, text):
     pipeline = load_text(text, "p.yaml")
-    return claim(folder, "p", fingerprint_of(pipeline), None, 1, definition=definition_of(pipeline))
+    return claim(FolderStore(folder), "p", fingerprint_of(pipeline), None, 1, definition=definition_of(pipeline))
 
 
 def test_a_refusal_says_what_has_changed(tmp_path):
@@ -94,27 +99,27 @@ def test_a_checkpoint_of_an_earlier_version_gets_its_definition(tmp_path):
 def test_an_unreadable_checkpoint_is_refused(tmp_path, text):
     (tmp_path / FILE).write_text(text)
     with pytest.raises(CheckpointError, match="cannot be read"):
-        claim(tmp_path, "p", "f", None, 1)
+        claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
-    claim(tmp_path, "p", "f", None, 1)
+    claim(FolderStore(tmp_path), "p", "f", None, 1)
     fields = json.loads((tmp_path / FILE).read_text()) | {"format": 99}
     (tmp_path / FILE).write_text(json.dumps(fields))
     with pytest.raises(CheckpointError, match="format 99"):
-        claim(tmp_path, "p", "f", None, 1)
+        claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 
 def test_every_flipped_bit_is_detected(tmp_path):
     """One in the number of buckets would lead keys to other buckets."""
-    claim(tmp_path, "p", "f", 2, 1)
+    claim(FolderStore(tmp_path), "p", "f", 2, 1)
     file = tmp_path / FILE
     whole = file.read_bytes()
-    identity = claim(tmp_path, "p", "f", None, 1)
+    identity = claim(FolderStore(tmp_path), "p", "f", None, 1)
     for byte, other in flipped(whole):
         file.write_bytes(other)
         try:
-            found = claim(tmp_path, "p", "f", None, 1)
+            found = claim(FolderStore(tmp_path), "p", "f", None, 1)
         except CheckpointError:
             continue
         assert found == identity, "white space says nothing"
@@ -123,19 +128,21 @@ def test_every_flipped_bit_is_detected(tmp_path):
 
 def test_the_file_of_the_lock_does_not_make_a_folder_used(tmp_path):
     (tmp_path / LOCK).touch()
-    assert claim(tmp_path, "p", "f", 2, 1).buckets == 2
+    assert claim(FolderStore(tmp_path), "p", "f", 2, 1).buckets == 2
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "metadata").write_text("{}")
     with pytest.raises(CheckpointError, match="not a checkpoint of Sluice"):
-        claim(tmp_path, "p", "f", None, 1)
+        claim(FolderStore(tmp_path), "p", "f", None, 1)
 
 
-def test_batches_of_a_checkpoint(tmp_path):
-    assert batches(tmp_path) == (None, None)
-    for log, names in (("offsets", ["8", "9", "10", ".10.crc"]), ("commits", ["8", "9"])):
-        (tmp_path / log).mkdir()
-        for name in names:
-            (tmp_path / log / name).touch()
-    assert batches(tmp_path) == (9, 10)
+def test_a_write_of_the_identity_that_was_cut_off_does_not_make_a_folder_used(tmp_path):
+    (tmp_path / f"{FILE}.0af3.part").write_text("{")
+    assert claim(FolderStore(tmp_path), "p", "f", 2, 1).buckets == 2
+
+
+def test_a_checkpoint_at_a_url_is_refused():
+    pipeline = Pipeline("p", {}, (), Settings({}, checkpoint="s3://bucket/p"))
+    with pytest.raises(CheckpointError, match="s3://bucket/p: URLs are not supported"):
+        store_of(pipeline)

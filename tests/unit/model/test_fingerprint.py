@@ -23,6 +23,33 @@ SAME = {
     "topic partitions to create": BASE.replace("topic: out", "topic: out, partitions: 5"),
 }
 
+FORMATS = """
+pipeline: p
+kafka: {bootstrap.servers: "b:1"}
+registry: {url: "http://r"}
+streams:
+  in:
+    topic: in
+    format: csv
+    delimiter: ";"
+    schema: {k: string, v: int64}
+    key: {attributes: [k], format: avro-confluent}
+  b: {topic: b, format: avro, avro_schema: {type: record, name: A, fields: [{name: k, type: string}]}}
+  out: {topic: out, format: avro-confluent}
+  rows: {topic: rows, format: csv}
+operators:
+  - {name: one, map: in, output: {out: {k: k, v: v}}}
+  - {name: two, map: b, output: {rows: {k: k}}}
+"""
+
+
+def test_the_options_of_formats_keep_their_fingerprint_from_version_to_version():
+    """A change of this value refuses the checkpoints of running services."""
+    assert print_of(FORMATS) == "398d8d86781c6ff5a1272fa583a8ccb1"
+    assert print_of(FORMATS.replace('delimiter: ";"', 'delimiter: "|"')) != print_of(FORMATS)
+    assert print_of(FORMATS.replace("name: A", "name: B")) == print_of(FORMATS)
+
+
 OTHER = {
     "name": BASE.replace("pipeline: one", "pipeline: two"),
     "operator": BASE.replace("name: only", "name: other"),

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.batch.envelope import Packed
+from sluice.batch.query_plan import BOUNDS, Bounds
 from sluice.columns.tables import StateError
 from sluice.state import bucket as module
 from sluice.state.bucket import Bucket, BucketResult
@@ -29,6 +30,7 @@ class Driver:
 
     folder: Path
     window: str = "count(10)"
+    bounds: Bounds = BOUNDS
     version: int = 0
     clock: int = UNSET
     sent: int = 0
@@ -40,7 +42,7 @@ class Driver:
 
     def start(self) -> None:
         """A new process; of the old one nothing is left."""
-        self.bucket = Bucket(plan_of(self.folder, self.window), 0, self.folder / "bucket")
+        self.bucket = Bucket(replace(plan_of(self.folder, self.window), bounds=self.bounds), 0)
 
     def rows(self, count: int = BATCH) -> BucketResult:
         self.sent += count
@@ -72,7 +74,7 @@ class Driver:
         return self.bucket.graph.save(self.bucket.at(self.version))
 
     def files(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "bucket").iterdir())
+        return sorted(path.name for path in (self.folder / "buckets" / "0").iterdir())
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def test_a_batch_that_runs_again_gives_the_same_and_leaves_the_same(driver):
 def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
     """Another process took it, and died before Spark knew."""
     driver.rows()
-    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    zombie = Bucket(plan_of(tmp_path), 0)
     zombie.feed(1, rows_of(driver.sent, BATCH))
     driver.rows()
     driver.rows()
@@ -131,7 +133,7 @@ def test_a_batch_that_was_given_up_is_forgotten(driver, tmp_path):
 
 
 def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
-    zombie = Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    zombie = Bucket(plan_of(tmp_path), 0)
     for _ in range(3):
         driver.rows()
     zombie.feed(*driver.batches[1])
@@ -145,7 +147,7 @@ def test_a_zombie_that_goes_on_spoils_nothing(driver, tmp_path):
 def test_a_process_that_was_passed_over_catches_up_from_the_log(driver, tmp_path, monkeypatch):
     monkeypatch.setattr(module.Bucket, "_due", lambda *_: False)
     driver.rows(2000)
-    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0, tmp_path / "bucket")
+    first, driver.bucket = driver.bucket, Bucket(plan_of(tmp_path), 0)
     missed = driver.rows(10)
     driver.bucket = first
     assert driver.rows(10).read == missed.written
@@ -194,11 +196,12 @@ def test_what_waits_for_another_topic_partition_is_part_of_the_state(tmp_path):
     plan = replace(plan, pipeline=replace(plan.pipeline, settings=settings), topic_partitions={"in": 2, "out": 1})
     log, snapshot = tmp_path / "log", tmp_path / "snapshot"
     for folder in (log, snapshot):
-        assert Bucket(plan, 0, folder).feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
-    written = Bucket(plan, 0, snapshot)
+        bucket = Bucket(replace(plan, checkpoint=str(folder)), 0)
+        assert bucket.feed(0, rows_of(0, 5)) is None, "the other one may have earlier ones"
+    written = Bucket(replace(plan, checkpoint=str(snapshot)), 0)
     written.plant(1, written.at(1))
     for folder in (log, snapshot):
-        fed = Bucket(plan, 0, folder).feed(1, rows_of(0, 5, topic_partition=1))
+        fed = Bucket(replace(plan, checkpoint=str(folder)), 0).feed(1, rows_of(0, 5, topic_partition=1))
         assert len(outputs(fed)) == 9, "at second 4 the first topic partition may go on"
 
 
@@ -229,7 +232,7 @@ def test_the_checkpoint_does_not_grow(driver):
     for _ in range(200):
         driver.rows()
         driver.settle()
-        sizes.append(sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()))
+        sizes.append(sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()))
     held = driver.rows().held
     assert max(sizes[100:]) < 6 * held
     assert len(driver.files()) < 10
@@ -241,7 +244,7 @@ def test_idle_batches_do_not_let_it_grow_either(driver):
         driver.pulse()
         driver.settle()
     held = driver.rows().held
-    assert sum(path.stat().st_size for path in (driver.folder / "bucket").iterdir()) < 6 * held
+    assert sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()) < 6 * held
     assert len(driver.files()) < 10
 
 
@@ -256,54 +259,50 @@ def test_states_that_are_written_in_place_of_rows_do_not_let_it_grow(driver):
 
 
 @pytest.fixture
-def beside(monkeypatch):
-    """Every snapshot is written beside the work."""
-    monkeypatch.setattr(module, "MAX_INLINE_SNAPSHOT", 0)
+def beside(tmp_path: Path) -> Driver:
+    """Every snapshot is written in the background."""
+    return Driver(tmp_path, bounds=Bounds(snapshot=0))
 
 
-@pytest.mark.usefixtures("beside")
-def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(driver):
-    driver.rows(400)
+def test_a_snapshot_beside_the_work_is_the_state_as_it_was_then(beside):
+    beside.rows(400)
     for _ in range(30):
-        driver.rows()
-        driver.settle()
-    assert any(name.endswith(".state") for name in driver.files())
-    at_hand = driver.saved()
-    driver.start()
-    assert driver.saved() == at_hand
+        beside.rows()
+        beside.settle()
+    assert any(name.endswith(".state") for name in beside.files())
+    at_hand = beside.saved()
+    beside.start()
+    assert beside.saved() == at_hand
 
 
-@pytest.mark.usefixtures("beside")
-def test_what_it_wrote_is_told_with_the_next_batch(driver, monkeypatch):
+def test_what_it_wrote_is_told_with_the_next_batch(beside, monkeypatch):
     monkeypatch.setattr(Bucket, "_due", lambda *_: True)
-    plain, held = driver.rows(100), driver.bucket.held
+    plain, held = beside.rows(100), beside.bucket.held
     assert plain.written < held
-    driver.settle()
-    driver.bucket.settle()
-    assert driver.rows(100).written > held
+    beside.settle()
+    beside.bucket.settle()
+    assert beside.rows(100).written > held
 
 
-@pytest.mark.usefixtures("beside")
-def test_one_that_fails_is_tried_again(driver, monkeypatch, capfd):
+def test_one_that_fails_is_tried_again(beside, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(driver.bucket.graph, "write", lambda *_: 1 / 0)
+        patch.setattr(beside.bucket.graph, "write", lambda *_: 1 / 0)
         patch.setattr(Bucket, "_due", lambda *_: True)
-        driver.rows(100)
-        driver.settle()
-    driver.settle()
-    driver.settle()
+        beside.rows(100)
+        beside.settle()
+    beside.settle()
+    beside.settle()
     assert "no snapshot of version 1 was written" in capfd.readouterr().err
-    assert any(name.endswith(".state") for name in driver.files())
+    assert any(name.endswith(".state") for name in beside.files())
 
 
-@pytest.mark.usefixtures("beside")
-def test_one_that_hangs_is_given_up(driver):
-    driver.rows(400)
-    driver.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
+def test_one_that_hangs_is_given_up(beside):
+    beside.rows(400)
+    beside.bucket.background.start(lambda: os.read(os.pipe()[0], 1))
     for _ in range(100):
-        driver.rows()
-        driver.bucket.settle()
-    assert any(name.endswith(".state") for name in driver.files())
+        beside.rows()
+        beside.bucket.settle()
+    assert any(name.endswith(".state") for name in beside.files())
 
 
 def test_buckets_write_theirs_in_turns(tmp_path):
@@ -346,7 +345,7 @@ def test_no_flipped_bit_gives_another_state(driver):
     grow(driver)
     at_hand, chance, same = driver.saved(), random.Random(SEED), 0
     for _ in range(600):
-        file = chance.choice(sorted((driver.folder / "bucket").iterdir()))
+        file = chance.choice(sorted((driver.folder / "buckets" / "0").iterdir()))
         byte = chance.randrange(file.stat().st_size)
         flip(file, byte)
         found = made_again(driver)
@@ -360,7 +359,7 @@ def test_both_copies_must_be_damaged_before_a_state_without_a_log_is_lost(driver
     driver.rows(5000)
     at_hand = driver.saved()
     for name in ("1.state", "1.copy"):
-        flip(driver.folder / "bucket" / name, 200)
+        flip(driver.folder / "buckets" / "0" / name, 200)
         driver.start()
         if name == "1.state":
             assert driver.saved() == at_hand
@@ -384,10 +383,10 @@ def test_damage_to_all_snapshots_ends_with_the_name_of_the_newest(driver):
 
 def test_a_snapshot_of_another_bucket_is_refused(driver, tmp_path):
     driver.rows(5000)
-    other = Bucket(plan_of(tmp_path), 1, tmp_path / "other")
+    other = Bucket(plan_of(tmp_path), 1)
     other.feed(0, rows_of(0, 5000))
     for name in ("1.state", "1.copy"):
-        shutil.copy(tmp_path / "other" / name, tmp_path / "bucket" / name)
+        shutil.copy(tmp_path / "buckets" / "1" / name, tmp_path / "buckets" / "0" / name)
     driver.start()
     with pytest.raises(StateError, match=r"1\.copy: it belongs to bucket 1, not to bucket 0"):
         driver.rows()
@@ -402,7 +401,7 @@ def grow(driver):
 
 def made_again(driver):
     """The state as a new process makes it, or what it refuses with."""
-    again = Bucket(plan_of(driver.folder), 0, driver.folder / "bucket")
+    again = Bucket(plan_of(driver.folder), 0)
     try:
         return again.graph.save(again.at(driver.version))
     except StateError as error:
@@ -411,12 +410,12 @@ def made_again(driver):
 
 def snapshots(driver):
     """The newest first."""
-    return sorted((driver.folder / "bucket").glob("*.state"), key=lambda path: -int(path.stem))
+    return sorted((driver.folder / "buckets" / "0").glob("*.state"), key=lambda path: -int(path.stem))
 
 
 def test_a_log_that_ends_too_early_is_refused(driver):
     driver.rows()
-    (file,) = (driver.folder / "bucket").glob("*.log")
+    (file,) = (driver.folder / "buckets" / "0").glob("*.log")
     file.write_bytes(file.read_bytes()[:-1])
     driver.start()
     with pytest.raises(StateError, match="there is no entry for version 1 of the state"):

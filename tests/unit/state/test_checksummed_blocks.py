@@ -10,7 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sluice.state.checksummed_blocks import BLOCK, BlockWriter, read
+from sluice.checkpoint.folder_store import StoredFile
+from sluice.state import checksummed_blocks
+from sluice.state.checksummed_blocks import BLOCK, BlockWriter
 from sluice.state.integrity import DamagedError
 from tests.unit.state.damage import SEED, flip, flipped
 
@@ -28,6 +30,11 @@ def written(path: Path, content: bytes = CONTENT, block: int = SMALL, about: dic
             writer.write(content[start : start + pieces])
         writer.finish()
     return path
+
+
+def read(path: Path, expected: dict) -> memoryview:
+    with StoredFile(path) as stored:
+        return checksummed_blocks.read(stored, expected)
 
 
 @pytest.fixture

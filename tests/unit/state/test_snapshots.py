@@ -4,13 +4,14 @@ import shutil
 
 import pytest
 
+from sluice.checkpoint.folder_store import FolderStore
 from sluice.state.integrity import DamagedError, Owner
 from sluice.state.snapshots import Snapshots
 from tests.unit.state.damage import flip
 
 
 def written(folder, *versions):
-    snapshots = Snapshots(folder)
+    snapshots = Snapshots(FolderStore(folder), "")
     for version in versions:
         snapshots.write(version, lambda file, version=version: file.write(b"state %d" % version))
     return snapshots
@@ -26,12 +27,12 @@ def test_the_newest_that_is_not_after(tmp_path, upto, found):
 
 
 def test_there_is_none_in_a_folder_that_is_not_there(tmp_path):
-    assert Snapshots(tmp_path / "new").newest(5) == 0
+    assert Snapshots(FolderStore(tmp_path / "new"), "").newest(5) == 0
 
 
 def test_one_that_nobody_finished_is_none(tmp_path):
     (tmp_path / "5.123.part").write_bytes(b"sta")
-    assert Snapshots(tmp_path).newest(9) == 0
+    assert Snapshots(FolderStore(tmp_path), "").newest(9) == 0
 
 
 def test_one_that_fails_leaves_nothing(tmp_path):
@@ -40,7 +41,7 @@ def test_one_that_fails_leaves_nothing(tmp_path):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        Snapshots(tmp_path).write(5, fail)
+        Snapshots(FolderStore(tmp_path), "").write(5, fail)
     assert not list(tmp_path.iterdir())
 
 
@@ -52,7 +53,7 @@ def test_old_ones_go(tmp_path):
 
 
 def test_the_second_copy_is_used_where_the_first_is_damaged(tmp_path, caplog):
-    snapshots = Snapshots(tmp_path)
+    snapshots = Snapshots(FolderStore(tmp_path), "")
     snapshots.write(5, lambda file: file.write(b"state"), twice=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["5.copy", "5.state"]
     flip(tmp_path / "5.state", 130)
@@ -78,8 +79,8 @@ def test_the_second_copy_is_used_where_the_first_is_damaged(tmp_path, caplog):
     ],
 )
 def test_a_file_of_another_bucket_or_version_under_this_name_is_refused(tmp_path, owner, version, message):
-    Snapshots(tmp_path / "one", Owner("p", "q", 1)).write(7, lambda file: file.write(b"state"))
+    Snapshots(FolderStore(tmp_path / "one"), "", Owner("p", "q", 1)).write(7, lambda file: file.write(b"state"))
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "one" / "7.state", tmp_path / "other" / f"{version}.state")
     with pytest.raises(DamagedError, match=message):
-        Snapshots(tmp_path / "other", owner).read(version)
+        Snapshots(FolderStore(tmp_path / "other"), "", owner).read(version)

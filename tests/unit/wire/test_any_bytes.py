@@ -20,7 +20,10 @@ from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.confluent import Confluent
 from sluice.wire.dead_letters import Reason, word_of
-from sluice.wire.formats import FORMATS, Part
+from sluice.wire.formats.avro_format import AvroOptions
+from sluice.wire.formats.csv_format import CsvOptions
+from sluice.wire.formats.format_contract import Part
+from sluice.wire.formats.format_table import codec
 from sluice.wire.schema_registry import UnknownSchemaError
 
 SEED, MUTANTS = int(os.environ.get("SLUICE_SEED", "1")), int(os.environ.get("SLUICE_MUTANTS", "5000"))
@@ -58,7 +61,7 @@ class OneSchema:
 
 
 def avro(text):
-    return FORMATS["avro"](Part(Coding("avro", text), SCHEMA))
+    return codec(Part(Coding("avro", AvroOptions(text)), SCHEMA))
 
 
 def confluent():
@@ -66,10 +69,11 @@ def confluent():
 
 
 def one_text():
-    return FORMATS["text"](Part(Coding("text"), SCHEMA[1:2]))
+    return codec(Part(Coding("text"), SCHEMA[1:2]))
 
 
-JSON, CSV = (FORMATS[word](Part(Coding(word), SCHEMA)) for word in ("json", "csv"))
+JSON = codec(Part(Coding("json"), SCHEMA))
+CSV = codec(Part(Coding("csv", CsvOptions()), SCHEMA))
 PLAIN = avro(schema_of("R", SCHEMA))
 #: format -> how it is decoded, and ordinary records
 ORDINARY = {

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.model.spec import Coding, Key, Stream
+from sluice.model.spec import Coding, FormatOptions, Key, Stream
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, parse_type
-from sluice.wire import csv_format
-from sluice.wire.formats import FORMATS, Part, Records
+from sluice.wire.formats import csv_format
+from sluice.wire.formats.csv_format import CsvOptions
+from sluice.wire.formats.format_contract import Part
+from sluice.wire.formats.format_table import codec
+from sluice.wire.record_codec import Records
 from tests.unit.wire.json.test_json_batch import bits, tuples
 
 TRADE = (("symbol", STRING), ("price", FLOAT64), ("size", INT64), ("time", TIMESTAMP))
@@ -21,7 +24,8 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def decoded(word, schema, *values, defaults=None, **coding):
-    form = FORMATS[word](Part(Coding(word, **coding), schema, defaults or {}))
+    options = CsvOptions(**coding) if word == "csv" else FormatOptions()
+    form = codec(Part(Coding(word, options), schema, defaults or {}))
     return form.decode(pa.array(values, pa.binary()))
 
 

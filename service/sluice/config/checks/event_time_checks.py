@@ -77,12 +77,12 @@ def sized_window(
     """The window of a clause without faults. `of` is the event time of the input, None without one."""
     sizes = clause.sizes
     assert sizes is not None  # noqa: S101 - the callers have checked
-    tick = clause.kind.tick or (of.tick if of is not None else 1)
+    tick = sizes.kind.tick or (of.tick if of is not None else 1)
     check_ticks(sizes, tick, (*path, "window"), report)
-    options = {key: getattr(shape, key, default) for key, default in clause.kind.options.items()}
+    options = {key: getattr(shape, key, default) for key, default in sizes.kind.options.items()}
     expressions = {word: size_of(word, sizes, scope, (*path, "window"), report) for word in sizes.expressions}
     given = {**sizes.nanoseconds, **expressions}
-    found = clause.kind.of(given, options, partitioned=clause.partitioned, event_time=of is not None)
+    found = sizes.kind.of(given, options, partitioned=clause.partitioned, event_time=of is not None)
     for problem in found.problems():
         report.problem((*path, "window"), problem)
     for caution in found.cautions():

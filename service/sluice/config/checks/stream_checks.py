@@ -58,7 +58,7 @@ class Streams:
         self.check_names()
         self.declare_streams()
         self.find_writers()
-        self.derive_from_avro()
+        self.derive_from_formats()
         self.check_inputs()
         self.find_event_times()
         self.check_dead_letters()
@@ -137,14 +137,15 @@ class Streams:
                     self.report.problem(path, f"a stream that no other operator writes ({other} does)", stream)
                 self.writers.setdefault(stream, index)
 
-    def derive_from_avro(self) -> None:
-        """Takes the attributes of a stream without `schema` from its Avro schema, if no operator writes the stream."""
+    def derive_from_formats(self) -> None:
+        """Takes the attributes of a stream without `schema` from its format, if no operator writes the stream."""
         for name, shape in self.file.streams.items():
-            if shape.attributes is None and shape.avro_schema is not None and name not in self.writers:
+            key = self.codings.schema_key(shape)
+            if shape.attributes is None and key is not None and name not in self.writers:
                 schema = self.codings.derived(name, shape)
                 if schema is not None and name not in self.shaped.unclear:
                     for attribute, _ in schema:
-                        self.check_attribute(("streams", name, "avro_schema"), attribute)
+                        self.check_attribute(("streams", name, key), attribute)
                     self.schemas[name] = schema
 
     def unknown_stream(self, path: Path, stream: str) -> None:
@@ -178,7 +179,7 @@ class Streams:
         why = f"as {reader} reads {name} and no operator writes it"
         if shape.topic is None:
             self.once(("streams", name, "topic"), f"a topic, {why}")
-        if shape.attributes is None and shape.avro_schema is None:
+        if shape.attributes is None and self.codings.schema_key(shape) is None:
             self.once(("streams", name, "schema"), f"a schema, {why}")
 
     def once(self, path: Path, expected: str) -> None:

@@ -13,7 +13,7 @@ from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
 from sluice.config.syntax.durations import seconds
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
-from sluice.model.windows.window_kind import SizePart, WindowKind
+from sluice.model.windows.window_kind import SizedKind, SizePart
 from sluice.time_units import SECOND
 
 PARTITION_EVICTION = ("partitionAge", "partitionCount", "tupleCount")
@@ -27,7 +27,7 @@ PARTS = {
 class Sizes:
     """What the clause says: part -> nanoseconds, or the text of an expression of the tuple, and where it stands."""
 
-    kind: type[WindowKind]
+    kind: type[SizedKind]
     nanoseconds: Mapping[str, int]
     expressions: Mapping[str, str]
     parts: Mapping[str, Part]
@@ -90,7 +90,7 @@ def limits(part: Part, of: SizePart) -> str:
     return f"{part.word}(seconds) with a number {least}{more} (rule {of.rule})"
 
 
-def stranger(part: Part, kind: type[WindowKind]) -> Fault:
+def stranger(part: Part, kind: type[SizedKind]) -> Fault:
     """A word that has no place in such a clause: a policy of another window (E27, W17), or none at all (W12)."""
     if part.word == "partitioned":
         return part.fault(f"no partitioned: a {kind.word} window is partitioned by partition_by alone")

@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, create_model
 from pydantic.json_schema import models_json_schema
 from pydantic_core import PydanticCustomError
 
@@ -19,6 +19,7 @@ from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.errors import one_of
 from sluice.model.types import SCALARS
 from sluice.model.windows.kinds import SIZED, kinds_reading
+from sluice.wire.formats.format_table import FORMATS
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = rf"^\s*(list<\s*)*({'|'.join(SCALARS)})\s*(>\s*)*$"
@@ -76,31 +77,34 @@ class FileModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-# An Avro schema is the path of a file, or the schema itself. A tag distinguishes the two, too.
-FILE, INLINE = "<file>", "<inline>"
-AvroSchema = Annotated[
-    Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)],
-    Discriminator(lambda value: INLINE if isinstance(value, dict) else FILE),
-]
+def with_formats(base: type[FileModel], *, in_keys: bool) -> type[FileModel]:
+    """The model with the words of the formats as `format`, and with the keys that set options of a format."""
+    formats = {word: one for word, one in FORMATS.items() if one.in_keys or not in_keys}
+    words = sorted(formats, key=lambda word: word != base.model_fields["format"].default)
+    options = {name: key for one in formats.values() for name, key in one.keys.items() if key.of_key or not in_keys}
+    fields = {
+        name: (key.annotation, Field(None, description=key.of_key) if in_keys else key.field)
+        for name, key in options.items()
+    }
+    of_format = (Literal[*words], base.model_fields["format"])
+    return create_model(base.__name__, __base__=base, **{"format": of_format, **fields})  # type: ignore[call-overload, no-any-return]
 
 
-class KeyShape(FileModel):
-    """The encoding of the keys of records."""
+class KeyHead(FileModel):
+    """The keys of `KeyShape` that no format adds."""
 
     attributes: list[str] = Field(
         description="The attributes that the key holds. They are not part of the value.", min_length=1
     )
-    format: Literal["text", "json", "avro", "avro-confluent"] = Field(
+    format: str = Field(
         "text",
         description="How the key is encoded. `text` is for one attribute; the other formats take any number of "
         "attributes.",
     )
-    avro_schema: AvroSchema | None = Field(
-        None, description="The Avro schema of the key; as `avro_schema` of a stream."
-    )
-    avro_writer_schema: AvroSchema | None = Field(
-        None, description="The writer's Avro schema of the key; as `avro_writer_schema` of a stream."
-    )
+
+
+class KeyShape(with_formats(KeyHead, in_keys=True)):  # type: ignore[misc]
+    """The encoding of the keys of records."""
 
 
 def read_duration(value: object) -> object:
@@ -172,15 +176,13 @@ class MarkWhenShape(FileModel):
     )
 
 
-class StreamShape(FileModel):
-    """A stream: a Kafka topic or, without `topic`, a stream inside the service."""
+class StreamHead(FileModel):
+    """The first keys of `StreamShape`, after which those of formats come."""
 
     topic: str | None = Field(
         None, description="The Kafka topic. A stream without a topic exists only inside the service."
     )
-    format: Literal["json", "avro", "avro-confluent", "csv", "text", "raw"] = Field(
-        "json", description="How a tuple is encoded as the value of a record."
-    )
+    format: str = Field("json", description="How a tuple is encoded as the value of a record.")
     attributes: dict[str, TypeName] | None = Field(
         None,
         alias="schema",
@@ -189,19 +191,11 @@ class StreamShape(FileModel):
         "if one is given.",
         examples=[{"symbol": "string", "price": "float64", "time": "timestamp"}],
     )
-    avro_schema: AvroSchema | None = Field(
-        None,
-        description="For `avro` and `avro-confluent`: the Avro schema, or the path of a file with it, relative to "
-        "the pipeline file.",
-        examples=["trade.avsc"],
-    )
-    avro_writer_schema: AvroSchema | None = Field(
-        None,
-        description="For `avro`: the schema with which the records were written, if it differs from `avro_schema`.",
-    )
-    delimiter: str = Field(
-        ",", min_length=1, max_length=1, description="For `csv`: the character between two fields.", examples=[";"]
-    )
+
+
+class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc]
+    """A stream: a Kafka topic or, without `topic`, a stream inside the service."""
+
     key: KeyShape | None = Field(
         None,
         description="Attributes that are stored in the key of the record. Without it, keys of input records are "

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.config.syntax.yaml_reader import Source
-from sluice.model.errors import MAX_FINDINGS, Fault, Hint, Path, Problem, TooManyError, spell
-
-#: stands for the text that the file has at the path
-AS_WRITTEN = "\0"
+from sluice.model.errors import AS_WRITTEN, MAX_FINDINGS, Fault, Hint, Path, Problem, TooManyError, spell
 
 
 @dataclass(slots=True)

@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from sluice.columns.kernel import inlined
 from sluice.columns.tables import grown
+from sluice.model.engine_limits import LIMITS
 
 #: the counters of `Results.used` and `Results.needed`: rows, listed tuples, freed slots, and pairs of counted values
 ROWS, TUPLES, FREED, PAIRS, KINDS = range(5)
-#: after this many listed tuples or pairs, results are computed from them: the results need several times their memory
-MOST_LISTED = 1 << 20
 
 
 class Results(NamedTuple):
@@ -69,15 +68,16 @@ def run_kernel(
     events: np.ndarray,
     results: Results,
     take: Callable[[Results], None] | None = None,
+    listed: int = LIMITS.listed,
 ) -> Results:
     """Runs a kernel over all events and returns the filled result tables.
 
-    Whenever the tables are full, they are extended. If they list at least MOST_LISTED tuples or pairs by then, they are
-    passed to `take` (if given) and emptied instead.
+    Whenever the tables are full, they are extended. If they list at least `listed` tuples or pairs by then, they are
+    passed to `take` (if given) and emptied instead: the results need several times the memory of what they list.
     """
     start = 0
     while (start := run(kernel, events, results, start)) < len(events):
-        if take is None or max(results.used[TUPLES], results.used[PAIRS]) < MOST_LISTED:
+        if take is None or max(results.used[TUPLES], results.used[PAIRS]) < listed:
             results = enlarged(results)
         else:
             take(results)

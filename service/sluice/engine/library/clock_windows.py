@@ -262,5 +262,5 @@ def _counting(spec: Windowed) -> Aggregate:
     outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
     return Aggregate(
         spec.name, spec.input, spec.window, outputs, spec.partition_by,
-        aggregate_incomplete_windows=isinstance(spec.window, Sliding),
+        aggregate_incomplete_windows=isinstance(spec.window, Sliding), limits=spec.limits,
     )  # fmt: skip

@@ -81,7 +81,7 @@ class PaneLibrary:
     def __init__(self, spec: Windowed, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
-        counting = Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by)
+        counting = Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits)
         self._windows = EventAggregateOperator(counting, schema, event_time, sources, only_full=False)
         self._ticks, self._when, self._program = self._windows.ticks, self._windows.when, self._windows.program
 

@@ -10,31 +10,29 @@ import numpy as np
 
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
-
-#: tables with at most this many entries are never compacted
-SMALL = 4096
+from sluice.model.engine_limits import EngineLimits
 
 
 def compact(state: AggregateState, program: Program) -> None:
     evict_unused(state, program)
-    if should_compact(state.top, state.top - len(state.free)):
+    if should_compact(program.limits, state.top, state.top - len(state.free)):
         state.move_together()
 
 
 def evict_unused(state: AggregateState, program: Program) -> None:
     """Removes unused keys, groups and texts. Slots keep their numbers."""
     names, tuples = max(state.keys.count, state.pairs.count), state.sizes[1]
-    if should_compact(names, state.kept_keys, tuples):
+    if should_compact(program.limits, names, state.kept_keys, tuples):
         state.forget_partitions() if program.partition_by else state.forget_groups(np.arange(1))
-    if should_compact(state.strings.count, state.kept_strings, tuples):
+    if should_compact(program.limits, state.strings.count, state.kept_strings, tuples):
         state.forget_strings()
 
 
-def should_compact(count: int, kept: int, tuples: int = 0) -> bool:
+def should_compact(limits: EngineLimits, count: int, kept: int, tuples: int = 0) -> bool:
     """Whether a table of `count` entries should be compacted; its last compaction kept `kept` of them.
 
-    True if the table has more than SMALL entries, and more entries were added since than were kept, and more than a
-    quarter of the stored `tuples`. A compaction visits all entries and all tuples, so each added entry pays for one
-    kept entry and four tuples.
+    True if the table has more than `limits.uncompacted` entries, and more entries were added since than were kept, and
+    more than a quarter of the stored `tuples`. A compaction visits all entries and all tuples, so each added entry pays
+    for one kept entry and four tuples.
     """
-    return count > SMALL and count - kept > max(kept, tuples // 4)
+    return count > limits.uncompacted and count - kept > max(kept, tuples // 4)

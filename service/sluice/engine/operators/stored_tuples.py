@@ -17,6 +17,7 @@ from sluice.engine.windows import processing_time
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import window_state
 from sluice.engine.windows.processing_time.window_state import WindowTables
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.types import Kind, Type
 
 
@@ -31,10 +32,10 @@ class StoredTuples(WindowTables):
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "kept_keys")
     STRINGS: ClassVar[tuple[str, ...]] = ("keys",)
 
-    def __init__(self, types: tuple[Type, ...], clause: KernelClause, reserved: int = 0) -> None:
+    def __init__(self, types: tuple[Type, ...], clause: KernelClause, limits: EngineLimits, reserved: int = 0) -> None:
         """`types` has the type of each word of a tuple."""
         super().__init__()
-        self.types, self.clause, self.reserved = types, clause, reserved
+        self.types, self.clause, self.limits, self.reserved = types, clause, limits, reserved
         texts = [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)]
         own = {**self.OWN_TABLES, "words": words("slot", len(types), texts)}
         self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
@@ -69,13 +70,13 @@ class StoredTuples(WindowTables):
     def release(self, freed: np.ndarray) -> None:
         """Frees the slots of the tuples that left in a batch. Moves the tuples together where most slots are free."""
         self.free.give(freed)
-        if compaction.should_compact(self.top, self.top - len(self.free)):
+        if compaction.should_compact(self.limits, self.top, self.top - len(self.free)):
             self.move_together()
 
     def forget_partitions(self) -> None:
         """Removes the empty partitions if enough keys were added since the last compaction."""
         count = self.keys.count
-        if not compaction.should_compact(count, self.kept_keys, self.top):
+        if not compaction.should_compact(self.limits, count, self.kept_keys, self.top):
             return
         kept = np.flatnonzero(self.partitions["size"][:count] > 0)
         self.keys.keep(kept)

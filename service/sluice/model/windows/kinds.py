@@ -11,7 +11,7 @@ from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
-from sluice.model.windows.window_kind import WindowFunction, WindowKind
+from sluice.model.windows.window_kind import SizedKind, WindowFunction, WindowKind
 
 #: the word of a clause -> the kind
 KINDS: Mapping[str, type[WindowKind]] = {
@@ -19,7 +19,7 @@ KINDS: Mapping[str, type[WindowKind]] = {
 }
 
 #: those whose clause has a word and sized parts; the others have policies
-SIZED = {word: kind for word, kind in KINDS.items() if kind.parts}
+SIZED: Mapping[str, type[SizedKind]] = {word: kind for word, kind in KINDS.items() if issubclass(kind, SizedKind)}
 
 #: the functions that describe a window which fires, and their rows in the documentation
 WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = {

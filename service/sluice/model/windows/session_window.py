@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from sluice.model.expressions import Expression
 from sluice.model.functions import row
 from sluice.model.unparse import expression, number, seconds
-from sluice.model.windows.window_kind import WITHIN_BATCH, SizePart, WindowFunction, WindowKind, with_watermarks
+from sluice.model.windows.window_kind import WITHIN_BATCH, SizedKind, SizePart, WindowFunction, with_watermarks
 from sluice.time_units import SECOND
 
 #: the maximum gap that is an expression of the tuple, in nanoseconds: 3,650 days
@@ -17,7 +17,7 @@ MOST_GAP = 3_650 * 86_400 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Session(WindowKind):
+class Session(SizedKind):
     """`session`: two tuples of a key are in one session if the later one comes at most the gap of the earlier one after
     it (G1), directly or by others between them (G2). Partitioned by `partition_by` alone.
 

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.time_interval_window import TimeInterval
-from sluice.model.windows.window_kind import WITHIN_BATCH, SizePart, WindowKind
+from sluice.model.windows.window_kind import WITHIN_BATCH, SizedKind, SizePart
 from sluice.time_units import MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingTime(WindowKind):
+class SlidingTime(SizedKind):
     """`slidingTime`: KIP-450's windows [start, start + difference] of event time, both ends inside (KIP W1).
 
     Nanoseconds, whole milliseconds. It is partitioned by `partition_by` alone.

@@ -9,7 +9,7 @@ from typing import ClassVar
 from sluice.model.functions import row
 from sluice.model.types import INT64, STRING
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.window_kind import SizePart, WindowFunction, WindowKind, with_watermarks
+from sluice.model.windows.window_kind import SizedKind, SizePart, WindowFunction, with_watermarks
 from sluice.time_units import SECOND
 
 #: maximum number of panes that contain a tuple, or begin within a second, without a warning
@@ -17,7 +17,7 @@ MANY_PANES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class TimeInterval(WindowKind):
+class TimeInterval(SizedKind):
     """`timeInterval`: panes [offset + k * period, offset + k * period + duration) of event time (E11).
 
     All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10).

@@ -7,6 +7,7 @@ The engine part of each kind is a row of `engine/operators/window_operators.py`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -51,7 +52,7 @@ class WindowFunction:
     type: Type | None = None
 
 
-class WindowKind:
+class WindowKind(ABC):
     """A window of a pipeline. The defaults are those of a window without sized parts that needs no event time."""
 
     __slots__ = ()
@@ -88,18 +89,9 @@ class WindowKind:
     #: whether `sluice replay --trace` can show its events
     traced: ClassVar[bool] = True
 
-    @classmethod
-    def of(cls, sizes: Mapping[str, Any], options: Mapping[str, str], *, partitioned: bool, event_time: bool) -> Self:
-        """The window of a clause with these sizes: part -> nanoseconds, or an expression where the part may be one.
-        `options` has the keys that the kind reads.
-
-        `event_time`: whether the input has one.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     def clause(self) -> str:
         """The window clause as text."""
-        raise NotImplementedError
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -117,8 +109,9 @@ class WindowKind:
         return None
 
     def with_timer(self, timer: Time) -> Self:
-        """The window with another periodic timer."""
-        raise NotImplementedError
+        """The window with another periodic timer. A kind with a `timer` overrides this; others have none to replace."""
+        del timer
+        return self
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -161,18 +154,33 @@ class WindowKind:
 
     # ---- words ----
 
+    @abstractmethod
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         """When the window fires, and how long a tuple waits for that, as texts for `sluice explain`.
 
         `lag`: how far watermarks are behind the newest tuple, in nanoseconds; None: watermarks come with the stream.
         `incomplete`: results are also emitted before the window was full for the first time.
         """
-        raise NotImplementedError
 
     @property
     def tuples_when_full(self) -> int | None:
         """The number of tuples in a full partition; None if the window does not count tuples."""
         return None
+
+
+class SizedKind(WindowKind):
+    """A window whose clause has parts with sizes instead of policies."""
+
+    __slots__ = ()
+
+    @classmethod
+    @abstractmethod
+    def of(cls, sizes: Mapping[str, Any], options: Mapping[str, str], *, partitioned: bool, event_time: bool) -> Self:
+        """The window of a clause with these sizes: part -> nanoseconds, or an expression where the part may be one.
+        `options` has the keys that the kind reads.
+
+        `event_time`: whether the input has one.
+        """
 
 
 def with_watermarks(wait: str, lag: int | None) -> str:

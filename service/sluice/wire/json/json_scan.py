@@ -2,7 +2,7 @@
 
 The scanner accepts a row if it is certain of the result: the row is one valid JSON object in which each attribute has a
 plain value of its type. It leaves every other row open (an error, a list, a huge number, an escaped name); the exact
-decoder (json_format.py) then decides about these rows.
+decoder (json_codec.py) then decides about these rows.
 """
 
 from __future__ import annotations

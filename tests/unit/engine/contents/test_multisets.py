@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.engine.contents import multisets
-from sluice.engine.operators import compaction
+from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: abs(x) > 1e-307 or x == 0)
@@ -51,14 +51,13 @@ def test_a_percentile_of_what_is_inside():
     assert results([1.0, math.inf, -math.inf], "tumbling, count(3)", "ApproxPercentile(x, 1.0)") == [math.inf]
 
 
-def test_what_is_forgotten_is_forgotten_in_the_counts_too(monkeypatch: pytest.MonkeyPatch):
+def test_what_is_forgotten_is_forgotten_in_the_counts_too():
     """Keys, groups and texts come and go, and their numbers change."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
     texts = [f"{n % 7} {n // 3}" for n in range(60)]
     operator = {"window": "sliding, count(3), partitioned", "partition_by": ["k"], "group_by": ["g"],
                 "output": {"n": "CountDistinct(x)", "same": "CollectDistinct(x)"}}  # fmt: skip
     events = [{"at": n, "tuple": {"x": text, "k": n // 9, "g": n % 2}} for n, text in enumerate(texts)]
-    case = {"operator": operator, "input": events}
+    case = {"operator": operator, "input": events, "limits": EngineLimits(uncompacted=2)}
     for sizes in (None, [1] * 60, [7] * 8):
         rows = [r["tuple"] for r in run_case(case, sizes) if "tuple" in r]
         assert [row["n"] for row in rows] == [len(row["same"]) for row in rows]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.operators import compaction
+from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
 from tests.spec.comparing import differences
 from tests.spec.numbers import Numbers
@@ -52,9 +52,9 @@ LISTING = OUTPUT | {"tuples": "Collect(n)"}
 
 @pytest.mark.parametrize("leaving", ["partitionCount(3)", "partitionAge(4.0)", "tupleCount(7)"])
 @pytest.mark.parametrize("trigger", ["count(1)", "count(3)", "time(2.0)", "delta(n, 2)"])
-def test_it_tells_what_a_window_without_rings_tells(trigger: str, leaving: str, monkeypatch: pytest.MonkeyPatch):
+def test_it_tells_what_a_window_without_rings_tells(trigger: str, leaving: str):
     """Partitions come and go, and are forgotten at once."""
-    monkeypatch.setattr(compaction, "SMALL", 0)
+    at_once = EngineLimits(uncompacted=0)
     choose = random.Random(3)
     events = [{"at": n / 2, "tuple": row(choose, n)} for n in range(200)]
     operator = {
@@ -62,7 +62,7 @@ def test_it_tells_what_a_window_without_rings_tells(trigger: str, leaving: str, 
         "aggregate_incomplete_windows": True,
     }  # fmt: skip
     with_rings, without = (
-        run_case({"operator": operator | {"output": output}, "input": events}, [1] * 100 + [100])
+        run_case({"operator": operator | {"output": output}, "input": events, "limits": at_once}, [1] * 100 + [100])
         for output in (OUTPUT, LISTING)
     )
     for record in without:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 
 import sluice
 from sluice.config.load import load_text
-from sluice.engine.operators import compaction
+from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
 from tests.spec import event_oracle
@@ -123,16 +122,16 @@ def test_sliding_time_windows_tell_what_they_hold():
 # ---- as aggregates do ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 2)
+#: what no window holds any more is forgotten at once, not only among thousands of keys
+CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
 def handled(case: Case, handler: str, sizes: list[int] | None = None) -> list[Record]:
     operator = {
         k: case["operator"][k] for k in ("window", "partition_by", "schema", *EVENT_TIME) if k in case["operator"]
     }
-    return run_case(case | {"operator": operator | {"kind": "custom", "handler": f"{CLASSES}:{handler}"}}, sizes)
+    custom = operator | {"kind": "custom", "handler": f"{CLASSES}:{handler}"}
+    return run_case(case | {"operator": custom, "limits": CLEANED_EARLY}, sizes)
 
 
 EVENT_TIME = ("event_time", "event_time_resolution")

@@ -11,7 +11,8 @@ import pytest
 
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import Interner
-from sluice.engine.operators import compaction
+from sluice.engine.operators.compaction import should_compact
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.types import parse_type
 from sluice.testing import run_case
 
@@ -36,30 +37,30 @@ def row(n: int) -> dict[str, Any]:
 @pytest.mark.parametrize("group_by", [[], ["g"]])
 @pytest.mark.parametrize("partition_by", [[], ["k"]])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_texts_and_lists_of_texts_survive(window, partition_by, group_by, output, monkeypatch):
+def test_texts_and_lists_of_texts_survive(window, partition_by, group_by, output):
     window += ", partitioned" * bool(partition_by)
     operator = {"window": window, "partition_by": partition_by, "group_by": group_by, "output": output}
-    check(operator, [{"at": n, "tuple": row(n)} for n in range(60)], monkeypatch)
+    check(operator, [{"at": n, "tuple": row(n)} for n in range(60)])
 
 
-def test_they_survive_in_panes(monkeypatch):
+def test_they_survive_in_panes():
     events = [{"at": n, "watermark": float(n - 2)} if n % 3 == 2 else {"at": n, "tuple": row(n)} for n in range(60)]
     for event in events:
         event.get("tuple", {})["ts"] = float(event["at"])
-    check({"window": "timeInterval, intervalDuration(4)", "event_time": "ts"}, events, monkeypatch)
+    check({"window": "timeInterval, intervalDuration(4)", "event_time": "ts"}, events)
 
 
-def check(operator, events, monkeypatch) -> None:
+def check(operator, events) -> None:
     """What comes out with cleaning after every event is what comes out without any."""
     case = {"operator": {"output": OUTPUT, "schema": SCHEMA} | operator, "input": events}
     expected = run_case(case)
     assert len(expected) > 10
-    monkeypatch.setattr(compaction, "SMALL", 0)
+    case |= {"limits": EngineLimits(uncompacted=0)}
     assert run_case(case, [1] * len(events)) == expected
 
 
 @pytest.mark.parametrize("window", ["sliding, count(40), count(1)", "sliding, time(9.0), count(1)"])
-def test_sums_are_the_same_to_the_last_digit(window, monkeypatch):
+def test_sums_are_the_same_to_the_last_digit(window):
     """Keys fall silent, their windows run empty, and come back: where their blocks begin follows from that alone."""
     choose = random.Random(5)
     events = [{"at": n / 4, "tuple": {"k": f"{n // 60 % 3} {choose.randrange(4)}", "x": choose.uniform(-1e9, 1e9)}}
@@ -69,7 +70,7 @@ def test_sums_are_the_same_to_the_last_digit(window, monkeypatch):
     case = {"operator": operator | {"output": output, "schema": {"k": "string", "x": "float64"}}, "input": events}
     expected = run_case(case)
     assert len(expected) > 700
-    monkeypatch.setattr(compaction, "SMALL", 0)
+    case |= {"limits": EngineLimits(uncompacted=0)}
     assert run_case(case, [1] * len(events)) == expected
     assert run_case(case, [7] * 110) == expected
 
@@ -79,7 +80,7 @@ def test_names_that_come_and_go_beside_a_million_tuples_are_forgotten_every_250_
     forgotten = []
     for batch in range(600):
         names += 1000
-        if compaction.should_compact(names, stay, tuples=1_000_000):
+        if should_compact(LIMITS, names, stay, tuples=1_000_000):
             forgotten.append(batch)
             names = stay
     assert forgotten == [250, 501]

@@ -41,8 +41,6 @@ from sluice.time_units import UNSET
 
 #: the initial room for window events, per item
 EVENTS_PER_ITEM = 4
-#: the most window events that are written before they are read, so that they are still in the CPU's cache then
-MOST_EVENTS = 16_384
 
 
 class AggregateOperator(Stateful[AggregateState]):
@@ -191,7 +189,7 @@ class AggregateOperator(Stateful[AggregateState]):
         parts: list[Rows] = []
         for events, firings in self.window_events(state, arrivals, end):
             take = partial(self._take, parts, state, firings)
-            results = run_kernel(run, kernel, events, results, take)
+            results = run_kernel(run, kernel, events, results, take, self.program.limits.listed)
         take(results)
         state.top = state.free.taken(int(state.used[TAKEN]), state.top)
         state.used[TAKEN] = 0
@@ -210,7 +208,8 @@ class AggregateOperator(Stateful[AggregateState]):
 
         The events of a part are valid until the next part is requested.
         """
-        events = self._scratch.room(min(EVENTS_PER_ITEM * len(arrivals) + 64, MOST_EVENTS), processing_time.EVENT)
+        room = min(EVENTS_PER_ITEM * len(arrivals) + 64, self.program.limits.events)
+        events = self._scratch.room(room, processing_time.EVENT)
         firings = self._scratch.room(len(arrivals) + len(events), processing_time.FIRING)
         used = np.zeros(2, np.int64)
         first, instants = 0, self.instants(state, max([end, *arrivals["at"][-1:].tolist()]))

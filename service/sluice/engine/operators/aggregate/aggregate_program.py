@@ -12,13 +12,10 @@ from sluice.columns.arrow_types import arrow_schema
 from sluice.engine.aggregates.function_table import Function, Kept, function
 from sluice.engine.contents import multisets, summaries
 from sluice.engine.windows import policies
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, walk
 from sluice.model.spec import Aggregate, Count
 from sluice.model.types import FLOAT64, Kind, Schema, Type
-
-#: the number of tuples in a block (blocks.py), a power of two: the minimum, the maximum, and the size for windows whose
-#: number of tuples has no bound. Larger blocks are faster, but waste more room in the last block of each window
-MIN_BLOCK, MAX_BLOCK, BLOCK = 8, 32, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,7 @@ class Program:
     holding       whether tuples are stored beyond their batch
     packed        whether tuples are stored in blocks (blocks.py) of `block` tuples each
     ring          the number of tuples in the ring of a partition (ring.py); 0 if tuples are in no ring
+    limits        the sizes at which tables are compacted, and others
     text_columns, text_words   the words of a tuple, and of a summary, that are codes of texts or lists
     """
 
@@ -63,6 +61,7 @@ class Program:
     ring: int
     text_columns: np.ndarray
     text_words: np.ndarray
+    limits: EngineLimits
 
     @property
     def by_slot(self) -> bool:
@@ -94,7 +93,7 @@ class Program:
         listing = any(f.lists for f in functions)
         holding = (clause.sliding or listing) and not _keeps_nothing(spec)
         oldest_first = clause.sliding and holding and not by_slot and not spec.group_by
-        packed = oldest_first and _worth_packing(clause)
+        packed = oldest_first and _worth_packing(clause, spec.limits)
         ring = _ring(clause) if oldest_first and not packed and not listing else 0
         counted = list(dict.fromkeys(counted for f in functions for counted in f.counted))
         return cls(
@@ -116,10 +115,11 @@ class Program:
             series=np.array([(where[c.value], c.value.type == FLOAT64, c.rounded) for c in counted], multisets.SERIES),
             holding=holding,
             packed=packed,
-            block=_block(clause) if packed else 1,
+            block=_block(clause, spec.limits) if packed else 1,
             ring=ring,
             text_columns=np.array([i for i, e in enumerate(columns) if _is_text(e)], np.int64),
             text_words=_text_words(layout, columns),
+            limits=spec.limits,
         )
 
 
@@ -185,10 +185,10 @@ def _over_results(expression: Expression, calls: list[AggregateCall]) -> Express
     return expression
 
 
-def _worth_packing(clause: policies.KernelClause) -> bool:
+def _worth_packing(clause: policies.KernelClause, limits: EngineLimits) -> bool:
     """Whether the window evicts only its oldest tuple (by time or count) and may fill at least two blocks."""
     return clause.eviction.kind == policies.TIME or (
-        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * MIN_BLOCK
+        clause.eviction.kind == policies.COUNT and clause.eviction.size >= 2 * limits.min_block
     )
 
 
@@ -197,15 +197,15 @@ def _ring(clause: policies.KernelClause) -> int:
     return int(clause.eviction.size) if clause.eviction.kind == policies.COUNT else 0
 
 
-def _block(clause: policies.KernelClause) -> int:
-    """The number of tuples in a block: BLOCK for eviction by time.
+def _block(clause: policies.KernelClause, limits: EngineLimits) -> int:
+    """The number of tuples in a block: `limits.block` for eviction by time.
 
     For eviction by count about the square root of the window's size, so that the number of blocks is about that, too.
     """
     if clause.eviction.kind == policies.TIME:
-        return BLOCK
+        return limits.block
     root = isqrt(int(clause.eviction.size) - 1) + 1
-    return min(max(1 << (root - 1).bit_length(), MIN_BLOCK), MAX_BLOCK)
+    return min(max(1 << (root - 1).bit_length(), limits.min_block), limits.max_block)
 
 
 def _keeps_nothing(spec: Aggregate) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +18,17 @@ from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import slices, window_inspection
-from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
-from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
-from sluice.engine.contents.multisets import PAIR
+from sluice.engine.contents.firing_results import Results, Rows
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.event_time_compaction import compact
+from sluice.engine.operators.aggregate.event_time_rows import (
+    computed_rows,
+    fired_contents,
+    rejected_late,
+    tuples_per_firing,
+)
 from sluice.engine.operators.aggregate.event_time_state import EventState
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
 from sluice.engine.operators.operator import Stateful
@@ -249,53 +252,28 @@ class EventAggregateOperator(Stateful[EventState]):
     def _fill(self, state: EventState, events: np.ndarray, firings: np.ndarray) -> Rows:
         """The output rows of all firings, computed from the contents of the windows at each firing."""
         program = self.program
-        width = program.summary
-        results = Results(
-            np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
-            np.empty((len(firings), width), np.int64),
-            np.empty(len(events) if program.listing else 0, np.int64),
-            np.empty(state.top + 1, np.int64), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
-            np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
-        )  # fmt: skip
         kernel = slices.Slices(
             program.layout, state.strings.text, state.words, state.group_records, state.back, state.slices,
             NodeAllocation(state.slice_blocks, state.slice_room), state.sums, state.stack, state.links, state.ends,
-            bool(program.group_by), program.listing, np.zeros((1, width), np.int64),
+            bool(program.group_by), program.listing, np.zeros((1, program.summary), np.int64),
         )  # fmt: skip
-        parts: list[Rows] = []
-        take = partial(self._take, parts, state, firings, self._stored(state, events, firings))
-        results = run_kernel(slices.run, kernel, events, results, take)
-        take(results)
-        if program.listing:
-            state.free.give(results.freed[: results.used[FREED]])
-        return Rows.joined(parts)
+        counted = self._stored(state, events, firings)
 
-    def _take(
-        self, parts: list[Rows], state: EventState, firings: np.ndarray, stored: np.ndarray, results: Results
-    ) -> None:
-        """Computes the output rows of `results` and appends them to `parts`."""
-        rows, listed, _, _ = results.used
-        size, firing = results.size[:rows], results.firing[:rows]
-        if self._counting and isinstance(self.spec.window, SlidingTime):  # CountAll counts the partition
-            stored = np.bincount(firing, size, len(firings)).astype(np.int64)
-        found = FiredContents(
-            size, firing, stored, bool(self.program.group_by), results.summary[:rows],
-            _by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
-            FiringDetails(firings, firing, self.ticks.to_units),
-        )  # fmt: skip
-        parts.append(self._making.rows(found))
+        def rows(results: Results) -> Rows:
+            stored = counted
+            if self._counting and isinstance(self.spec.window, SlidingTime):  # CountAll counts the partition
+                stored = tuples_per_firing(results, len(firings))
+            return self._making.rows(fired_contents(program, state, firings, stored, results, self.ticks.to_units))
+
+        return computed_rows(slices.run, kernel, program, state, events, len(firings), rows)
 
     # ---- outputs ----------------------------------------------------------------------------------------------------
 
     def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
         """The late tuples as rejects, each with a reason that says how late it was; None if there are none."""
-        if not len(late):
-            return None
-        dropped = np.zeros(len(items), np.bool_)
-        dropped[late["item"]] = True
         row = np.cumsum(items.kind == TUPLE)[late["item"]] - 1
         pairs = zip(times[row].tolist(), late["behind"].tolist(), strict=True)
-        return rejected(items.only(dropped), self.spec.name, [self.reason(*pair) for pair in pairs])
+        return rejected_late(items, self.spec.name, late, (self.reason(*pair) for pair in pairs))
 
     def reason(self, time: int, behind: int) -> str:
         name = self.ticks.attribute
@@ -345,12 +323,3 @@ def _run(window: Window, when: panes.Grid | sliding_time.SlidingSizes, arrivals:
     if isinstance(when, panes.Grid):
         return panes.run(window, when, arrivals, first)
     return sliding_time.run(window, when, arrivals, first)
-
-
-def _by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Sorts the listed tuples of each result by arrival (KIP R2). The last word of a tuple is its arrival number."""
-    came = words[:, -1]
-    row = np.repeat(np.arange(len(size)), size) if len(words) else came
-    if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
-        words = words.take(np.lexsort((came, row)), axis=0)
-    return words

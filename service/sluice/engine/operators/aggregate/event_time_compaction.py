@@ -16,9 +16,10 @@ def compact(state: EventState, *, full: bool) -> None:
 
     With `full`, empty partitions that were there when a pane became complete are kept, too (E34).
     """
-    if should_compact(max(state.keys.count, state.places.count, state.pairs.count), state.kept_keys, state.top):
+    names = max(state.keys.count, state.places.count, state.pairs.count)
+    if should_compact(state.limits, names, state.kept_keys, state.top):
         _forget_partitions(state, full=full)
-    if should_compact(state.strings.count, state.kept_strings, state.top):
+    if should_compact(state.limits, state.strings.count, state.kept_strings, state.top):
         keep_texts(state.strings, state.texts())
         state.kept_strings = state.strings.count
 

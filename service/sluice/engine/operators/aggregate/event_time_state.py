@@ -108,7 +108,7 @@ class EventState(Tables):
         """`clocks` is the number of independent event-time clocks; `nodes` is the record that the window keeps for each
         event time.
         """
-        self._program, self._nodes = program, nodes
+        self._program, self._nodes, self.limits = program, nodes, program.limits
         known = tables(program, nodes)
         self.declare(known, known)
         self.scalars = np.zeros(event_records.SCALARS, np.int64)

@@ -41,8 +41,6 @@ from sluice.model.spreading import independent
 from sluice.model.types import Schema, Type
 from sluice.time_units import UNSET
 
-#: the most log entries that are evaluated at a time, which bounds the memory for candidates that do not match
-ENTRIES = 2_000_000
 ALL = np.ones(1, np.bool_)
 
 
@@ -128,7 +126,7 @@ class JoinOperator(Stateful[JoinState]):
         return state
 
     def _empty(self) -> JoinState:
-        return JoinState(self._types, self._clauses)
+        return JoinState(self._types, self._clauses, self.spec.limits)
 
     def load(self, data: Data) -> JoinState:
         return self._empty().read(data)
@@ -252,7 +250,7 @@ class JoinOperator(Stateful[JoinState]):
         room = len(arrivals) + int(left.window.scalars[LIVE] + right.window.scalars[LIVE])
         found = np.empty(room, np.int64)
         names = join_kernel.KeyNumbers(state.names, found, np.array([state.batch, 0]))
-        log, used = grown(self._log, 0, max(2, min(2 * room, ENTRIES))), np.zeros(1, np.int64)
+        log, used = grown(self._log, 0, max(2, min(2 * room, self.spec.limits.candidates))), np.zeros(1, np.int64)
         pieces: list[list[join_kernel.Port]] = [[], [], []]
         first = 0
         while first <= len(arrivals):
@@ -263,7 +261,7 @@ class JoinOperator(Stateful[JoinState]):
             join_kernel.emit_matches(left, right, arrivals, entries, holds, names, joint, left_alone, right_alone)
             for piece, port in zip(pieces, (joint, left_alone, right_alone), strict=True):
                 piece.append(port)
-            if first <= len(arrivals) and (not len(entries) or len(log) < ENTRIES):
+            if first <= len(arrivals) and (not len(entries) or len(log) < self.spec.limits.candidates):
                 log = grown(log, 0, 2 * len(log))
         self._log = log
         keys = state.keys.take(found[: names.used[1]])

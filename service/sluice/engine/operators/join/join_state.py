@@ -16,6 +16,7 @@ from sluice.engine.operators.join.join_kernel import BUCKET, FREED, FROZEN, NAME
 from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, time_queue
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.types import Type
 from sluice.time_units import UNSET
 
@@ -42,8 +43,8 @@ class SideState(StoredTuples):
     stored_tuples: np.ndarray
     buckets: np.ndarray
 
-    def __init__(self, types: Types, clause: KernelClause) -> None:
-        super().__init__(types, clause, reserved=NOTHING + 1)
+    def __init__(self, types: Types, clause: KernelClause, limits: EngineLimits) -> None:
+        super().__init__(types, clause, limits, reserved=NOTHING + 1)
         self.reserve("key", 1)
         #: the entries FROZEN, FREED and REACHED: see join_kernel.Side.state
         self.state = np.zeros(3, np.int64)
@@ -115,8 +116,11 @@ class SideState(StoredTuples):
 class JoinState:
     """The state of a Join: both sides, and two interners that they share: of equality keys, and of texts and lists."""
 
-    def __init__(self, types: tuple[Types, Types], clauses: tuple[KernelClause, KernelClause]) -> None:
-        self.sides = tuple(map(SideState, types, clauses))
+    def __init__(
+        self, types: tuple[Types, Types], clauses: tuple[KernelClause, KernelClause], limits: EngineLimits
+    ) -> None:
+        self.limits = limits
+        self.sides = tuple(SideState(*side, limits) for side in zip(types, clauses, strict=True))
         self.keys, self.strings = Interner(), Interner()
         self.kept_keys = self.kept_strings = 0
         #: scratch memory: the numbers of keys within a batch
@@ -165,9 +169,9 @@ class JoinState:
         tuples = sum(side.top for side in self.sides)
         for side in self.sides:
             side.forget_partitions()
-        if compaction.should_compact(self.keys.count, self.kept_keys, tuples):
+        if compaction.should_compact(self.limits, self.keys.count, self.kept_keys, tuples):
             self._forget_keys()
-        if compaction.should_compact(self.strings.count, self.kept_strings, tuples):
+        if compaction.should_compact(self.limits, self.strings.count, self.kept_strings, tuples):
             keep_texts(self.strings, [table for side in self.sides for table in side.texts()])
             self.kept_strings = self.strings.count
 
@@ -197,7 +201,7 @@ class JoinState:
         The mask of a state has an entry for each key; its last entry is for tuples without a key.
         """
         types, clauses = tuple(side.types for side in self.sides), tuple(side.clause for side in self.sides)
-        made = JoinState((types[0], types[1]), (clauses[0], clauses[1]))
+        made = JoinState((types[0], types[1]), (clauses[0], clauses[1]), self.limits)
         slots = [[own[wanted[side.stored_tuples["key"][own]]] for side in state.sides for own in (side.stored(),)]
                  for state, wanted in chosen]  # fmt: skip
         keys = [made._keys_of(state, own) for (state, _), own in zip(chosen, slots, strict=True)]

@@ -34,6 +34,7 @@ from sluice.engine.operators.session.session_records import (
     SessionSettings,
 )
 from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, WINDOW
+from sluice.engine.windows.event_time.event_log import pass_watermark_on
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
@@ -185,15 +186,7 @@ def _advance(w: Sessions, r: SessionSettings, item: Any) -> bool:
         return False
     if not _room(w, 0, 1):
         return False
-    w.scalars[GROUP] += 1
-    firing = w.firings[w.used[1]]
-    firing.event = item.event
-    firing.at = item.at
-    firing.kind = WATERMARK
-    firing.partition = NIL
-    firing.watermark = item.watermark
-    firing.group = w.scalars[GROUP]
-    w.used[1] += 1
+    pass_watermark_on(w, item)
     if advances:
         w.clocks[0] = item.time
     return True

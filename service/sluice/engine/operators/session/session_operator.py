@@ -8,7 +8,6 @@ results of the firings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +18,16 @@ from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.state_tables import intern_pairs
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
-from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
-from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
-from sluice.engine.contents.multisets import PAIR
+from sluice.engine.contents.firing_results import Results, Rows
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.aggregate.aggregate_program import Program
+from sluice.engine.operators.aggregate.event_time_rows import (
+    computed_rows,
+    fired_contents,
+    rejected_late,
+    tuples_per_firing,
+)
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.session import session_contents, session_kernel
@@ -96,7 +99,7 @@ class SessionOperator(Stateful[SessionState]):
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
-        return outputs | joined([unread, *unsound, self._dropped(items, times, late), *unmade])
+        return outputs | joined([unread, *unsound, self._dropped(items, late), *unmade])
 
     def due(self, state: SessionState) -> int:
         """Over the clock: 1 ns after the reach of the session that is over next (G12). Otherwise MAX_TIME."""
@@ -224,60 +227,25 @@ class SessionOperator(Stateful[SessionState]):
 
     def _fill(self, state: SessionState, events: np.ndarray, firings: np.ndarray) -> Rows:
         """The output rows of all firings, computed from the contents of the sessions at each firing."""
-        program, width = self._program, self._program.summary
-        results = Results(
-            np.empty(len(firings), np.int64), np.empty(len(firings), np.int64),
-            np.empty((len(firings), width), np.int64),
-            np.empty(len(events) if program.listing else 0, np.int64),
-            np.empty(state.top + 1, np.int64), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
-            np.zeros((len(firings), 0), np.int64), np.zeros(0, PAIR),
-        )  # fmt: skip
+        program = self._program
         kernel = session_contents.SessionArrays(
             state.scalars, program.layout, state.strings.text, state.words, state.links, state.group_records,
             state.chains, state.contents, state.sums, bool(program.group_by), program.listing,
-            np.zeros((1, width), np.int64),
+            np.zeros((1, program.summary), np.int64),
         )  # fmt: skip
-        parts: list[Rows] = []
-        take = partial(self._take, parts, state, firings)
-        results = run_kernel(session_contents.run, kernel, events, results, take)
-        take(results)
-        if program.listing:
-            state.free.give(results.freed[: results.used[FREED]])
-        return Rows.joined(parts)
 
-    def _take(self, parts: list[Rows], state: SessionState, firings: np.ndarray, results: Results) -> None:
-        """Computes the output rows of `results` and appends them to `parts`. CountAll counts the session's tuples
-        (G13).
-        """
-        rows, listed, _, _ = results.used
-        size, firing = results.size[:rows], results.firing[:rows]
-        stored = np.bincount(firing, size, len(firings)).astype(np.int64)
-        found = FiredContents(
-            size, firing, stored, bool(self._program.group_by), results.summary[:rows],
-            by_arrival(state.words.take(results.tuples[:listed], axis=0), size), state.strings,
-            FiringDetails(firings, firing, self._ticks.to_units),
-        )  # fmt: skip
-        parts.append(self._making.rows(found))
+        def rows(results: Results) -> Rows:
+            stored = tuples_per_firing(results, len(firings))  # CountAll counts all tuples of the session (G13)
+            return self._making.rows(fired_contents(program, state, firings, stored, results, self._ticks.to_units))
+
+        return computed_rows(session_contents.run, kernel, program, state, events, len(firings), rows)
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def _dropped(self, items: Items, times: np.ndarray, late: np.ndarray) -> Items | None:
-        """The late tuples as rejects, each with how late it was (G7); None if no tuple was late."""
-        if not len(late):
-            return None
-        dropped = np.zeros(len(items), np.bool_)
-        dropped[late["item"]] = True
-        reasons = [
+    def _dropped(self, items: Items, late: np.ndarray) -> Items | None:
+        """The late tuples as rejects, each with a reason that says how late it was (G7); None if there are none."""
+        reasons = (
             f"late: its session was over {self._ticks.seconds(behind)} s before the watermark less grace"
             for behind in late["behind"].tolist()
-        ]
-        return rejected(items.only(dropped), self.spec.name, reasons)
-
-
-def by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The listed tuples of each result row in order of arrival. The last word of a tuple is its number."""
-    came = words[:, -1]
-    row = np.repeat(np.arange(len(size)), size) if len(words) else came
-    if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
-        words = words.take(np.lexsort((came, row)), axis=0)
-    return words
+        )
+        return rejected_late(items, self.spec.name, late, reasons)

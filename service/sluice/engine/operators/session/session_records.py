@@ -9,8 +9,9 @@ import numpy as np
 #: window events: a tuple enters a session (INSERT), a session takes over another one (MERGE), the content of a session
 #: is emitted (FIRE), a session is closed and removed (FORGET)
 INSERT, MERGE, FIRE, FORGET = range(4)
-#: the scalars: the number of the last group of firings, and the common time of this group; the first session in the
-#: chain of free ones, and the number of sessions ever used; the same two numbers for contents
+#: the scalars: the number of the last group of firings (at the same index as in event_records.py), and the common time
+#: of this group; the first session in the chain of free ones, and the number of sessions ever used; the same two
+#: numbers for contents
 GROUP, LAST, FREE_SESSION, SESSIONS, FREE_CONTENT, CONTENTS, SCALARS = range(7)
 
 #: a member of a list in order of time (session_list.py): the number of its list, its neighbours, an older member to

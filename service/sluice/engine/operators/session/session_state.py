@@ -155,7 +155,7 @@ class SessionState(Tables):
 
     def forget(self) -> None:
         """Removes keys without sessions and unused entries (G14), if most entries may be unused. O(1) amortised."""
-        if should_compact(self._entries, self.kept):
+        if should_compact(self._program.limits, self._entries, self.kept):
             self.__dict__.update(self._gathered([self]).__dict__)
             self.kept = self._entries
 

@@ -34,6 +34,7 @@ from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import policies, processing_time
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import LIVE, STORED
+from sluice.model.engine_limits import EngineLimits
 from sluice.model.expressions import Attribute
 from sluice.model.spec import Count, Sort
 from sluice.model.types import INT64, STRING, Schema, Type
@@ -52,9 +53,9 @@ class SortState(StoredTuples):
     piles: np.ndarray
     nodes: np.ndarray
 
-    def __init__(self, types: tuple[Type, ...], clause: KernelClause, *, keyed: bool) -> None:
+    def __init__(self, types: tuple[Type, ...], clause: KernelClause, limits: EngineLimits, *, keyed: bool) -> None:
         """`keyed`: the window has `partition_by`."""
-        super().__init__(types, clause)
+        super().__init__(types, clause, limits)
         self.keyed = keyed
         #: the number of tuples so far, which is the arrival number of the next one
         self.arrived = np.zeros(1, np.int64)
@@ -66,7 +67,7 @@ class SortState(StoredTuples):
 
     def clean(self) -> None:
         self.forget_partitions()
-        if compaction.should_compact(self.strings.count, self.kept_strings, self.top):
+        if compaction.should_compact(self.limits, self.strings.count, self.kept_strings, self.top):
             keep_texts(self.strings, self.texts())
             self.kept_strings = self.strings.count
 
@@ -81,7 +82,7 @@ class SortState(StoredTuples):
 
     def _gathered(self, chosen: Sequence[tuple[SortState, np.ndarray]]) -> SortState:
         """A new state with the given partitions of other states and their tuples."""
-        made, sources = SortState(self.types, self.clause, keyed=self.keyed), []
+        made, sources = SortState(self.types, self.clause, self.limits, keyed=self.keyed), []
         made.finished = chosen[0][0].finished
         made.arrived[:] = max(int(state.arrived[0]) for state, _ in chosen)
         for state, partitions in chosen:
@@ -127,7 +128,7 @@ class ProgressiveOperator(Stateful[SortState]):
         self._clause = clause._replace(eviction=none, trigger=none, period=0)
 
     def initial(self) -> SortState:
-        return SortState(self._types, self._clause, keyed=bool(self._partition_by))
+        return SortState(self._types, self._clause, self.spec.limits, keyed=bool(self._partition_by))
 
     def load(self, data: Data) -> SortState:
         return self.initial().read(data)

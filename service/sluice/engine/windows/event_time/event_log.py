@@ -7,7 +7,9 @@ sliding_time.py).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
@@ -64,9 +66,22 @@ def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int,
     w.used[1] += 1
 
 
+class FiringTables(Protocol):
+    """The tables that `pass_watermark_on` changes. `scalars` has GROUP at its index, `used[1]` counts the firings."""
+
+    @property
+    def scalars(self) -> np.ndarray: ...
+
+    @property
+    def firings(self) -> np.ndarray: ...
+
+    @property
+    def used(self) -> np.ndarray: ...
+
+
 @inlined
-def pass_watermark_on(w: Window, item: Any) -> None:
-    """Passes a watermark on, behind the firings that it caused (E6)."""
+def pass_watermark_on(w: FiringTables, item: Any) -> None:
+    """Passes a watermark on, behind the firings that it caused (E6). Sessions use it, too."""
     w.scalars[GROUP] += 1
     firing = w.firings[w.used[1]]
     firing.event = item.event

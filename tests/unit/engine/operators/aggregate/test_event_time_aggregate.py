@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from sluice.engine.operators import compaction
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
 from tests.spec import event_oracle, invariants
@@ -18,14 +19,17 @@ from tests.spec.strategies import Case, cuts
 
 
 @pytest.fixture(autouse=True)
-def tables_are_cleaned_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no window holds any more is forgotten at once, not only among thousands of keys."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-def check(case: Case, *cuts: list[int]) -> None:
+#: what no window holds any more is forgotten at once, not only among thousands of keys
+CLEANED_EARLY = EngineLimits(uncompacted=2)
+
+
+def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
     """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    case = case | {"limits": limits}
     whole = run_case(case)
     expected, dropped = event_oracle.run(case)
     assert differences(whole, expected, with_groups_in_any_order(case)) == []
@@ -40,18 +44,18 @@ def dead_letters(case: Case) -> list[int]:
     return [record["after"] for record in records if "dead_letter" in record]
 
 
-@pytest.mark.usefixtures("what_is_listed")
+@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(cases, cuts)
 @settings(max_examples=60, derandomize=True)
-def test_random_windows_and_events(case: Case, batches: list[int]):
-    check(case, [1] * len(case["input"]), batches)
+def test_random_windows_and_events(listed: int, case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
 
 
-@pytest.mark.usefixtures("what_is_listed")
+@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(sort_cases, cuts)
 @settings(max_examples=40, derandomize=True)
-def test_random_sorts(case: Case, batches: list[int]):
-    check(case, [1] * len(case["input"]), batches)
+def test_random_sorts(listed: int, case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))
 
 
 @pytest.mark.parametrize("group_by", [[], ["g"]])

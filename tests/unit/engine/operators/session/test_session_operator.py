@@ -9,9 +9,9 @@ import pytest
 from sluice.columns.json_columns import python_values
 from sluice.columns.tables import StateError
 from sluice.engine.graph import GraphState
-from sluice.engine.operators import compaction
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.engine.stream.items import MAX_TIME
+from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.replayer.player import Player, replay
 from sluice.testing import on_stream, pipeline_of, run_case
@@ -22,13 +22,13 @@ SECOND = 10**9
 class Running:
     """A session window over the clock or over event time, to which events are fed one after the other."""
 
-    def __init__(self, *, event_time: bool = False, **more: Any) -> None:
+    def __init__(self, limits: EngineLimits = LIMITS, *, event_time: bool = False, **more: Any) -> None:
         operator = {
             "kind": "aggregate", "window": "session, inactivityGap(5)", "partition_by": ["k"],
             "output": {"k": "k", "n": "Count()", "all": "Collect(x)"},
             "schema": {"k": "string", "x": "int64", "t": "float64"},
         } | ({"event_time": "t"} if event_time else {}) | more  # fmt: skip
-        self.pipeline = pipeline_of({"operator": operator, "input": []})
+        self.pipeline = pipeline_of({"operator": operator, "input": [], "limits": limits})
         self.player = Player(self.pipeline, {"input": 1}, python_values)
         self.state: GraphState = self.player.graph.initial()
         self.cutter = Cutter(self.pipeline.inputs)
@@ -75,10 +75,10 @@ def test_open_sessions_of_a_key_are_shown():
     assert running.player.graph.inspect(running.state, "c") == []
 
 
-def test_what_is_over_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+def test_what_is_over_is_forgotten():
     """Keys, texts, sessions and listed tuples: the state after thousands of sessions is as small as after a few."""
-    monkeypatch.setattr(compaction, "SMALL", 16)
-    running = Running(output={"k": "k", "text": "Max(k)", "all": "Collect(x)"}, group_by=["x"])
+    output = {"k": "k", "text": "Max(k)", "all": "Collect(x)"}
+    running = Running(EngineLimits(uncompacted=16), output=output, group_by=["x"])
     sizes = []
     for batch in range(40):
         running.feed(*(row(10 * batch + n / 100, f"key {batch} {n}", n) for n in range(50)))

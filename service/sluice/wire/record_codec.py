@@ -1,90 +1,23 @@
-"""The formats that a pipeline file can name, and the decoding and encoding of a stream's records with them."""
+"""Decodes and encodes the records of a stream: values, keys and headers, each with the codec of its format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.model.avro_schema import parse, schema_of
 from sluice.model.spec import Coding, Stream
 from sluice.model.types import Schema
-from sluice.wire import csv_format, plain_format
-from sluice.wire.avro.avro_read import Reader
-from sluice.wire.avro.avro_write import Writer
-from sluice.wire.confluent import Confluent
 from sluice.wire.dead_letters import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
-from sluice.wire.json import json_format
-from sluice.wire.schema_registry import registry
-
-
-class Format(NamedTuple):
-    """A decoder from byte values to tuples, and an encoder back. Both process a batch at a time."""
-
-    decode: Callable[[pa.BinaryArray], Decoded]
-    encode: Callable[[pa.RecordBatch], pa.BinaryArray]
-
-
-class Part(NamedTuple):
-    """A part of a record (value, key or one header): its coding, and the attributes that it has.
-
-    `subject` is its name in the schema registry; `registry` has the registry's properties.
-    """
-
-    coding: Coding
-    schema: Schema
-    defaults: Mapping[str, Any] = {}
-    subject: str = ""
-    registry: tuple[tuple[str, str], ...] = ()
-
-
-def _json(part: Part) -> Format:
-    return Format(partial(json_format.decode, schema=part.schema, defaults=part.defaults), json_format.encode)
-
-
-def _csv(part: Part) -> Format:
-    delimiter = part.coding.delimiter
-    return Format(
-        partial(csv_format.decode, schema=part.schema, delimiter=delimiter, defaults=part.defaults),
-        partial(csv_format.encode, delimiter=delimiter),
-    )
-
-
-def _text(part: Part) -> Format:
-    return Format(partial(plain_format.decode_text, schema=part.schema), plain_format.encode_text)
-
-
-def _raw(part: Part) -> Format:
-    return Format(partial(plain_format.decode_raw, schema=part.schema), plain_format.encode_raw)
-
-
-def _avro(part: Part) -> Format:
-    text, written = str(part.coding.avro_schema), part.coding.avro_writer_schema
-    own = parse(text)
-    reader = Reader.of(part.schema, parse(written) if written else own, own if written else None, part.defaults)
-    return Format(reader.read, lambda tuples: Writer.of(part.schema, text).write(tuples))
-
-
-def _confluent(part: Part) -> Format:
-    text = part.coding.avro_schema
-    both = Confluent(
-        part.schema, registry(part.registry), part.subject, text or schema_of(part.subject, part.schema),
-        parse(text) if text else None, part.defaults,
-    )  # fmt: skip
-    return Format(both.decode, both.encode)
-
-
-#: the name of a format in the pipeline file -> the function that makes it
-FORMATS: Mapping[str, Callable[[Part], Format]] = {
-    "json": _json, "avro": _avro, "avro-confluent": _confluent, "csv": _csv, "text": _text, "raw": _raw,
-}  # fmt: skip
+from sluice.wire.formats.format_contract import Codec, Part
+from sluice.wire.formats.format_table import codec
 
 
 @dataclass(frozen=True)
@@ -92,9 +25,9 @@ class Records:
     """Decodes and encodes the records of a stream: values, keys and headers."""
 
     stream: Stream
-    value: Format
-    key: Format | None
-    headers: Mapping[str, Format]
+    value: Codec
+    key: Codec | None
+    headers: Mapping[str, Codec]
 
     @classmethod
     def of(cls, stream: Stream, properties: Mapping[str, str]) -> Records:
@@ -141,8 +74,8 @@ class Records:
 def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records:
     defaults, types = dict(stream.defaults), dict(stream.schema)
 
-    def form(coding: Coding, schema: Schema, of: str) -> Format:
-        return FORMATS[coding.format](Part(coding, schema, defaults, f"{stream.topic}-{of}", properties))
+    def form(coding: Coding, schema: Schema, of: str) -> Codec:
+        return codec(Part(coding, schema, defaults, f"{stream.topic}-{of}", properties))
 
     value = form(stream.value, stream.value_schema, "value")
     key = form(stream.key.coding, stream.key_schema, "key") if stream.key else None
@@ -166,7 +99,7 @@ def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     return values.take(pa.array(found, mask=found < 0))
 
 
-def _or_defaults(column: pa.BinaryArray, form: Format, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
+def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:
     """Decodes keys or headers, of which some may be null.
 
     The attributes of a null get their defaults. If one has no default, the row is bad.

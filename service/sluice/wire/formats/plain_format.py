@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
-from sluice.model.types import Schema
+from sluice.model.types import Kind, Schema
 from sluice.wire.dead_letters import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.formats.format_contract import Codec, Finder, Format, Part, names_of
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import read, utf8, written
+
+
+class TextFormat(Format):
+    in_keys = True
+
+    def check(self, part: Part, finder: Finder) -> None:
+        if len(part.schema) != 1:
+            word, names = part.coding.format, names_of(part.schema)
+            finder.problem("format", f"a format of several attributes ({word} has one) for {names}", word)
+
+    def codec(self, part: Part) -> Codec:
+        return Codec(partial(decode_text, schema=part.schema), encode_text)
+
+
+class RawFormat(TextFormat):
+    in_keys = False
+
+    def check(self, part: Part, finder: Finder) -> None:
+        if len(part.schema) != 1:
+            super().check(part, finder)
+        elif part.written or part.schema[0][1].kind is not Kind.STRING:
+            what = "another format, as raw is for reading an attribute of the type string"
+            finder.problem("format", what, part.coding.format)
+
+    def codec(self, part: Part) -> Codec:
+        return Codec(partial(decode_raw, schema=part.schema), encode_raw)
 
 
 def decode_text(values: pa.BinaryArray, schema: Schema) -> Decoded:

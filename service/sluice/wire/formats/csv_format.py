@@ -1,4 +1,4 @@
-"""The CSV format (RFC 4180): one row per record, with the fields in the order of the schema.
+"""The format csv (RFC 4180): one row per record, with the fields in the order of the schema.
 
 Rows without quotes and line ends are split a batch at a time with Arrow; the others go one by one through Python's csv
 module.
@@ -9,23 +9,62 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.model.spec import FormatOptions
 from sluice.model.types import Kind, Schema, Type
 from sluice.wire.dead_letters import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import read, utf8, written
 
 csv.field_size_limit(2**31 - 1)
 #: the pattern of characters for which a row needs Python's csv module
 SPECIAL = '["\r\n]'
-EMPTY = pa.scalar("")
+EMPTY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions(FormatOptions):
+    #: the character between two fields
+    delimiter: str = ","
+
+
+class CsvFormat(Format):
+    keys = {  # noqa: RUF012 - a ClassVar of the base class
+        "delimiter": FormatKey(
+            "delimiter", str,
+            Field(
+                ",", min_length=1, max_length=1, description="For `csv`: the character between two fields.",
+                examples=[";"],
+            ),
+        ),
+    }  # fmt: skip
+
+    def options(self, given: Mapping[str, Any], finder: Finder) -> CsvOptions:
+        if given["delimiter"] in '"\r\n':
+            finder.problem("delimiter", "a character that is no quote and no line end")
+        return CsvOptions(given["delimiter"])
+
+    def check(self, part: Part, finder: Finder) -> None:
+        if not part.schema:
+            finder.problem("format", "json or avro, as there are no attributes", part.coding.format)
+
+    def codec(self, part: Part) -> Codec:
+        delimiter = part.options.delimiter
+        return Codec(
+            partial(decode, schema=part.schema, delimiter=delimiter, defaults=part.defaults),
+            partial(encode, delimiter=delimiter),
+        )
 
 
 def decode(values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any]) -> Decoded:

@@ -1,0 +1,103 @@
+"""The checkpoint store in a folder of a file system that all processes of the service share.
+
+An object is a file; the parts of its name are folders. `put` writes a file with another name and then renames it, which
+POSIX file systems do atomically. The file is not forced to the disk (`fsync`), as Spark's own files are not: after a
+loss of power an object may be missing or damaged, which the checksums of its reader detect.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from sluice.checkpoint.checkpoint_store import Write
+
+#: the name of a file that a `put` writes: the name of its object, a number that no other file has, and this ending
+PART = ".part"
+PART_NAME = re.compile(r"(.+)\.[0-9a-f]+\.part")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStore:
+    """The objects of a checkpoint as files of `folder`. The first `put` creates it. Contract: `CheckpointStore`."""
+
+    folder: Path
+
+    def get(self, name: str) -> StoredFile:
+        return StoredFile(self.folder / name)
+
+    def put(self, name: str, write: Write) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{uuid.uuid4().hex}{PART}")
+        try:
+            with part.open("xb") as file:
+                write(file)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def list(self, prefix: str = "", *, incomplete: bool = False) -> Iterator[str]:
+        inside = prefix.rpartition("/")[0]
+        for name in _files(self.folder / inside, f"{inside}/" if inside else ""):
+            part = PART_NAME.fullmatch(name)
+            if bool(part) == incomplete and name.startswith(prefix):
+                yield part[1] if part else name
+
+    def delete(self, name: str) -> None:
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        for other in path.parent.glob(f"*{PART}"):
+            part = PART_NAME.fullmatch(other.name)
+            if part and part[1] == path.name:
+                other.unlink(missing_ok=True)
+
+    def location(self, name: str = "") -> str:
+        return str(self.folder / name)
+
+
+class StoredFile:
+    """An object of a folder (contract: `StoredObject`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.location = str(path)
+        self._file: BinaryIO = path.open("rb", buffering=0)
+        self.size = os.fstat(self._file.fileno()).st_size
+
+    def read_into(self, start: int, room: memoryview) -> int:
+        self._file.seek(start)
+        done = 0
+        while done < len(room) and (count := self._file.readinto(room[done:])):  # type: ignore[attr-defined]
+            done += count
+        return done
+
+    def content(self) -> memoryview:
+        if not self.size:  # an empty file cannot be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _files(folder: Path, before: str) -> Iterator[str]:
+    """The names of the files in a folder and in its folders, each after `before`. None if the folder does not exist."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files(Path(entry.path), f"{before}{entry.name}/")
+            else:
+                yield before + entry.name

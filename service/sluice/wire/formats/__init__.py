@@ -1,0 +1,1 @@
+"""The formats of records: one module and one row of the table for each."""

@@ -1,0 +1,186 @@
+"""The formats avro and avro-confluent: a record in Avro's binary encoding. The codec is wire/avro/.
+
+avro            the records have no schema; the pipeline file has it, and the writer's if that is another one
+avro-confluent  each record begins with the id of its writer's schema in a schema registry (wire/confluent.py)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from sluice.files import read_file
+from sluice.model.avro_schema import (
+    Avro,
+    AvroError,
+    attributes_of,
+    check_reading,
+    check_writing,
+    missing,
+    parse,
+    schema_of,
+)
+from sluice.model.spec import FormatOptions
+from sluice.model.types import Schema
+from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
+
+SCHEMA, WRITER_SCHEMA = "avro_schema", "avro_writer_schema"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# An Avro schema is the path of a file, or the schema itself. A tag distinguishes the two in error messages.
+FILE, INLINE = "<file>", "<inline>"
+AvroSchema = Annotated[
+    Annotated[str, Tag(FILE)] | Annotated[dict[str, Any], Tag(INLINE)],
+    Discriminator(lambda value: INLINE if isinstance(value, dict) else FILE),
+]
+SCHEMA_KEY = FormatKey(
+    "Avro schema", AvroSchema | None,
+    Field(
+        None,
+        description="For `avro` and `avro-confluent`: the Avro schema, or the path of a file with it, relative to "
+        "the pipeline file.",
+        examples=["trade.avsc"],
+    ),
+    of_key="The Avro schema of the key; as `avro_schema` of a stream.",
+)  # fmt: skip
+WRITER_KEY = FormatKey(
+    "writer's schema", AvroSchema | None,
+    Field(
+        None,
+        description="For `avro`: the schema with which the records were written, if it differs from `avro_schema`.",
+    ),
+    of_key="The writer's Avro schema of the key; as `avro_writer_schema` of a stream.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AvroOptions(FormatOptions):
+    """Avro schemas as JSON text: the stream's own, and the one that its records were written with, if it is another."""
+
+    avro_schema: str | None = None
+    avro_writer_schema: str | None = None
+
+
+class ConfluentFormat(Format):
+    """avro-confluent. Without `avro_schema` it writes a schema that is derived from the attributes."""
+
+    keys = {SCHEMA: SCHEMA_KEY}  # noqa: RUF012 - a ClassVar of the base class
+    in_keys = True
+    needs_registry = True
+    schema_key = SCHEMA
+
+    def options(self, given: Mapping[str, Any], finder: Finder) -> AvroOptions:
+        texts = {key: _text(key, given.get(key), finder) for key in self.keys}
+        for key, text in texts.items():
+            try:
+                parse(text or '"null"')
+            except AvroError as error:
+                finder.problem(key, str(error))
+        return AvroOptions(**texts)
+
+    def attributes(self, options: AvroOptions, finder: Finder) -> Schema | None:
+        avro = _parsed(options.avro_schema)
+        try:
+            return None if avro is None else attributes_of(avro)
+        except AvroError as error:
+            finder.problem(SCHEMA, str(error))
+            return None
+
+    def check(self, part: Part, finder: Finder) -> None:
+        text = part.options.avro_schema
+        avro = _parsed(text)
+        if avro is not None:
+            _check_fields(avro, _parsed(part.options.avro_writer_schema) or avro, part, finder)
+        elif text is None and part.written:
+            _check_names(part, finder)
+
+    def codec(self, part: Part) -> Codec:
+        from sluice.wire.confluent import Confluent  # noqa: PLC0415 - it imports compiled kernels
+        from sluice.wire.schema_registry import registry  # noqa: PLC0415
+
+        text = part.options.avro_schema
+        both = Confluent(
+            part.schema, registry(part.registry), part.subject, text or schema_of(part.subject, part.schema),
+            parse(text) if text else None, part.defaults,
+        )  # fmt: skip
+        return Codec(both.decode, both.encode)
+
+
+class AvroFormat(ConfluentFormat):
+    """avro. The pipeline file must have the schema."""
+
+    keys = {SCHEMA: SCHEMA_KEY, WRITER_SCHEMA: WRITER_KEY}  # noqa: RUF012
+    needs_registry = False
+
+    def options(self, given: Mapping[str, Any], finder: Finder) -> AvroOptions:
+        if given.get(SCHEMA) is None:
+            finder.problem(SCHEMA, "an Avro schema, as the format is avro", None)
+        return super().options(given, finder)
+
+    def check(self, part: Part, finder: Finder) -> None:
+        if part.options.avro_schema is not None:
+            super().check(part, finder)
+
+    def codec(self, part: Part) -> Codec:
+        from sluice.wire.avro.avro_read import Reader  # noqa: PLC0415 - it imports compiled kernels
+        from sluice.wire.avro.avro_write import Writer  # noqa: PLC0415
+
+        text, written = str(part.options.avro_schema), part.options.avro_writer_schema
+        own = parse(text)
+        reader = Reader.of(part.schema, parse(written) if written else own, own if written else None, part.defaults)
+        return Codec(reader.read, lambda tuples: Writer.of(part.schema, text).write(tuples))
+
+
+def _text(key: str, given: str | dict[str, Any] | None, finder: Finder) -> str | None:
+    """The JSON text of an Avro schema, which is given as itself or as the path of a file. None if it is wrong."""
+    if given is None or isinstance(given, dict):
+        return None if given is None else json.dumps(given, separators=(",", ":"))
+    file = finder.folder / given
+    try:
+        schema = json.loads(read_file(file))
+        json.dumps(schema, ensure_ascii=False).encode()  # fails for a lone surrogate, which has no UTF-8 encoding
+        return json.dumps(schema, separators=(",", ":"))
+    except RecursionError:
+        finder.problem(key, "an Avro schema of less depth", str(file))
+    except OSError as error:
+        finder.problem(key, f"a file that can be read ({error.strerror})", str(file))
+    except ValueError as error:
+        finder.problem(key, f"a file with an Avro schema in JSON ({error})", str(file))
+    return None
+
+
+def _parsed(text: str | None) -> Avro | None:
+    """The schema, None if there is none or if `options` has reported it."""
+    try:
+        return None if text is None else parse(text)
+    except AvroError:
+        return None
+
+
+def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
+    """Checks that the fields of the schema fit the attributes."""
+    if avro.meant(avro.root).type != "record" and len(part.schema) != 1:
+        finder.problem(SCHEMA, f"an Avro schema of a record, as there are {len(part.schema)} attributes")
+        return
+    for name, type_ in part.schema:
+        try:
+            if part.written:
+                check_writing(avro, name, type_)
+            else:
+                check_reading(writer, avro, name, type_, has_default=name in part.defaults)
+        except AvroError as error:
+            finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
+    lacking = missing(avro, [name for name, _ in part.schema]) if part.written else []
+    if lacking:
+        finder.problem(SCHEMA, f"a default for each field that no attribute has ({', '.join(lacking)})")
+
+
+def _check_names(part: Part, finder: Finder) -> None:
+    """Checks that Avro permits the names of the attributes from which a schema is generated."""
+    for name, _ in part.schema:
+        if not NAME.fullmatch(name):
+            finder.problem(SCHEMA, f"a schema, as Avro has no names like {name}", None)

@@ -1,0 +1,115 @@
+"""The contract of a format: all that the other parts of the project ask of it.
+
+    pipeline file                    checks                      records
+    keys, word  -->  options(given)  -->  check(part)  -->  codec(part).decode, .encode
+                     the block of settings
+
+A format is one class in one module of this folder, and one row of format_table.py. The keys of a format stand beside
+the other keys of a stream in the pipeline file; the values that the file gives become its block of settings, a frozen
+dataclass. A file that gives the key of another format is refused.
+
+`sluice check` imports these modules, so they import no compiled kernels when they are loaded; `codec` may.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from sluice.model.errors import AS_WRITTEN
+from sluice.model.spec import Coding, FormatOptions
+from sluice.model.types import Schema
+from sluice.wire.decoded import Decoded
+
+
+class Codec(NamedTuple):
+    """A decoder from byte values to tuples, and an encoder back. Both process a batch at a time."""
+
+    decode: Callable[[pa.BinaryArray], Decoded]
+    encode: Callable[[pa.RecordBatch], pa.BinaryArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a record (value, key or one header): its coding, and the attributes that it has.
+
+    `defaults` has the values of attributes that a record lacks. `subject` is the name of the part in the schema
+    registry; `registry` has the registry's properties. `written` says whether an operator writes the part.
+    """
+
+    coding: Coding
+    schema: Schema
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    subject: str = ""
+    registry: tuple[tuple[str, str], ...] = ()
+    written: bool = False
+
+    @property
+    def options(self) -> Any:  # noqa: ANN401 - the block of the part's own format
+        return self.coding.options
+
+
+@dataclass(frozen=True, slots=True)
+class FormatKey:
+    """A key of the pipeline file that has a setting of a format.
+
+    noun        what the key holds, for the message that refuses it beside another format
+    annotation  the type of its values, as pydantic understands it
+    field       pydantic's `Field`: its default, its description and the limits of its values
+    of_key      its description in the block `key:`, where the format codes the keys of records; "" if the key does not
+                stand there. Its default there is null
+    """
+
+    noun: str
+    annotation: object
+    field: Any
+    of_key: str = ""
+
+
+class Finder(Protocol):
+    """What a format gets to report problems: the place of its keys in the pipeline file."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the pipeline file, from which paths in it start."""
+
+    def problem(self, key: str, expected: str, got: str | None = AS_WRITTEN) -> None:
+        """Reports a problem of this key. `got` is None where the file lacks what is expected."""
+
+
+class Format(ABC):
+    """A format. Its instances have no state: what the pipeline file sets is in the options of a coding."""
+
+    #: the keys of the pipeline file that only this format, or formats that share them, has
+    keys: ClassVar[Mapping[str, FormatKey]] = {}
+    #: whether the format may code the keys of records, too
+    in_keys: ClassVar[bool] = False
+    #: whether the pipeline file must name a schema registry
+    needs_registry: ClassVar[bool] = False
+    #: the key from whose value the attributes of a stream without `schema` follow; None: they do not
+    schema_key: ClassVar[str | None] = None
+
+    def options(self, given: Mapping[str, Any], finder: Finder) -> FormatOptions:
+        """The block of settings. `given` has the values of `keys`. Reports values that are wrong by themselves."""
+        return FormatOptions()
+
+    def attributes(self, options: Any, finder: Finder) -> Schema | None:  # noqa: ANN401
+        """The attributes that follow from `schema_key`. Reports why they do not, and then returns None."""
+        return None
+
+    def check(self, part: Part, finder: Finder) -> None:  # noqa: B027 - most formats code all attributes
+        """Reports why the format cannot code the attributes of this part."""
+
+    @abstractmethod
+    def codec(self, part: Part) -> Codec:
+        """The decoder and the encoder of a part that passed `check`."""
+
+
+def names_of(schema: Schema) -> str:
+    """The names of the attributes, for messages."""
+    return ", ".join(name for name, _ in schema) or "none"

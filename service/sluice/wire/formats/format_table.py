@@ -1,0 +1,25 @@
+"""The table of formats: the words of `format:` in the pipeline file. A new format is one more row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sluice.wire.formats.avro_format import AvroFormat, ConfluentFormat
+from sluice.wire.formats.csv_format import CsvFormat
+from sluice.wire.formats.format_contract import Codec, Format, Part
+from sluice.wire.formats.json_format import JsonFormat
+from sluice.wire.formats.plain_format import RawFormat, TextFormat
+
+FORMATS: Mapping[str, Format] = {
+    "json": JsonFormat(),
+    "avro": AvroFormat(),
+    "avro-confluent": ConfluentFormat(),
+    "csv": CsvFormat(),
+    "text": TextFormat(),
+    "raw": RawFormat(),
+}
+
+
+def codec(part: Part) -> Codec:
+    """The decoder and the encoder of this part of a record."""
+    return FORMATS[part.coding.format].codec(part)
