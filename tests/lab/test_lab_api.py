@@ -54,6 +54,12 @@ def test_problems_are_those_of_check_with_their_lines(client: TestClient):
     assert [(one["line"], "tumblin" in one["text"]) for one in found["problems"]] == [(8, True)]
 
 
+def test_a_problem_names_the_file_without_its_folder(client: TestClient):
+    text = (Path("examples") / "gaps.yaml").read_text().replace("sliding", "slidin")
+    found = client.post("/api/story", json={"text": text, "events": [], "preset": "gaps"}).json()
+    assert found["problems"][0]["text"].startswith("gaps.yaml:")
+
+
 @pytest.mark.parametrize("text", ["", "[", "a: &a [*a, *a]", "pipeline: \0", "- 1", "\ud7ff: {"])
 def test_any_text_has_an_answer(client: TestClient, text: str):
     response = story(client, text)
@@ -75,7 +81,9 @@ def test_a_run_that_would_take_long_is_refused(client: TestClient):
 
 def test_every_example_is_a_preset_without_problems(client: TestClient):
     found = client.get("/api/presets").json()
-    assert {one["name"] for one in found} == {path.stem for path in Path("examples").glob("*.yaml")}
+    examples = Path("examples")
+    names = {str(path.relative_to(examples).with_suffix("")) for path in examples.rglob("*.yaml")}
+    assert {one["name"] for one in found} == names
     sys.path.append(str(Path.cwd()))
     try:
         for one in found:

@@ -111,11 +111,16 @@ def test_the_slider_pales_what_comes_later(page: Browser):
     assert "A 15.6 3 ■" in page.value(pale)
     assert "A 10.0 1 ■" not in page.value(pale)
     assert page.value("document.querySelector('#events tr.now').dataset.number") == "1"
+    veil = "(({ x, width }) => [x, width])(document.querySelector('#picture .veil').getBBox())"
+    left, width = page.value(veil)
+    third = page.value("Number(document.querySelector('#picture .veil').dataset.places.split(' ')[2])")
+    assert left == pytest.approx(third - 5)
+    assert width > 0
 
 
 def test_each_preset_is_drawn(page: Browser):
     names = page.value("[...document.getElementById('presets').options].map((one) => one.value)")
-    assert len(names) == len([*Path("examples").glob("*.yaml")])
+    assert len(names) == len([*Path("examples").rglob("*.yaml")])
     for name in names:
         page.value("document.getElementById('picture').replaceChildren()")
         page.value(f"document.getElementById('presets').value = {name!r}; choose()")

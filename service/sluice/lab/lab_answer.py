@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sluice.config.load import check_text
-from sluice.model.errors import SluiceError
+from sluice.model.errors import Hint, Problem, SluiceError
 from sluice.model.spec import Pipeline
 from sluice.pictures import labels
 from sluice.pictures.step_rows import event_words
@@ -39,8 +40,8 @@ def answer(text: str, events: Sequence[Event], file: str) -> dict[str, Any]:
     """
     checked = check_text(text, file, environment=None)
     found: dict[str, Any] = {
-        "problems": [_finding(one) for one in checked.problems],
-        "hints": [_finding(one) for one in checked.cautions],
+        "problems": [_finding(one, file) for one in checked.problems],
+        "hints": [_finding(one, file) for one in checked.cautions],
         "error": None, "event": None, "svg": None, "steps": [], "streams": [],
     }  # fmt: skip
     if checked.pipeline is None:
@@ -90,8 +91,9 @@ def check_length(pipeline: Pipeline, events: Sequence[Event]) -> str | None:
     return origin
 
 
-def _finding(one: object) -> dict[str, Any]:
-    return {"line": getattr(one, "line", None), "text": str(one)}
+def _finding(one: Problem | Hint, file: str) -> dict[str, Any]:
+    """A problem or a hint, without the folder of the file."""
+    return {"line": one.line, "text": str(one).replace(file, Path(file).name, 1)}
 
 
 def _event_of(message: str) -> int | None:

@@ -29,10 +29,16 @@ def presets(file: Path | None, events: Path | None) -> Mapping[str, Preset]:
     found = {}
     if file is not None:
         found[file.name] = _preset(file.name, file, events)
-    examples = sorted(project_file("examples").glob("*.yaml"), key=lambda one: (one.stem != FIRST, one.stem))
-    for example in sorted(examples, key=lambda one: not one.with_suffix(".jsonl").exists()):
-        found.setdefault(example.stem, _preset(example.stem, example, example.with_suffix(".jsonl")))
+    folder = project_file("examples")
+    for example in sorted(folder.rglob("*.yaml"), key=lambda one: _order(one, folder)):
+        name = str(example.relative_to(folder).with_suffix(""))
+        found.setdefault(name, _preset(name, example, example.with_suffix(".jsonl")))
     return found
+
+
+def _order(example: Path, folder: Path) -> tuple[bool, bool, bool, str]:
+    """The first example, then those with events, those of the folder itself before those of its folders."""
+    return not example.with_suffix(".jsonl").exists(), example.stem != FIRST, example.parent != folder, str(example)
 
 
 def _preset(name: str, file: Path, events: Path | None) -> Preset:

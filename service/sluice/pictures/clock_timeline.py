@@ -80,6 +80,7 @@ class ClockTimeline:
         for window, fires in self._fires.items():
             if not self._bars.get(window):
                 self._lines(canvas, begin, max(y, begin + 8), fires)
+        canvas.veil(begin - 4, y, self.right, self._axis.places)
         return self._results(canvas, max(y, begin + 8) + 2)
 
     def _head(self, canvas: Canvas, top: float) -> float:

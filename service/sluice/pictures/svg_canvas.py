@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from sluice.pictures.labels import cut
@@ -35,6 +36,7 @@ STYLE = """
 .sluice-picture .time{stroke:var(--time);stroke-dasharray:3 3;fill:none}
 .sluice-picture text.time{stroke:none;fill:var(--time)}
 .sluice-picture .past{display:none}
+.sluice-picture .veil{display:none;fill:var(--paper);opacity:.8}
 """
 
 
@@ -79,6 +81,12 @@ class Canvas:
     def line(self, x1: float, y1: float, x2: float, y2: float, *, kind: str, tag: dict[str, str] | None = None) -> None:
         known = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         ET.SubElement(self.svg, "line", {n: _number(v) for n, v in known.items()} | {"class": kind} | (tag or {}))
+
+    def veil(self, top: float, bottom: float, right: float, places: Sequence[float]) -> None:
+        """A cover for what comes after a step, which the lab moves to the place of the step. It is hidden at first."""
+        known = {"x": places[0], "y": top, "width": right - places[0] + 4, "height": bottom - top}
+        steps = {"class": "veil", "data-places": " ".join(map(_number, places))}
+        ET.SubElement(self.svg, "rect", {name: _number(value) for name, value in known.items()} | steps)
 
     def path(self, shape: str, kind: str, tag: dict[str, str] | None = None) -> None:
         ET.SubElement(self.svg, "path", {"d": shape, "class": kind} | (tag or {}))

@@ -3,6 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const WAIT = 25; // milliseconds without a keystroke before a question is sent
+const MOST_ROWS = 6; // of marbles
 
 let presets = [];
 let rows = []; // {at, stream, kind, text}: an event as its row of the table shows it
@@ -29,7 +30,7 @@ function event(one) {
   const at = Number(one.at);
   if (one.at.trim() === "" || Number.isNaN(at)) throw new Error("the time is no number");
   const made = { at };
-  if (one.stream) made.stream = one.stream;
+  if (one.stream && one.kind !== "time") made.stream = one.stream;
   if (one.kind === "tuple") {
     try { made.tuple = JSON.parse(one.text); } catch { throw new Error("the tuple is not JSON"); }
   } else if (one.kind === "punct") made.punct = one.text || "window";
@@ -123,6 +124,14 @@ function showStep() {
     shape.classList.toggle("future", from > now);
     if (shape.classList.contains("past")) shape.classList.toggle("shown", !last && from <= now && now < to);
   }
+  for (const veil of $("picture").querySelectorAll(".veil")) {
+    const next = veil.dataset.places.split(" ").map(Number)[now + 1];
+    veil.classList.toggle("shown", next !== undefined);
+    if (next === undefined) continue;
+    const right = Number(veil.getAttribute("x")) + Number(veil.getAttribute("width"));
+    veil.setAttribute("x", next - 5);
+    veil.setAttribute("width", Math.max(right - next + 5, 0));
+  }
   const step = answer.steps[now];
   $("step").textContent = step ? `step ${now + 1} of ${answer.steps.length}, ${step.text}` : "no steps";
   mark("now", step && step.event !== null ? step.event : -1);
@@ -170,7 +179,7 @@ function showRows() {
     const content = element("td", { className: "wide" });
     if (one.kind !== "time") content.append(input(one, "text", "content"));
     const line = element("tr", {}, element("td", { className: "at" }, input(one, "at", "at")),
-      ...(several ? [element("td", {}, choice(one, "stream", streams.map((s) => [s.name, s.name]), "stream", fill))] : []),
+      ...(several ? [element("td", {}, ...(one.kind === "time" ? [] : [choice(one, "stream", streams.map((s) => [s.name, s.name]), "stream", fill)]))] : []),
       element("td", {}, choice(one, "kind", Object.entries(KINDS), "what", fill)), content, element("td", {}, copy, remove));
     line.dataset.number = number;
     return line;
@@ -215,14 +224,29 @@ function range() {
 
 function showMarbles() {
   const [low, high] = range();
-  $("marbles").replaceChildren(...rows.map((one, number) => {
-    const made = element("div", { className: `marble ${number % 2 ? "down" : "up"}`, textContent: letters(one), title: `at ${one.at}: ${one.text}` });
+  const line = $("marbles");
+  line.replaceChildren(...rows.map((one, number) => {
+    const made = element("div", { className: "marble", textContent: letters(one), title: `at ${one.at}: ${one.text}` });
     made.style.left = `${100 * (Number(one.at) - low) / (high - low)}%`;
     made.dataset.number = number;
     made.addEventListener("pointerdown", (down) => drag(down, made, one, low, high));
     return made;
   }));
+  stack();
   if (answer && answer.svg) showStep();
+}
+
+// Puts marbles that would cover each other into rows below each other.
+function stack() {
+  const ends = [];
+  const boxes = [...$("marbles").children].map((made) => [made.getBoundingClientRect(), made]);
+  for (const [box, made] of boxes) {
+    let place = ends.findIndex((end) => end < box.left);
+    if (place < 0) place = ends.length < MOST_ROWS ? ends.length : made.dataset.number % MOST_ROWS;
+    ends[place] = box.right + 2;
+    made.style.top = `${6 + 26 * place}px`;
+  }
+  $("marbles").style.height = `${8 + 26 * Math.max(ends.length, 1)}px`;
 }
 
 // Moves an event in time, in steps of a hundredth of the line. The scale stays as it is until the event is dropped.
@@ -263,7 +287,7 @@ function save(name, text, type) {
 }
 
 function named(extension) {
-  return `${$("presets").value.replace(/\.ya?ml$/, "")}${extension}`;
+  return `${$("presets").value.replace(/\.ya?ml$/, "").split("/").pop()}${extension}`;
 }
 
 async function saveTest() {
@@ -289,6 +313,7 @@ function choose() {
 }
 
 async function start() {
+  addEventListener("resize", stack);
   presets = await (await fetch("api/presets")).json();
   $("presets").replaceChildren(...presets.map((one) => element("option", { value: one.name, textContent: one.name })));
   $("presets").addEventListener("change", choose);
