@@ -10,11 +10,12 @@ from sluice.files import project_file
 from sluice.pictures.story_builder import tell
 from sluice.pictures.svg_drawing import drawing
 from sluice.testing import pipeline_of
+from tests.docs.recipes import grid_windows
 from tests.docs.test_windows_page import event, examples
 
 FOLDER = project_file("docs/pictures")
 #: the picture of the README: an example with all steps
-EXAMPLE = "moving_average"
+EXAMPLE = "average"
 #: name of a picture -> the number of the table of docs/windows.md with this clause
 TABLES = {
     "tumbling-count": ("tumbling, count(3)", 0),
@@ -46,7 +47,10 @@ def pictures() -> Iterator[tuple[str, str]]:
         story = tell(pipeline_of({"operator": operator, "input": events}), events)
         yield f"{name}.svg", drawing(story, steps=False, heading=clause)
     pipeline = load(project_file(f"examples/{EXAMPLE}.yaml"), environment=None)
-    yield "moving-average.svg", drawing(tell(pipeline, project_file(f"examples/{EXAMPLE}.jsonl")))
+    yield f"{EXAMPLE}.svg", drawing(tell(pipeline, project_file(f"examples/{EXAMPLE}.jsonl")))
+    for name, window, operator, events in grid_windows():
+        story = tell(pipeline_of({"operator": operator, "input": events}), events)
+        yield f"{name}.svg", drawing(story, steps=False, heading=window)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,25 @@ def events_block(name: str) -> str:
 
 
 def grid(_: str) -> str:
-    """The contents of sliding windows at their firings, under each pair of an eviction and a trigger."""
+    """The contents of sliding windows when they fire, under each eviction and each trigger, with their pictures."""
     tuples = [["second", *map(str, TUPLES)], ["---"] * (len(TUPLES) + 1), ["`v`", *map(str, TUPLES.values())]]
     rows = [["eviction", *(f"trigger `{trigger}`" for trigger in TRIGGERS)], ["---"] * (len(TRIGGERS) + 1)]
-    rows += [[f"`{eviction}`", *(firings(eviction, trigger) for trigger in TRIGGERS)] for eviction in EVICTIONS]
+    cells = {window: (firings(operator, events), name) for name, window, operator, events in grid_windows()}
+    for eviction in EVICTIONS:
+        row = [cells[f"sliding, {eviction}, {trigger}"] for trigger in TRIGGERS]
+        rows.append([f"`{eviction}`", *(f"[{shown}](pictures/{name}.svg)" for shown, name in row)])
     return "\n".join("".join(f"| {' | '.join(row)} |\n" for row in table) for table in (tuples, rows))
+
+
+def grid_windows() -> Iterator[tuple[str, str, dict[str, Any], list[dict[str, Any]]]]:
+    """Each window of the grid: the name of its picture, its clause, its operator, and its events."""
+    events = [{"at": float(at), "tuple": {"v": value}} for at, value in TUPLES.items()]
+    for eviction in EVICTIONS:
+        for trigger in TRIGGERS:
+            window = f"sliding, {eviction}, {trigger}"
+            name = "-".join(["grid", *(re.sub(r"\(v, |\W", "", policy) for policy in (eviction, trigger))])
+            output = {"content": "Collect(v)"}
+            yield name, window, {"window": window, "aggregate_incomplete_windows": True, "output": output}, events
 
 
 def speed(_: str) -> str:
@@ -58,15 +73,10 @@ def speed(_: str) -> str:
     return f"Measured with `make bench`, broker and service on one machine. {machine}\n\n{rows}"
 
 
-def firings(eviction: str, trigger: str) -> str:
-    operator = {
-        "window": f"sliding, {eviction}, {trigger}",
-        "aggregate_incomplete_windows": True,
-        "output": {"content": "Collect(v)"},
-    }
-    events = [{"at": float(at), "tuple": {"v": value}} for at, value in TUPLES.items()]
+def firings(operator: dict[str, Any], events: list[dict[str, Any]]) -> str:
     records = replay(pipeline_of({"operator": operator, "input": events}), events)
-    return " ".join(f"[{' '.join(map(str, record['tuple']['content']))}]" for record in records if "tuple" in record)
+    contents = [record["tuple"]["content"] for record in records if "tuple" in record]
+    return " ".join(f"({' '.join(map(str, content))})" for content in contents)
 
 
 def example(name: str) -> str:
