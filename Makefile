@@ -9,9 +9,10 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?= tests
 PROCESSES ?= 2
 MINUTES ?= 5
+CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
 .PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-lab docs-pictures test-image test-security test-registry \
-	test-bounds conformance fuzz fuzz-formats bench bench-engine bench-state bench-formats bench-idle docs lock clean
+	test-bounds conformance fuzz fuzz-formats test-containers bench bench-engine bench-state bench-formats bench-idle docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ test-image: setup ## what the Dockerfile says, done with plain processes, withou
 
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
 	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
+
+test-containers: setup ## tests of the service against Apache Kafka in a container (testcontainers); needs Docker
+	@SLUICE_TEST_BROKER=docker $(BIN)/python -m pytest $(CONTAINER_TESTS) $(ARGS)
 
 conformance: setup ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
 	@$(BIN)/python -m pytest tests/service/test_conformance_in_service.py $(ARGS)

@@ -34,7 +34,7 @@ PARAMETERS = {
         "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
         "emit", "window_set",
     ),
-    "sort": ("window", "partition_by", "align"),
+    "sort": ("window", "partition_by", "align", "limit"),
     "custom": ("window", "partition_by", "align", "handler"),
     "join": (
         "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
@@ -127,6 +127,8 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
     """The case's operator in the form of the pipeline file."""
     kind = operator.get("kind", "aggregate")
     given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name)}
+    if "aggregate_incomplete_windows" in operator and kind == "aggregate":  # the default of a pipeline file is true
+        given["aggregate_incomplete_windows"] = operator["aggregate_incomplete_windows"]
     match kind:
         case "sort":
             return given | {"sort": "input", "order_by": dict(operator["order_by"]), "output": ["output"]}

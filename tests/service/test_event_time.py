@@ -146,3 +146,50 @@ def test_watermarks_are_made_from_the_tuples(service, buckets):
         "late: operator panes: ts is 3 s before the watermark less discardAge",
         "too far ahead: operator in: ts is more than 60 s ahead of the clock",
     ]
+
+
+ROLLUP = """
+streams:
+  in: {schema: {key: string, number: int64, ts: int64}, event_time: {attribute: ts, lag: 0}}
+  tens: {}
+  thirties: {}
+  minutes: {}
+  dead: {}
+operators:
+  - name: tens
+    aggregate: in
+    window: timeInterval, intervalDuration(10)
+    output: {tens: {ts: intervalLast(), number: Sum(number)}}
+  - name: thirties
+    aggregate: tens
+    window: timeInterval, intervalDuration(30)
+    output: {thirties: {ts: intervalLast(), number: Sum(number)}}
+  - name: minutes
+    aggregate: thirties
+    window: timeInterval, intervalDuration(60)
+    output: {minutes: {ts: intervalLast(), number: Sum(number)}}
+dead_letters: dead
+clock: records
+max_records_per_batch: 2
+"""
+
+
+def test_panes_of_panes_nest(service):
+    """The events of the table in docs/windows.md: no result is late, and none is in the next pane."""
+    service.create("in")
+    pipeline = service.pipeline(ROLLUP)
+    times = [2000, 9000, 11000, 28000, 31000, 62000]
+    events = [
+        {"at": n, "tuple": {"key": "", "number": n + 1, "ts": ts}, "topic_partition": 0} for n, ts in enumerate(times)
+    ]
+    play(service, pipeline, events)
+    made = {
+        name: [tuple(row["tuple"].values()) for row in service.outputs(name) if "tuple" in row]
+        for name in ("tens", "thirties", "minutes")
+    }
+    assert made == {
+        "tens": [(9999, 3), (19999, 3), (29999, 4), (39999, 5)],
+        "thirties": [(29999, 10), (59999, 5)],
+        "minutes": [(59999, 15)],
+    }
+    assert service.read("dead") == []

@@ -44,12 +44,8 @@ class TimeInterval:
     period: int
     discard_age: int
     offset: int
-    #: a Sort keeps no full set (O15)
-    only_full: bool = True
     panes: dict[int, Pane] = field(default_factory=dict)
     watermark: float = -math.inf
-    #: the partitions that took part in the completion of a pane
-    full: set[Key] = field(default_factory=set)
 
     def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[Told]]:
         """Whether the tuple found a place, or was meant to find none; it triggers nothing (E22)."""
@@ -82,13 +78,10 @@ class TimeInterval:
                 del self.panes[start]  # E23: complete, trigger, close
 
     def trigger(self, start: int, pane: Pane) -> Iterator[Told]:
-        if not pane.fired:
-            self.full |= pane.new  # all of its partitions are new
-        for key in sorted(pane.new, key=key_bytes):
-            if key in self.full or not self.only_full:  # E34, O15
-                content = [t for k, t in pane.content if k == key]  # E24: the whole content
-                stored = len(pane.content)  # A18
-                yield Told(key, content, stored=stored, start=start, end=start + self.duration, index=pane.fired)
+        for key in sorted(pane.new, key=key_bytes):  # E24: a partition that is new, too
+            content = [t for k, t in pane.content if k == key]  # E24: the whole content
+            stored = len(pane.content)  # A18
+            yield Told(key, content, stored=stored, start=start, end=start + self.duration, index=pane.fired)
         pane.fired += bool(pane.new)
         pane.new = set()
 
@@ -167,11 +160,14 @@ class SlidingTime:
 class Aggregate(oracle.Aggregate):
     #: milliseconds as a value of the event time's type
     bound: Callable[[int], Any] = int
+    #: the last value below that of these milliseconds
+    last: Callable[[int], Any] = int
 
     def result(self, group: list[Stored], groups: list[list[Stored]], firing: Firing) -> dict[str, Any]:
         assert isinstance(firing, Told)
         told = {
             "intervalStart()": self.bound(firing.start), "intervalEnd()": self.bound(firing.end),
+            "intervalLast()": self.last(firing.end),
             "paneIndex()": firing.index, "paneTiming()": "paneLate" if firing.index else "paneOnComplete",
         }  # fmt: skip
         calls = self.output
@@ -190,7 +186,7 @@ class Operator:
         self.window = window(operator)
         self.aggregate = Aggregate(
             self.window, operator["partition_by"], operator["group_by"], False, operator["output"],  # type: ignore[arg-type]  # noqa: FBT003
-            bound=BOUNDS[self.schema[self.event_time]],
+            bound=BOUNDS[self.schema[self.event_time]], last=LASTS[self.schema[self.event_time]],
         )  # fmt: skip
         self.live = set(range(topic_partitions))
         self.watermarks = dict.fromkeys(self.live, -math.inf)
@@ -233,12 +229,19 @@ class SortOperator(Operator):
 
     def __init__(self, operator: dict[str, Any], topic_partitions: int = 1) -> None:
         super().__init__(operator | {"group_by": [], "output": {}}, topic_partitions)
-        self.window.only_full = False
-        self.aggregate = join_oracle.Sort(self.window, operator["partition_by"], operator["order_by"])  # type: ignore[assignment]
+        self.aggregate = join_oracle.Sort(
+            self.window, operator["partition_by"], operator["order_by"], operator.get("limit")
+        )  # type: ignore[assignment]
 
 
 BOUNDS: dict[str, Callable[[int], Any]] = {
     "int64": int, "float64": lambda ms: ms / 1000, "timestamp": lambda ms: Timestamp(ms * MILLISECOND),
+}  # fmt: skip
+
+
+LASTS: dict[str, Callable[[int], Any]] = {
+    "int64": lambda ms: ms - 1, "float64": lambda ms: min(ms / 1000 - 1e-9, math.nextafter(ms / 1000, -math.inf)),
+    "timestamp": lambda ms: Timestamp(ms * MILLISECOND - 1),
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) ->
     window = draw(sliding_times() if sliding else intervals())
     calls = draw(st.lists(st.sampled_from(CALLS), max_size=4, unique=True))
     kind = draw(st.sampled_from(types))
-    told = PANE_CALLS[: 2 if sliding else 4]
+    told = PANE_CALLS[: 2 if sliding else draw(st.sampled_from([2, 4]))]  # paneIndex and paneTiming need one bucket
     more: dict[str, Any] = {"event_time_resolution": TYPES[kind]} if TYPES[kind] else {}
     if sliding:
         more |= {
@@ -58,7 +58,10 @@ def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) ->
         "kind": "aggregate", "window": window + ", partitioned" * (bool(partition_by) and not sliding),
         "partition_by": partition_by, "group_by": draw(groups), "event_time": "e",
         "aggregate_incomplete_windows": False,
-        "output": {f"o{n}": call for n, call in enumerate([*told, "Count()", "Collect(i)", *calls])},
+        "output": {
+            f"o{n}": call
+            for n, call in enumerate([*told, *["intervalLast()"] * (not sliding), "Count()", "Collect(i)", *calls])
+        },
         "schema": SCHEMA | {"e": kind},
     } | more  # fmt: skip
 
@@ -70,6 +73,7 @@ def sorts(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "kind": "sort", "window": draw(intervals()) + ", partitioned" * bool(partition_by),
         "partition_by": partition_by, "event_time": "e", "order_by": draw(orders), "schema": SCHEMA | {"e": kind},
+        "limit": draw(st.sampled_from([None, None, 1, 2])),
     } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
 
 

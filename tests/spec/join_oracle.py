@@ -220,10 +220,11 @@ class Sort:
     window: Any
     partition_by: list[str]
     order_by: list[tuple[str, str]]
+    limit: int | None = None
 
     def emit(self, firings: Iterable[oracle.Firing]) -> Iterator[Record]:
         for firing in firings:
-            yield from ({"tuple": t.values} for t in self.sorted(firing.content))  # O5
+            yield from ({"tuple": t.values} for t in self.sorted(firing.content)[: self.limit])  # O5
             if not isinstance(self.window, Progressive):  # O10
                 yield {"punct": "window"}
 
@@ -295,7 +296,7 @@ class SortOperator(oracle.Operator):
         if operator["window"].startswith("sliding"):
             size = int(re.findall(r"count\((\d+)\)", operator["window"])[0])
             window = Progressive(size, oracle.leaving(operator["window"]))
-        self.aggregate = Sort(window, operator["partition_by"], operator["order_by"])
+        self.aggregate = Sort(window, operator["partition_by"], operator["order_by"], operator.get("limit"))
         window.sort = self.aggregate.sorted
 
     def receive(self, event: Record, source: int, now: int) -> Iterator[Record]:

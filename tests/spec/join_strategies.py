@@ -110,6 +110,7 @@ def sorts(draw: st.DrawFn) -> Case:
         "partition_by": partition_by,
         "order_by": draw(orders),
         "schema": SCHEMA,
+        "limit": draw(st.sampled_from([None, None, 1, 2])) if window.startswith("tumbling") else None,
     }
 
 

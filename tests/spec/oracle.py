@@ -45,6 +45,8 @@ class Firing:
     full: bool = True
     #: tuples of all partitions, where the window can see them (A18)
     stored: int | None = None
+    #: what flushed a tumbling window: a policy, or `partition`
+    reason: str = ""
 
 
 def exceeds(new: Value, reference: Value, size: Value) -> bool:
@@ -116,21 +118,31 @@ class Tumbling:
     def evict(self, keys: Iterable[Key]) -> Iterator[Firing]:
         """In silence (V5), or like a flush (V16)."""
         for key in keys:
-            firing = self.flush(key)
+            firing = self.flush(key, "partition")
             if self.evicted:
                 yield firing
 
     def mark(self, source: int, now: int) -> Iterator[Firing]:
         return iter(())  # swallowed (P6)
 
-    def flush(self, key: Key) -> Firing:
+    def flush(self, key: Key, reason: str) -> Firing:
         self.leaving.gone(key)
-        return Firing(key, self.partitions.pop(key))
+        return Firing(key, self.partitions.pop(key), reason=reason)
 
-    def flush_all(self, keys: Iterable[Key]) -> Iterator[Firing]:
+    def flush_all(self, keys: Iterable[Key], reason: str) -> Iterator[Firing]:
         """Each flushed partition is a batch of its own (T6, T18); one empty batch if there is none (T7, T19)."""
         keys = sorted(keys, key=key_bytes)
-        yield from [self.flush(key) for key in keys] or [Firing(None, [])]
+        yield from [self.flush(key, reason) for key in keys] or [Firing(None, [])]
+
+    # what each condition does, here for one condition alone and in TumblingAny for several
+
+    def before(self, of: Tumbling, key: Key, new: Stored) -> Iterator[Firing]:
+        """What happens to the windows `of` before a tuple is inserted."""
+        return iter(())
+
+    def after(self, of: Tumbling, key: Key) -> Iterator[Firing]:
+        """What happens when it has been."""
+        return iter(())
 
 
 @dataclass
@@ -143,7 +155,11 @@ class TumblingCount(Tumbling):
         yield from self.evict(self.leaving.aged(new.arrived))
         yield from super().insert(key, new)
         if len(self.partitions.get(key, [])) == self.size:  # T4: not if it has just been evicted
-            yield self.flush(key)  # T1: the arriving tuple is in
+            yield self.flush(key, "count")  # T1: the arriving tuple is in
+
+    def after(self, of: Tumbling, key: Key) -> Iterator[Firing]:
+        if len(of.partitions.get(key, [])) == self.size:
+            yield of.flush(key, "count")
 
 
 @dataclass
@@ -154,7 +170,7 @@ class TumblingTime(Tumbling):
 
     def tick(self, now: int) -> Iterator[Firing]:
         yield from self.evict(self.leaving.aged(now))  # T9: before
-        yield from self.flush_all(self.partitions)  # T5, T6, T7
+        yield from self.flush_all(self.partitions, "time")  # T5, T6, T7
 
 
 @dataclass
@@ -170,8 +186,13 @@ class TumblingDelta(Tumbling):
         yield from self.evict(self.leaving.aged(new.arrived))
         inside = self.partitions.get(key)
         if inside and self.exceeds(new, inside[0]):
-            yield self.flush(key)  # T10: the arriving tuple is out
+            yield self.flush(key, "delta")  # T10: the arriving tuple is out
         yield from super().insert(key, new)
+
+    def before(self, of: Tumbling, key: Key, new: Stored) -> Iterator[Firing]:
+        inside = of.partitions.get(key)
+        if inside and self.exceeds(new, inside[0]):
+            yield of.flush(key, "delta")
 
 
 @dataclass
@@ -186,9 +207,33 @@ class TumblingPunct(Tumbling):
         if found:
             yield from self.evict(self.leaving.aged(now))
             found = [k for k in found if k in self.partitions]
-            yield from self.flush_all(found) if found else ()  # T20
+            yield from self.flush_all(found, "punct") if found else ()  # T20
         else:
-            yield from self.flush_all([])
+            yield from self.flush_all([], "punct")
+
+
+@dataclass
+class TumblingAny(Tumbling):
+    """Several conditions, each of which flushes as it does alone: before the insertion, after it, at ticks, marks."""
+
+    conditions: list[Tumbling] = field(default_factory=list)
+
+    def insert(self, key: Key, new: Stored) -> Iterator[Firing]:
+        if any(isinstance(one, TumblingCount) and one.size == 0 for one in self.conditions):
+            return  # T3
+        yield from self.evict(self.leaving.aged(new.arrived))
+        for one in self.conditions:
+            yield from one.before(self, key, new)
+        yield from super().insert(key, new)
+        for one in self.conditions:
+            yield from one.after(self, key)
+
+    def tick(self, now: int) -> Iterator[Firing]:
+        yield from TumblingTime.tick(self, now)  # type: ignore[arg-type]
+
+    def mark(self, source: int, now: int) -> Iterator[Firing]:
+        marked = any(isinstance(one, TumblingPunct) for one in self.conditions)
+        yield from TumblingPunct.mark(self, source, now) if marked else ()  # type: ignore[arg-type]
 
 
 # ---- sliding: section 4 ----------------------------------------------------------------------------------------------
@@ -476,6 +521,21 @@ def by_element(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 #: over the columns of one group, in arrival order
+def top(values: list[Value], by: list[Value], n: int, *, least: bool) -> list[Value]:
+    """The values with the least or greatest `by`; NaN is above all numbers, and of equal ones the earlier is first.
+
+    `sorted` is stable, also in reverse.
+    """
+
+    def rank(place: int) -> Any:
+        one = by[place]
+        if isinstance(one, float):
+            return math.isnan(one), 0.0 if math.isnan(one) else one
+        return one.encode() if isinstance(one, str) else one
+
+    return [values[place] for place in sorted(range(len(by)), key=rank, reverse=not least)[:n]]
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "First": lambda v, n=None: v[0] if n is None else v[:n],
     "Last": lambda v, n=None: v[-1] if n is None else v[-n:],
@@ -494,6 +554,10 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "ArgMax": lambda v, w: w[leader(v, greater)],
     "CollectArgMin": lambda v, w: at_extreme(v, w, less),
     "CollectArgMax": lambda v, w: at_extreme(v, w, greater),
+    "MinN": lambda v, n: top(v, v, n, least=True),
+    "MaxN": lambda v, n: top(v, v, n, least=False),
+    "CollectMinN": lambda v, by, n: top(v, by, n, least=True),
+    "CollectMaxN": lambda v, by, n: top(v, by, n, least=False),
     "PopulationStdDev": lambda v: deviation(v, 0),
     "SampleStdDev": lambda v: deviation(v, 1),
     "Median": lambda v: percentile(v, 0.5),
@@ -535,6 +599,7 @@ class Aggregate:
             "CountAll": everything,
             "CountGroups": len(groups),
             "CountByGroup": [len(g) for g in groups] if self.group_by else [everything],
+            "flushReason": firing.reason,
         }
         row = {}
         for name, call in self.output.items():
@@ -602,9 +667,12 @@ def run(case: dict[str, Any]) -> list[dict[str, Any]]:
 def window(operator: dict[str, Any], schema: dict[str, str]) -> Tumbling | Sliding:
     kind, *policies = re.findall(r"(\w+)(?:\(([^)]*)\))?", operator["window"])
     partitioned = ("partitioned", "") in policies
-    sizes = [(name, text) for name, text in policies if name not in ("partitioned", *LEAVING)]
+    sizes = [(name, text) for name, text in policies if name not in ("partitioned", "or", *LEAVING)]
     if kind[0] == "tumbling":
-        found = tumbling(*sizes[0], schema)
+        found, *others = [tumbling(*one, schema) for one in sizes]
+        if others:
+            period = next((one.period for one in (found, *others) if one.period), None)
+            found = TumblingAny(period=period, conditions=[found, *others])
         found.evicted = operator.get("aggregate_evicted_partitions", False)
     else:
         eviction, trigger = [*sizes, ("count", "1")][:2]  # W1

@@ -44,6 +44,8 @@ CALLS = [
     *(f"{function}({v})" for function in ("PopulationStdDev", "SampleStdDev", "Median") for v in "f"),
     *(f"{function}(f, {share})" for function in ("Percentile", "ApproxPercentile")
       for share in ("0.0", "0.25", "0.95", "1.0")),
+    *(f"{function}({v}, {n})" for function in ("MinN", "MaxN") for v in "ifstb" for n in (1, 3)),
+    *(f"{function}({w}, {v}, 2)" for function in ("CollectMinN", "CollectMaxN") for v in "ifs" for w in "iv"),
     "CountAll()", "CountGroups()", "CountByGroup()",
 ]  # fmt: skip
 
@@ -71,10 +73,17 @@ leaving = st.one_of(
 
 
 @st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """One policy of a tumbling window, or several of different kinds."""
+    chosen = draw(st.permutations([counts, times, deltas, st.just("punct()")]))
+    return " or ".join(draw(one) for one in chosen[: draw(st.sampled_from([1, 1, 2, 2, 3, 4]))])
+
+
+@st.composite
 def windows(draw: st.DrawFn, partitioned: bool) -> str:  # noqa: FBT001
     end = ", partitioned" + draw(leaving) if partitioned else ""
     if draw(st.booleans()):
-        return f"tumbling, {draw(st.one_of(policies, st.just('punct()')))}{end}"
+        return f"tumbling, {draw(conditions())}{end}"
     trigger = draw(st.one_of(st.just(""), policies.map(", {}".format)))
     return f"sliding, {draw(policies)}{trigger}{end}"
 
@@ -84,6 +93,8 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
     partition_by = draw(st.one_of(st.just([]), keys))
     window = draw(windows(bool(partition_by)))
     calls = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=6, unique=True))
+    if window.startswith("tumbling"):
+        calls.append("flushReason()")
     return {
         "kind": "aggregate",
         "window": window,

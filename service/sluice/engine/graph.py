@@ -39,7 +39,7 @@ from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
 
 #: format of the graph's own part of a saved state
-FORMAT = Format("graph", 1)
+FORMAT = Format("graph", 2)
 
 __all__ = ["Clock", "Graph", "GraphState", "StateError"]
 
@@ -189,7 +189,9 @@ class Graph:
         places, progress = list(self._watermarks), state.progress
         head = save({
             "origin": np.array([state.origin, state.now], np.int64),
-            "progress": np.array([(places.index(n), p.watermark, len(p.sources)) for n, p in progress.items()], int),
+            "progress": np.array(
+                [(places.index(n), p.watermark, p.steps, len(p.sources)) for n, p in progress.items()], int
+            ),
             "sources": np.concatenate([np.zeros(0, SOURCE), *(p.sources for p in progress.values())]),
             "stream": np.array([list(self._partitions).index(name) for name, _ in final], np.int64),
             "source": np.array([source for _, source in final], np.int64),
@@ -220,8 +222,8 @@ class Graph:
             buffered = mark_alignment.load(part, arrow_schema(self._schemas[name]))
             state.buffered |= {} if buffered is None else {name: buffered}
         streams = list(self._watermarks)
-        for stream, watermark, known in np.reshape(columns["progress"], (-1, 3)).tolist():
-            state.progress[streams[stream]] = Progress(watermark, sources[:known])
+        for stream, watermark, steps, known in np.reshape(columns["progress"], (-1, 4)).tolist():
+            state.progress[streams[stream]] = Progress(watermark, sources[:known], steps)
             sources = sources[known:]
         for stream, source in zip(columns["stream"], columns["source"], strict=True):
             state.finals.setdefault(names[stream], set()).add(source)
@@ -249,7 +251,7 @@ class Graph:
             GraphState(
                 [of[number] for of in made], {name: set(of) for name, of in state.finals.items()},
                 state.origin, state.now,
-                {name: Progress(of.watermark, of.sources.copy()) for name, of in state.progress.items()},
+                {name: Progress(of.watermark, of.sources.copy(), of.steps) for name, of in state.progress.items()},
                 {name: of[number] for name, of in buffered.items()},
             )
             for number in range(parts)

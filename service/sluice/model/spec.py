@@ -133,6 +133,8 @@ class Sort:
     outputs: tuple[Output, ...]
     order_by: tuple[Order, ...]
     partition_by: tuple[Expression, ...] = ()
+    #: how many tuples of a window come out at most, the first in the order; None: all
+    limit: int | None = None
     limits: EngineLimits = LIMITS
 
     @property
@@ -188,6 +190,8 @@ class EventTime:
     idle_after: int | None = None
     #: a tuple further ahead of the clock becomes a dead letter; None: no limit
     max_future: int | None = None
+    #: whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle
+    advance: bool = False
 
 
 # ---- streams and the service ----------------------------------------------------------------------------------------

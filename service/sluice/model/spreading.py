@@ -20,12 +20,12 @@ from sluice.model.spec import (
     Output,
     Pipeline,
     Side,
-    Sort,
     Stream,
     Time,
     Windowed,
 )
 from sluice.model.unparse import expressions
+from sluice.model.windows.kinds import WINDOW_FUNCTIONS
 
 Keys = tuple[Expression, ...]
 
@@ -169,12 +169,25 @@ def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequiremen
     """The requirement of a windowed operator on its own input."""
     why = (
         sees_all(operator)
-        or operator.window.needs_one_bucket(sort=isinstance(operator, Sort), behind_window=made)
+        or operator.window.needs_one_bucket(described=_described(operator), behind_window=made)
         or _windows_in_order(pipeline, operator)
     )
     if not (operator.partition_by or why):
         why = "its window has no partitions"
     return KeyRequirement(operator.name, () if why else operator.partition_by, why)
+
+
+def _described(operator: Windowed) -> frozenset[str]:
+    """The fields of a firing that the operator reads. A user's class may read all of them."""
+    if isinstance(operator, Custom):
+        return frozenset(function.describes for function in WINDOW_FUNCTIONS.values())
+    return frozenset(WINDOW_FUNCTIONS[name].describes for name in _called(operator) & WINDOW_FUNCTIONS.keys())
+
+
+def _called(operator: Windowed) -> set[str]:
+    """The names of the functions in the outputs that are computed of a window."""
+    parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
+    return {part.function for part in parts if isinstance(part, AggregateCall)}
 
 
 def _windows_in_order(pipeline: Pipeline, operator: Windowed) -> str:
@@ -200,8 +213,7 @@ def sees_all(operator: Windowed) -> str:
     """The reason if an output counts the tuples of all partitions, as CountAll can do (A18)."""
     if operator.window.counts_own_partition:
         return ""
-    parts = [part for output in operator.outputs for _, e in output.attributes for part in walk(e)]
-    called = {part.function for part in parts if isinstance(part, AggregateCall)}
+    called = _called(operator)
     by_group = isinstance(operator, Aggregate) and bool(operator.group_by)
     if "CountAll" in called:
         return "CountAll counts the tuples of all partitions (A18)"

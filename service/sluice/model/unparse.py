@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal
 from sluice.model.functions import OPERATORS
 from sluice.model.types import STRING
-from sluice.model.windows.window_policies import (
+from sluice.model.windows.window_policies import (  # fmt: skip
+    CALENDAR,
     Count,
     Delta,
     PartitionAge,
@@ -29,12 +30,18 @@ def policy(one: Policy) -> str:
         case Count():
             return f"count({one.size})"
         case Time():
-            return f"time({number(one.nanoseconds)})"
+            return f"time({calendar_word(one) or number(one.nanoseconds)})"
         case Delta():
             size = f"{one.size}" if isinstance(one.size, int | float) else expression(one.size)
             return f"delta({one.attribute}, {size})"
         case Punct():
             return "punct()"
+
+
+def calendar_word(one: Time) -> str | None:
+    """The word of a period of the calendar, such as `month`; None if the period has a fixed length."""
+    months = one.aligned.months if one.aligned else None
+    return next((word for word, (count, _) in CALENDAR.items() if count == months), None)
 
 
 def partition_eviction(one: PartitionEviction) -> str:

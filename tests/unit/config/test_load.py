@@ -60,6 +60,7 @@ def test_moving_average():
                 ),
             ),
             partition_by=(SYMBOL,),
+            aggregate_incomplete_windows=True,
         ),
     )
     assert pipeline.settings == Settings({})
@@ -155,11 +156,31 @@ def test_output_of_an_aggregate(text, meaning):
     assert operator.outputs[0].attributes == (("x", meaning),)
 
 
+@pytest.mark.parametrize(("window", "incomplete"), [
+    ("sliding, count(2)", True), ("sliding, delta(size, 2)", True),
+    ("sliding, count(2)\n    aggregate_incomplete_windows: false", False), ("tumbling, count(2)", False),
+])  # fmt: skip
+def test_a_sliding_window_gives_results_before_it_was_full_unless_the_file_says_otherwise(window, incomplete):
+    (operator,) = loaded(aggregate(window)).operators
+    assert operator.aggregate_incomplete_windows is incomplete
+
+
 def test_a_stated_schema_of_an_output_may_have_another_order():
     text = aggregate(output="{n: Count(), s: Sum(size)}")
     pipeline = loaded(text.replace("out: {topic: out}", "out: {topic: out, schema: {s: int64, n: int64}}"))
     assert pipeline.streams["out"].schema == (("n", INT64), ("s", INT64))
 
+
+ROLLUP = """
+pipeline: rollup
+streams:
+  trades: {topic: trades, schema: {ts: timestamp}, event_time: {attribute: ts, lag: 1}}
+  inner: {}
+  out: {topic: out}
+operators:
+  - {name: a, aggregate: trades, window: "timeInterval, intervalDuration(10)", output: {inner: {ts: %s}}}
+  - {name: b, aggregate: inner, window: "timeInterval, intervalDuration(30)", output: {out: {n: Count()}}}
+"""
 
 CAUTIONS = {
     "count(0) in a tumbling window": (aggregate("tumbling, count(0)"), "count(0) ignores every tuple"),
@@ -172,8 +193,30 @@ CAUTIONS = {
         aggregate("tumbling, count(5), partitioned\n    partition_by: [price]"),
         "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)",
     ),
+    "a delta that waits": (
+        aggregate("sliding, delta(size, 5)\n    aggregate_incomplete_windows: false"),
+        "with delta nothing comes out until a tuple leaves, which may never happen (S18)",
+    ),
+    "a pane of panes in the next pane": (
+        ROLLUP % "intervalEnd()",
+        "intervalEnd may be in the next pane, where a window reads inner; intervalLast() is right (E39)",
+    ),
+    "a pane of panes that is late": (
+        ROLLUP % "intervalStart()",
+        "intervalStart is behind the watermark when the pane fires, so the result is late, where a window reads inner",
+    ),
+    "a pane of panes that may be late": (
+        ROLLUP % "ts",
+        "Last is behind the watermark if the last tuple did not come in",
+    ),
     "unused stream": (aggregate().replace("  out:", "  other: {}\n  out:"), "no operator reads or writes this stream"),
 }
+
+
+def test_a_pane_of_panes_with_the_last_time_of_the_inner_one(tmp_path):
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(ROLLUP % "intervalLast()")
+    assert check(file).cautions == ()
 
 
 @pytest.mark.parametrize(("text", "caution"), CAUTIONS.values(), ids=CAUTIONS)

@@ -20,6 +20,9 @@ SAME = {
     "start: latest\ndelivery: at_least_once",
     "layout": BASE.replace("{n: Count(), x: Sum(size)}", "{'n':  Count( ), 'x': Sum( size )}"),
     "a default that is written": BASE + "clock: processing",
+    "a default of an operator that is written": BASE.replace(
+        "count(2)", "count(2)\n    aggregate_incomplete_windows: true"
+    ),
     "topic partitions to create": BASE.replace("topic: out", "topic: out, partitions: 5"),
 }
 
@@ -57,6 +60,7 @@ OTHER = {
     "type": BASE.replace("price: float64", "price: int64"),
     "window": BASE.replace("count(5)", "count(6)"),
     "trigger": BASE.replace("count(2)", "count(3)"),
+    "fullness": BASE.replace("count(2)", "count(2)\n    aggregate_incomplete_windows: false"),
     "expression": BASE.replace("Sum(size)", "Sum(size + 1)"),
     "int and float": BASE.replace("Sum(size)", "Sum(price)"),
     "order of attributes": BASE.replace("{n: Count(), x: Sum(size)}", "{x: Sum(size), n: Count()}"),
@@ -90,4 +94,5 @@ print(fingerprint(load({str(tmp_path / "f")!r})))
 
 def test_it_does_not_change_with_versions():
     """A checkpoint outlives the service that wrote it: if this fails, all of them are refused."""
-    assert print_of(BASE) == "fd15a760843b5c395f02f1e1bf97fecd"
+    waiting = BASE.replace("count(2)", "count(2)\n    aggregate_incomplete_windows: false")
+    assert print_of(waiting) == "fd15a760843b5c395f02f1e1bf97fecd"

@@ -22,6 +22,27 @@ operators:
 """
 
 
+PANES = "timeInterval, intervalDuration(10)"
+
+
+@pytest.mark.parametrize(
+    ("window", "call", "spread"),
+    [
+        (f"{PANES}, discardAge(5)", "intervalStart()", True),
+        (f"{PANES}, discardAge(5)", "paneIndex()", False),
+        (f"{PANES}, discardAge(5)", "paneTiming()", False),
+        (PANES, "paneIndex()", True),
+    ],
+)
+def test_what_counts_the_firings_of_a_pane_needs_one_bucket_only_if_panes_fire_again(
+    window: str, call: str, *, spread: bool
+):
+    """E29 over all partitions; E26."""
+    text = PIPELINE.replace("schema: {{k: string", "event_time: ts, schema: {{ts: int64, k: string")
+    pipeline = load_text(text.format(window=window, groups="[]", call=call), "p", environment=None)
+    assert (spread_by(pipeline) is not None) == spread
+
+
 @pytest.mark.parametrize(
     ("window", "groups", "call", "spread"),
     [

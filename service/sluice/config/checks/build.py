@@ -7,9 +7,11 @@ from dataclasses import replace
 from graphlib import CycleError
 
 from sluice.config.checks.custom_operators import custom
+from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.join_checks import join
 from sluice.config.checks.mark_checks import check_scopes, marks
+from sluice.config.checks.rollup_checks import check_rollups
 from sluice.config.checks.settings import settings
 from sluice.config.checks.sort_checks import sort
 from sluice.config.checks.stream_checks import Streams
@@ -21,8 +23,8 @@ from sluice.config.syntax.expression_grammar import over_group
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
-from sluice.config.syntax.window_clause import ParsedClause
-from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Stream
+from sluice.config.syntax.window_clause import DeltaText, ParsedClause
+from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Sliding, Stream
 from sluice.model.stages import stages
 from sluice.model.windows.kinds import KINDS, kinds_reading
 
@@ -34,7 +36,8 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     streams = Streams(shaped, report, codings)
     streams.check()
     typed = Operators(streams, shaped, report)
-    operators = tuple(map(typed.operator, streams.order()))
+    order = streams.order()
+    operators = tuple(map(typed.operator, order))
     declared = {
         name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
         for name, shape in file.streams.items()
@@ -48,6 +51,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
         check_stages(pipeline, report)
         check_watermark_sources(pipeline, report)
         check_scopes(pipeline, file.streams, report)
+        check_rollups(operators, declared, [streams.path(index) for index in order], report)
     return pipeline
 
 
@@ -87,6 +91,8 @@ class Operators(ExpressionChecks):
         clause, found = window(shape.window, self.path(index, "window"), scope, self.report)
         if clause.sizes is not None:
             scope, found = self.over_event_time(index, shape, shape.aggregate, clause, scope)
+        elif scope is not None:
+            scope = replace(scope, panes=window_functions(clause, None, scope.attributes))
         partition_by, group_by = (
             self.keys(self.path(index, key), getattr(shape, key), self.scope(shape.aggregate, f"in {key}"))
             for key in ("partition_by", "group_by")
@@ -99,7 +105,7 @@ class Operators(ExpressionChecks):
         )
         return Aggregate(
             shape.name, shape.aggregate, found, outputs, partition_by, group_by,
-            shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
+            isinstance(found, Sliding) and shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
         )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
@@ -108,16 +114,23 @@ class Operators(ExpressionChecks):
         self.check_options(index, shape, clause)
         if clause.kind.says_partitioned:
             self.check_partitioned(index, "window", "partition_by", partitioned=clause.partitioned)
-        if shape.aggregate_incomplete_windows and clause.tumbling:
-            path = self.path(index, "aggregate_incomplete_windows")
-            self.report.problem(path, "false, as the window is tumbling (rule W20)")
+        self.check_incomplete(index, shape, clause)
         if shape.aggregate_evicted_partitions and not (clause.tumbling and clause.leaving):
             path = self.path(index, "aggregate_evicted_partitions")
             why = "has no partition eviction" if clause.tumbling else "is sliding"
             self.report.problem(path, f"false, as the window {why} (rule W20)")
-        if shape.aggregate_incomplete_windows and clause.sizes is not None:
-            path = self.path(index, "aggregate_incomplete_windows")
-            self.report.problem(path, f"false, as the window is a {clause.kind.word} (rule E35)")
+
+    def check_incomplete(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
+        """It is for sliding windows (W20, E35). A delta that waits until it was full may wait for ever (S18)."""
+        path = self.path(index, "aggregate_incomplete_windows")
+        if "aggregate_incomplete_windows" in shape.model_fields_set and shape.aggregate_incomplete_windows:
+            if clause.tumbling:
+                self.report.problem(path, "false, as the window is tumbling (rule W20)")
+            if clause.sizes is not None:
+                self.report.problem(path, f"false, as the window is a {clause.kind.word} (rule E35)")
+        eviction = clause.policies[0][0] if clause.policies else None
+        if isinstance(eviction, DeltaText) and not (clause.tumbling or shape.aggregate_incomplete_windows):
+            self.report.caution(path, "with delta nothing comes out until a tuple leaves, which may never happen (S18)")
 
     def check_options(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:
         """Keys that only some kinds of windows read."""

@@ -42,10 +42,12 @@ def event_time(
     if shape.resolution is not None and kind != INT64:
         report.problem((*path, "resolution"), f"none, as {shape.attribute} is a {kind} (rule W27)")
         return None
+    if shape.advance and (shape.lag is None or not shape.idle_after):
+        report.problem((*path, "advance"), "true only with a lag and with an idle_after above 0")
     tick = TICKS[shape.resolution or "milliseconds"] if kind == INT64 else 1
     return EventTime(
         shape.attribute, tick, nanoseconds(shape.lag), nanoseconds(shape.minimum_gap) or 0,
-        nanoseconds(shape.idle_after), nanoseconds(shape.max_future),
+        nanoseconds(shape.idle_after), nanoseconds(shape.max_future), shape.advance,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.file_models import SortShape
 from sluice.config.syntax.window_clause import ParsedClause
-from sluice.model.spec import Count, Order, Sort
+from sluice.model.spec import Count, Order, Sliding, Sort
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP
 from sluice.model.windows.kinds import kinds_of
 
@@ -28,7 +28,10 @@ def sort(typed: ExpressionChecks, index: int, shape: SortShape) -> Sort:
     found = align(typed, index, shape, clause, found)
     partition_by = typed.keys(typed.path(index, "partition_by"), shape.partition_by, scope)
     outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.sort))
-    return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by)
+    if shape.limit is not None and isinstance(found, Sliding):
+        what = "no limit, as each tuple of a sort over a sliding window comes out by itself"
+        typed.report.problem(typed.path(index, "limit"), what)
+    return Sort(shape.name, shape.sort, found, outputs, order(typed, index, shape), partition_by, shape.limit)
 
 
 def check_window(typed: ExpressionChecks, index: int, clause: ParsedClause) -> None:

@@ -30,9 +30,11 @@ def align(
     if shape.align is None or clause.faults or typed.shaped.partly(typed.path(index)):
         return window
     aligned = read(typed, index, shape.align)
-    if window.timer is not None:
-        check_period(typed, index, shape.align, window.timer.nanoseconds)
-        return window.with_timer(replace(window.timer, aligned=aligned))
+    timer = window.timer
+    if timer is not None:
+        months = timer.aligned.months if timer.aligned else None
+        check_period(typed, index, shape.align, DAY if months else timer.nanoseconds)
+        return window.with_timer(replace(timer, aligned=replace(aligned, months=months)))
     what = "no align, as the window has no timer: that is tumbling time(...), or a time(...) trigger"
     typed.report.problem(typed.path(index, "align"), what, "align")
     return window

@@ -42,8 +42,8 @@ def window(
 def assemble(clause: ParsedClause, policies: list[Count | Time | Delta | Punct | None]) -> Window:
     leaving = next((found for found, _ in clause.leaving), None)
     match policies:
-        case [(Count() | Time() | Delta() | Punct()) as eviction] if clause.tumbling:
-            return Tumbling(eviction, clause.partitioned, leaving)
+        case [eviction, *others] if clause.tumbling and eviction and all(others):
+            return Tumbling(eviction, clause.partitioned, leaving, tuple(one for one in others if one))
         case [(Count() | Time() | Delta()) as eviction]:
             return Sliding(eviction, partitioned=clause.partitioned, partition_eviction=leaving)
         case [(Count() | Time() | Delta()) as eviction, (Count() | Time() | Delta()) as trigger]:

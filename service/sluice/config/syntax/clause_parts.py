@@ -13,33 +13,48 @@ from sluice.time_units import SECOND
 MAX_SECONDS = Decimal(2**63 - 1) / SECOND
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
+OR = re.compile(r"(?<=[\s)])or(?=\s)")
 INTEGER = re.compile(r"[-+]?\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a clause: a word, with arguments if it is written as a call. `column` counts from 1."""
+    """A part of a clause: a word, with arguments if it is written as a call. `column` counts from 1.
+
+    `alternative`: the word `or` stands before the part.
+    """
 
     word: str
     arguments: tuple[str, ...] | None
     text: str
     column: int
+    alternative: bool = False
 
     def fault(self, expected: str, hint: str | None = None) -> Fault:
         return Fault(expected, self.text, hint, self.column)
 
 
 def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
-    for start, piece in split(text):
+    for start, piece, alternative in ((s + t, p, n > 0) for s, c in split(text) for n, (t, p) in enumerate(choices(c))):
         column = start + len(piece) - len(piece.lstrip()) + 1
         if found := PART.fullmatch(piece):
             arguments = found["arguments"]
             inside = tuple(a.strip() for _, a in split(arguments) if arguments.strip()) if found["call"] else None
-            yield Part(found["word"], inside, found["text"], column)
+            yield Part(found["word"], inside, found["text"], column, alternative)
         else:
             faults.append(
                 Fault("a word such as sliding, or a call such as count(5)", piece.strip() or None, None, column)
             )
+
+
+def choices(text: str) -> Iterator[tuple[int, str]]:
+    """The pieces between the words `or` outside of parentheses, each with the position of its first character."""
+    start = 0
+    for found in OR.finditer(text):
+        if text.count("(", 0, found.start()) == text.count(")", 0, found.start()):
+            yield start, text[start : found.start()]
+            start = found.end()
+    yield start, text[start:]
 
 
 def split(text: str) -> Iterator[tuple[int, str]]:

@@ -155,6 +155,11 @@ class EventTimeShape(FileModel):
         description="A topic partition that sends nothing for this many seconds no longer holds the watermark of "
         "the stream back.",
     )
+    advance: bool = Field(
+        default=False,
+        description="Whether the watermark follows the clock, `lag` behind it, while all topic partitions are idle. So "
+        "the windows of a quiet stream close. Needs `lag` and `idle_after`.",
+    )
     max_future: Seconds | None = Field(
         None,
         description="A tuple whose event time is more than this many seconds ahead of the clock becomes a dead letter.",
@@ -313,8 +318,9 @@ class AggregateShape(FileModel):
         "tuple.",
     )
     aggregate_incomplete_windows: bool = Field(
-        default=False,
-        description="Whether a sliding window emits results before it was full for the first time.",
+        default=True,
+        description="Whether a sliding window emits results before it was full for the first time. SPL's default is "
+        "false: count(n) then emits nothing for the first n - 1 tuples, delta nothing until a tuple is evicted.",
     )
     aggregate_evicted_partitions: bool = Field(
         default=False,
@@ -449,6 +455,12 @@ class SortShape(FileModel):
         description="Expressions, the most significant first, each ascending or descending.",
         min_length=1,
         examples=[{"price": "desc", "time": "asc"}],
+    )
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="The maximum number of tuples that a window emits, the first ones in sort order. Not for a sliding "
+        "window.",
     )
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 

@@ -28,6 +28,7 @@ from sluice.config.syntax.file_models import (  # fmt: skip
     PortsShape,
     StreamShape,
 )
+from sluice.config.syntax.other_systems import key_of_another_system, operator_of_another_system
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
 
@@ -120,11 +121,17 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             report.problem(path, f'the key "{path[-1]}"', None)
         case "extra_forbidden":
             known = keys_at(path[:-1], details)
+            other = key_of_another_system(str(path[-1])) if path[0] == "operators" else None
+            if other:
+                report.problem(path, other, str(path[-1]))
+                return
             report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
         case "union_tag_not_found" | "union_tag_invalid":
             tell_operator(path, given, report)
         case "string_type" if given is None and ")" in str(path[-1]):
             report.problem(path, "an expression; inside of {...} one with a comma needs quotes", str(path[-1]))
+        case "list_type" if isinstance(given, str) and path[0] == "operators":
+            report.problem(path, "a list", given, f"[{given}]")
         case kind:
             expected = EXPECTED.get(kind, details["msg"]).format(**details.get("ctx", {})).replace("'", "")
             report.problem(path, expected, *quoted(path, given, expected, report))
@@ -154,6 +161,10 @@ def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
     known = {key for model in SHAPES.values() for key in model.model_fields}
     hints = {key: nearest(key, KINDS) for key in given if key not in known}
     key = next((key for key, hint in hints.items() if hint), None)
+    other = next((key for key in hints if operator_of_another_system(key)), None)
+    if other and not key:
+        report.problem((*path, other), str(operator_of_another_system(other)), other)
+        return
     report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
 
 

@@ -4,6 +4,7 @@ clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may sta
          or one of a word and sized parts (event_time_clause.py)
 kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
+         a tumbling window may have several of different kinds, with the word `or` between them
 leaving  partitionAge(seconds) | partitionCount(n) | tupleCount(n)
 
 Seconds are a number or a duration with a unit, `5m` (durations.py).
@@ -18,11 +19,13 @@ from decimal import Decimal
 from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.event_time_clause import PARTS, Sizes, read_sizes
+from sluice.config.syntax.other_systems import clause_of_another_system
 from sluice.model.errors import Fault, nearest, one_of
-from sluice.model.spec import Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
+from sluice.model.spec import Aligned, Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
 from sluice.model.windows.kinds import KINDS as ALL_KINDS
 from sluice.model.windows.kinds import SIZED
 from sluice.model.windows.window_kind import WindowKind
+from sluice.model.windows.window_policies import CALENDAR
 from sluice.time_units import SECOND
 
 #: the kinds whose clauses have policies
@@ -68,6 +71,9 @@ class ParsedClause:
 def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
     """`storing`: whether a window that keeps nothing is worth a word."""
     clause = ParsedClause()
+    if fault := clause_of_another_system(text):
+        clause.faults.append(fault)
+        return clause
     parts = list(read_parts(text, clause.faults))
     if any(part.word in SIZED for part in parts):
         clause.partitioned = any(part.word == "partitioned" for part in parts)
@@ -79,6 +85,7 @@ def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
         find_kind(parts, clause)
         check_repeats(parts, clause)
         check_punct(clause)
+        check_calendar(clause)
         check_leaving(clause)
         if storing:
             check_zero(clause)
@@ -142,8 +149,11 @@ def whole(part: Part) -> int | None:
 
 
 def read_time(part: Part) -> Time | Fault:
-    """In whole nanoseconds, exactly (C6)."""
+    """In whole nanoseconds, exactly (C6), or a period of the calendar (Y1)."""
     match part.arguments:
+        case (text,) if text in CALENDAR:
+            months, days = CALENDAR[text]
+            return Time(days * 86_400 * SECOND, Aligned(0, "UTC", months=months))
         case (text,) if (given := seconds(text)) is not None and 0 < given <= MAX_SECONDS:
             exact = given * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
@@ -190,7 +200,7 @@ READ: dict[str, Callable[[Part], Policy | PartitionEviction | Fault]] = {
 
 def find_kind(parts: list[Part], clause: ParsedClause) -> None:
     kinds = [part for part in parts if part.word in KINDS]
-    count = len(clause.policies)
+    count = len([part for _, part in clause.policies if not part.alternative])
     if not kinds:
         clause.tumbling = count == 1
         word = "tumbling" if clause.tumbling else "sliding"
@@ -199,11 +209,27 @@ def find_kind(parts: list[Part], clause: ParsedClause) -> None:
         clause.tumbling = kinds[0].word == "tumbling"
     if len({part.word for part in kinds}) > 1:
         clause.faults.append(kinds[1].fault("one of tumbling and sliding"))
+    elif wrong := wrong_alternative(parts, clause):
+        clause.faults.append(wrong)
     elif clause.tumbling and count != 1:
         clause.faults.append(miscounted(clause, f"one eviction policy in a tumbling window, not {count} (rule W6)", 1))
     elif not clause.tumbling and count not in (1, 2):
         what = f"an eviction policy, and perhaps a trigger policy, in a sliding window, not {count} policies (rule W7)"
         clause.faults.append(miscounted(clause, what, 2))
+
+
+def wrong_alternative(parts: list[Part], clause: ParsedClause) -> Fault | None:
+    """`or` stands between the policies of a tumbling window, which are of different kinds (H1)."""
+    for place, part in enumerate(parts):
+        if part.alternative and (part.word not in POLICIES or parts[place - 1].word not in POLICIES):
+            return part.fault("or only between two policies, as in count(100) or time(5)")
+        if part.alternative and not clause.tumbling:
+            return part.fault("or only in a tumbling window, as in tumbling, count(100) or time(5)")
+    words = [part.word for _, part in clause.policies]
+    again = next((part for n, (_, part) in enumerate(clause.policies) if part.word in words[:n]), None)
+    if again is not None and again.alternative:
+        return again.fault("policies of different kinds, as in count(100) or time(5)")
+    return None
 
 
 def miscounted(clause: ParsedClause, expected: str, allowed: int) -> Fault:
@@ -226,6 +252,13 @@ def check_punct(clause: ParsedClause) -> None:
             clause.faults.append(part.fault("count, time or delta in a sliding window (rules W21 to W23)"))
 
 
+def check_calendar(clause: ParsedClause) -> None:
+    """A period of the calendar is that of a timer: a tuple does not leave after a month."""
+    for policy, part in clause.policies[:1]:
+        if isinstance(policy, Time) and policy.aligned is not None and not clause.tumbling:
+            clause.faults.append(part.fault("time(seconds) as eviction, as the length of a calendar period varies"))
+
+
 def check_leaving(clause: ParsedClause) -> None:
     """At most one partition eviction, and only where there are partitions (W11)."""
     for _, part in clause.leaving[1:]:
@@ -238,9 +271,9 @@ def check_leaving(clause: ParsedClause) -> None:
 def check_zero(clause: ParsedClause) -> None:
     """What sizes of 0 mean; negative ones were refused (W25)."""
     effects = TUMBLING_ZERO if clause.tumbling else SLIDING_ZERO
-    for (policy, _), effect in zip(clause.policies, effects, strict=False):
+    for place, (policy, _) in enumerate(clause.policies):
         if policy == Count(0):
-            clause.cautions.append(effect)
+            clause.cautions.append(effects[0 if clause.tumbling else place])
     for leaving, part in clause.leaving:
         if leaving in (PartitionCount(0), TupleCount(0)):
             clause.cautions.append(f"{part.text} throws every tuple away as soon as it is in (rule V10)")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from sluice.config.syntax.other_systems import line_of_spl
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
 
@@ -118,7 +119,9 @@ def compose(text: str, file: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
-        raise PipelineError([Problem(file, line, "", f"YAML without errors ({error.problem})", got)]) from None
+        clause = line_of_spl(got or "")
+        expected = "the window clause without its stream" if clause else f"YAML without errors ({error.problem})"
+        raise PipelineError([Problem(file, line, "", expected, got, clause and f"window: {clause}")]) from None
     except yaml.YAMLError as error:
         raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
     return node

@@ -6,7 +6,7 @@ They read the listed tuples of each row of `FiredContents`. A firing costs O(tup
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sluice.columns.encoding import from_words, to_words
 from sluice.columns.interner import InternedText, Interner
 from sluice.columns.kernel import kernel
+from sluice.columns.ordering import ordered, ranks
 from sluice.engine.contents.fired_contents import FiredContents
 from sluice.engine.contents.summaries import Layout, combine, lift
 from sluice.model.types import FLOAT64, STRING, Type
@@ -129,6 +130,19 @@ def percentile(found: FiredContents, column: int, share: float) -> np.ndarray:
         between = low * (1 - part) + high * part
     made = np.where((part == 0) | (low == high), low, between)
     return np.where(np.isnan(values[first + found.size - 1]), np.nan, made)
+
+
+def top(found: FiredContents, column: int, type_: Type, most: int | None, *, descending: bool) -> FiredContents:
+    """The contents with the first `most` tuples of each row in the order of a listed column, ascending or descending.
+
+    NaN is greater than every number, and equal values stay in order of arrival, as in a Sort (O4, O6).
+    """
+    words = np.ascontiguousarray(found.listed[:, column])
+    order = np.lexsort((ranks(ordered(words, type_), type_, found.strings, descending=descending), found.row()))
+    place = found.place_in_row()
+    kept = order if most is None else order[place < most]
+    size = found.size if most is None else np.minimum(found.size, most)
+    return replace(found, size=size, listed=found.listed.take(kept, axis=0))
 
 
 # ---- lists as values ------------------------------------------------------------------------------------------------

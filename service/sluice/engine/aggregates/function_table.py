@@ -298,6 +298,24 @@ def _count_by_distinct(call: AggregateCall) -> Function:
     return Function(finish, lists=_values(call))
 
 
+def _collect_top(*, least: bool, by_other: bool) -> Callable[[AggregateCall], Function]:
+    """MinN, MaxN: the least or greatest values. CollectMinN, CollectMaxN: the values of the tuples in which the second
+    argument is least or greatest (L3). At most `n` of them, in the order of a Sort (L2).
+    """
+
+    def make(call: AggregateCall) -> Function:
+        value, most = call.arguments[0], _cap(call)
+        key = call.arguments[1] if by_other else value
+
+        def finish(found: FiredContents, at: Sequence[int]) -> pa.Array:
+            top = from_lists.top(found, at[-1], key.type, most, descending=not least)
+            return from_lists.lists(top.size, from_words(top.listed[:, at[0]], value.type, found.strings))
+
+        return Function(finish, lists=(value, key) if by_other else (value,))
+
+    return make
+
+
 def _count_distinct(call: AggregateCall) -> Function:
     type_ = call.arguments[0].type
     return Function(lambda found, at: pa.array(from_lists.distinct(found, at[0], type_).size), lists=call.arguments)
@@ -411,6 +429,8 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
 
 #: the results of paneTiming: for the first firing of a pane, and for every later one
 TIMINGS = np.array(["paneOnComplete", "paneLate"], object)
+#: the results of flushReason, by kind of policy (policies.py): no policy is behind the content that a snapshot shows
+REASONS = np.array(["count", "time", "delta", "punct", "", "partition"], object)
 
 
 def _telling(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
@@ -443,6 +463,10 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "MaxCount": _times(least=False),
     "CollectArgMin": _collect_extreme(least=True),
     "CollectArgMax": _collect_extreme(least=False),
+    "MinN": _collect_top(least=True, by_other=False),
+    "MaxN": _collect_top(least=False, by_other=False),
+    "CollectMinN": _collect_top(least=True, by_other=True),
+    "CollectMaxN": _collect_top(least=False, by_other=True),
     "First": _end(summaries.OLDEST),
     "Last": _end(summaries.YOUNGEST),
     "Any": _end(summaries.YOUNGEST),
@@ -456,12 +480,27 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
     "Custom": _custom,
 }
 
+
 #: what a function can say of the window that fires (E29)
+def _last_time(told: FiringDetails, type_: Type) -> pa.Array:
+    """The last time inside of a pane, whose end is outside: one tick before the end (E39).
+
+    Float64 seconds of this century do not distinguish nanoseconds: then the greatest float64 below the end.
+    """
+    last = from_units(told.end - 1, type_)
+    if type_ != FLOAT64:
+        return last
+    end = from_units(told.end, type_).to_numpy()
+    return pa.array(np.minimum(last.to_numpy(), np.nextafter(end, -np.inf)))
+
+
 DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "start": lambda details, type_: from_units(details.start, type_),
     "end": lambda details, type_: from_units(details.end, type_),
+    "last": _last_time,
     "index": lambda details, _: pa.array(details.index),
     "timing": lambda details, _: pa.array(TIMINGS.take(np.minimum(details.index, 1))),
+    "reason": lambda details, _: pa.array(REASONS.take(details.reason), pa.string()),
 }
 FUNCTIONS |= {name: _telling(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()}
 

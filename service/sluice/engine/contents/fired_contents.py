@@ -12,14 +12,14 @@ from sluice.columns.interner import Interner
 
 @dataclass(frozen=True, slots=True)
 class FiringDetails:
-    """The bounds and the index of each row's pane, taken from its firing (E29).
+    """What is known of each row's firing: the bounds and the index of its pane (E29), or why its window flushed.
 
     `to_units` converts internal ticks to units of the event-time attribute.
     """
 
     firings: np.ndarray
     firing: np.ndarray
-    to_units: Callable[[np.ndarray], np.ndarray]
+    to_units: Callable[[np.ndarray], np.ndarray] = lambda ticks: ticks
 
     @property
     def start(self) -> np.ndarray:
@@ -34,6 +34,12 @@ class FiringDetails:
         """The number of earlier firings of the pane."""
         index: np.ndarray = self.firings["index"][self.firing]
         return index
+
+    @property
+    def reason(self) -> np.ndarray:
+        """Why the tumbling window flushed: the kind of the policy, or PARTITION (policies.py)."""
+        reason: np.ndarray = self.firings["reason"][self.firing]
+        return reason
 
 
 @dataclass(frozen=True, slots=True)

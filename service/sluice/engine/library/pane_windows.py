@@ -73,16 +73,13 @@ class PaneState(LibraryState):
 
 
 class PaneLibrary:
-    """Produces the window events of an operator, whatever the operator does with them.
-
-    Late firings of all partitions are among them; the operator decides whether it uses them (E34, O15).
-    """
+    """Produces the window events of an operator, whatever the operator does with them."""
 
     def __init__(self, spec: Windowed, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` are those of the input, `sources` the number of its topic partitions."""
         outputs = (Output("", (("n", AggregateCall("Count", (), INT64)),)),)
         counting = Aggregate(spec.name, spec.input, spec.window, outputs, spec.partition_by, limits=spec.limits)
-        self._windows = EventAggregateOperator(counting, schema, event_time, sources, only_full=False)
+        self._windows = EventAggregateOperator(counting, schema, event_time, sources)
         self._ticks, self._when, self._program = self._windows.ticks, self._windows.when, self._windows.program
 
     def started(self) -> PaneState:
@@ -129,7 +126,7 @@ class PaneLibrary:
             elif kind == WATERMARK:
                 yield from self._advanced(state, arrivals[i : i + 1], event, at)
                 yield WindowEvent(WATERMARK, event, at, watermark=int(items.watermark[i]))
-        compact(state.windows, full=False)
+        compact(state.windows)
 
     # ---- a tuple ----------------------------------------------------------------------------------------------------
 
@@ -209,10 +206,11 @@ class PaneLibrary:
         """The events of a watermark. Each pane becomes complete, fires and is closed (E23), in order of ends, then of
         keys.
         """
-        if not isinstance(self._when, panes.Grid):
-            return
         before, now = int(state.windows.clocks[0]), int(arrival["time"][0])
-        _, firings, _ = self._windows.window_events(state.windows, arrival)
+        events, firings, _ = self._windows.window_events(state.windows, arrival)
+        if not isinstance(self._when, panes.Grid):
+            yield from self._closed(state, events, firings, event, at)
+            return
         fired = {
             (int(f["end"]), self._name(state, int(f["partition"]))): int(f["index"])
             for f in firings
@@ -246,6 +244,17 @@ class PaneLibrary:
         stored = {number: row for number, row in content.stored.items() if begin <= content.times[number] <= last}
         start, end = self._units(int(firing["start"])), self._units(int(firing["end"]))
         return replace(content, stored=stored, start=start, end=end, full=True)
+
+    def _closed(
+        self, state: PaneState, events: np.ndarray, firings: np.ndarray, event: int, at: int
+    ) -> Iterator[WindowEvent]:
+        """The events of slidingTime windows that a watermark closes, if it advances stream time."""
+        for k in self._in_order(state, events, firings):
+            begin, last, slot, partition, code, *_ = events[k].item()
+            if code == FIRE:
+                yield WindowEvent(TRIGGER, event, at, self._at(state, partition, begin, last, firings[slot]))
+            else:
+                yield from self._forgotten(state, partition, last, event, at)
 
     def _forgotten(self, state: PaneState, partition: int, last: int, event: int, at: int) -> Iterator[WindowEvent]:
         """The evictions of the tuples up to `last`, inclusive, which no open window can contain any more."""

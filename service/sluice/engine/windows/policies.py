@@ -26,6 +26,8 @@ from sluice.model.spec import (  # fmt: skip
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
 
 COUNT, TIME, DELTA, PUNCT, NONE = range(5)
+#: why a tumbling window flushes a partition: one of the kinds of policies above, or its eviction as a whole (V16)
+PARTITION = 5
 #: kinds of partition eviction; ALL: all partitions stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
@@ -71,6 +73,10 @@ class KernelClause(NamedTuple):
     evicted: bool
     #: nanoseconds between two ticks of the timer, 0 without a timer
     period: int
+    #: how many tuples of a partition flush it, if the window tumbles by count; -1 if it does not
+    most: int
+    #: whether window marks flush
+    marked: bool
 
 
 def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> KernelClause:
@@ -81,17 +87,27 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     none = Policy(NONE, 0)
     if not window.policies:
         stay = partition_policy(None)
-        return KernelClause(False, False, False, False, none, none, stay, incomplete, evicted, 0)  # noqa: FBT003
+        return KernelClause(False, False, False, False, none, none, stay, incomplete, evicted, 0, -1, False)  # noqa: FBT003
     assert isinstance(window, Tumbling | Sliding)  # noqa: S101 - these are the kinds with policies
-    eviction = policy(window.eviction, columns)
+    eviction = policy(_compared(window), columns)
     trigger = policy(window.trigger, columns) if isinstance(window, Sliding) else none
     period = window.timer.nanoseconds if window.timer else 0
     leaving = partition_policy(window.partition_eviction)
     sliding = isinstance(window, Sliding)
     expiring = sliding and eviction.kind == TIME
+    conditions = () if sliding else window.policies
+    most = next((one.size for one in conditions if isinstance(one, Count)), -1)
+    marked = any(isinstance(one, Punct) for one in conditions)
     return KernelClause(
-        sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period
-    )
+        sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period,
+        most, marked,
+    )  # fmt: skip
+
+
+def _compared(window: Tumbling | Sliding) -> Count | Time | Delta | Punct:
+    """The eviction policy; of several conditions of a tumbling window the delta, which a tuple is compared by."""
+    deltas = (one for one in window.policies if isinstance(one, Delta))
+    return next(deltas, window.eviction) if isinstance(window, Tumbling) else window.eviction
 
 
 def policy(of: Count | Time | Delta | Punct, columns: Columns) -> Policy:

@@ -56,7 +56,7 @@ class WallClock:
     """
 
     def __init__(self, of: Aligned, every: int) -> None:
-        self._zone, self._weekday, self._every = ZoneInfo(of.zone), of.weekday, every
+        self._zone, self._weekday, self._every, self._months = ZoneInfo(of.zone), of.weekday, every, of.months
         self._times = (of.at + np.arange(max(1, DAY // every)) * every) % DAY
         self._of = lru_cache(DATES)(self._on)
 
@@ -88,8 +88,9 @@ class WallClock:
             waiting = both[count:]
 
     def _on(self, day: date) -> np.ndarray:
-        """The ticks of a local date, in order."""
-        if self._weekday not in (None, day.weekday()):
+        """The ticks of a local date, in order. A period of the calendar has one on its first day (Y1)."""
+        first = self._months is None or (day.day == 1 and (day.month - 1) % self._months == 0)
+        if not first or self._weekday not in (None, day.weekday()):
             return np.zeros(0, np.int64)
         local = (day - EPOCH.date()).days * DAY + self._times
         offset = self._offset(int(local[0]) - DAY)

@@ -57,8 +57,8 @@ class SlidingTime(SizedKind):
     def sizes(self) -> tuple[int, ...]:
         return self.difference, self.grace
 
-    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
-        del sort, behind_window
+    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
+        del described, behind_window
         return "the tuples of all keys move the stream time of slidingTime (T1)"
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:

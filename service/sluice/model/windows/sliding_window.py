@@ -35,8 +35,8 @@ class Sliding(WindowKind):
     def with_timer(self, timer: Time) -> Sliding:
         return replace(self, trigger=timer)
 
-    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
-        del sort, behind_window
+    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
+        del described, behind_window
         if self.partition_eviction is not None:
             return "the evicted partition depends on all partitions (V8, V10, V12)"
         return ""

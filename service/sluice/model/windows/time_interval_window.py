@@ -45,6 +45,10 @@ class TimeInterval(SizedKind):
             "end",
         ),
         WindowFunction(
+            row("intervalLast", "its last time inside, one tick before intervalEnd()", "-> event time"),
+            "last",
+        ),
+        WindowFunction(
             row("paneIndex", "how often the pane fired before, for any partition (E29)", "-> int64"), "index", INT64
         ),
         WindowFunction(
@@ -97,14 +101,13 @@ class TimeInterval(SizedKind):
         if SECOND // self.period > MANY_PANES:
             yield f"{SECOND // self.period:,} panes begin in each second of event time"
 
-    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
-        """The partitions together decide whether a late tuple's pane was complete, and how often it fired (E29, E34).
-
-        A Sort does not depend on that (O15).
-        """
+    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
+        """The firings of a pane are counted over all partitions (E29). Without discardAge a pane fires once (E26)."""
         del behind_window
-        asked = self.discard_age > 0 and not sort
-        return "panes with a discardAge are complete for all partitions together (E29, E34)" if asked else ""
+        counted = self.discard_age > 0 and not described.isdisjoint({"index", "timing"})
+        return (
+            "paneIndex and paneTiming count the firings of a pane for all partitions together (E29)" if counted else ""
+        )
 
     @property
     def fires_at_watermarks(self) -> bool:

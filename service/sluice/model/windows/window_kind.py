@@ -43,7 +43,7 @@ class WindowFunction:
     """A function of output expressions that describes the window which fires (E29, E32).
 
     signature   its row in the documentation
-    describes   the field of the firing: "start", "end", "index" or "timing"
+    describes   the field of the firing: "start", "end", "last", "index", "timing" or "reason"
     type        its type; None: the type of the event time
     """
 
@@ -128,12 +128,13 @@ class WindowKind(ABC):
 
     # ---- buckets ----
 
-    def needs_one_bucket(self, *, sort: bool, behind_window: bool) -> str:
+    def needs_one_bucket(self, *, described: frozenset[str], behind_window: bool) -> str:
         """The reason why one bucket must see the tuples of all keys; empty if that is not necessary.
 
-        `sort`: the operator is a Sort. `behind_window`: a windowed operator is upstream.
+        `described`: the fields of a firing that the outputs read (`WindowFunction.describes`). `behind_window`: a
+        windowed operator is upstream.
         """
-        del sort, behind_window
+        del described, behind_window
         return ""
 
     @property

@@ -25,6 +25,9 @@ class Aligned:
     at: int
     zone: str
     weekday: int | None = None
+    #: the period in months of the calendar, 1, 3 or 12: the ticks are on the first day of a period (Y1); None: the
+    #: period has a fixed length
+    months: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,9 @@ class TupleCount:
 
 
 PartitionEviction = PartitionAge | PartitionCount | TupleCount
+
+#: the periods of the calendar, by their words in a clause: months, and days at most
+CALENDAR = {"month": (1, 31), "quarter": (3, 92), "year": (12, 366)}
 
 #: when tuples leave a window, or when it fires
 Policy = Count | Time | Delta | Punct

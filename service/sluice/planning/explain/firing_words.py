@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from sluice.model.spec import Aggregate, Count, Custom, Join, Map, Operator, Pipeline, Sliding, Sort
+from sluice.model.spec import (  # fmt: skip
+    Aggregate,
+    Count,
+    Custom,
+    EventTime,
+    Join,
+    Map,
+    Operator,
+    Pipeline,
+    Sliding,
+    Sort,
+    Windowed,
+)
+from sluice.model.unparse import seconds
 from sluice.model.windows.window_kind import WITHIN_BATCH
 
 
@@ -21,8 +34,22 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
         case Aggregate() | Sort() | Custom():
             event_time = pipeline.streams[operator.input].event_time
             incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
-            return operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
+            fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
+            return fires + _limited(operator), waits + _quiet(operator, event_time)
     raise AssertionError(operator)
+
+
+def _limited(operator: Operator) -> str:
+    limit = operator.limit if isinstance(operator, Sort) else None
+    return f"; the first {limit:,} tuples in the order come out" if limit is not None else ""
+
+
+def _quiet(operator: Operator, event_time: EventTime | None) -> str:
+    """What a stream without tuples does to windows over its event time."""
+    if event_time is None or not event_time.advance or not isinstance(operator, Windowed) or operator.window.policies:
+        return ""
+    silence = seconds(event_time.idle_after or 0)
+    return f"; where no tuple comes for {silence} s, watermarks follow the clock"
 
 
 def _outer(join: Join) -> str:

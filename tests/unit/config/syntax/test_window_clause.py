@@ -1,8 +1,9 @@
 import pytest
 
-from sluice.model.spec import Count, Delta, Punct, Sliding, Time, Tumbling
+from sluice.model.spec import Aligned, Count, Delta, Punct, Sliding, Time, Tumbling
 from tests.unit.config.files import aggregate, loaded
 
+DAY = 86_400 * 10**9
 WINDOWS = {
     "tumbling, count(3)": Tumbling(Count(3)),
     "tumbling, time(5)": Tumbling(Time(5_000_000_000)),
@@ -17,6 +18,9 @@ WINDOWS = {
     "tumbling, delta(price, 4)": Tumbling(Delta("price", 4.0)),
     "tumbling, delta(time, 0.3)": Tumbling(Delta("time", 300_000_000)),
     "tumbling, punct()": Tumbling(Punct()),
+    "tumbling, time(month)": Tumbling(Time(31 * DAY, Aligned(0, "UTC", months=1))),
+    "tumbling, time(quarter)": Tumbling(Time(92 * DAY, Aligned(0, "UTC", months=3))),
+    "sliding, count(3), time(year)": Sliding(Count(3), Time(366 * DAY, Aligned(0, "UTC", months=12))),
     "sliding, count(3)": Sliding(Count(3), Count(1)),
     "sliding, time(1d), time(30s)": Sliding(Time(86_400_000_000_000), Time(30_000_000_000)),
     "sliding, count(3), time(2.5)": Sliding(Count(3), Time(2_500_000_000)),
@@ -34,6 +38,30 @@ def test_clause(clause, window):
     (operator,) = loaded(aggregate(f"'{clause}'")).operators
     assert operator.window == window
     assert type(getattr(operator.window.eviction, "size", None)) is type(getattr(window.eviction, "size", None))
+
+
+def test_a_period_of_the_calendar_in_a_zone():
+    text = aggregate("tumbling, time(month)\n    align: {at: '06:00', zone: Europe/Berlin}")
+    (operator,) = loaded(text).operators
+    assert operator.window.timer == Time(31 * DAY, Aligned(6 * 3600 * 10**9, "Europe/Berlin", months=1))
+    assert operator.window.clause() == "tumbling, time(month)"
+
+
+CONDITIONS = {
+    "tumbling, count(3) or time(5)": Tumbling(Count(3), others=(Time(5_000_000_000),)),
+    "count(3) or time(5s)": Tumbling(Count(3), others=(Time(5_000_000_000),)),
+    "tumbling, delta(size, 4) or punct() or count(2)": Tumbling(Delta("size", 4), others=(Punct(), Count(2))),
+    "tumbling, delta(size, open or price > 1.0 ? 1 : 2)or count(2)": None,
+}
+
+
+@pytest.mark.parametrize(("clause", "window"), CONDITIONS.items())
+def test_several_conditions_of_a_tumbling_window(clause, window):
+    (operator,) = loaded(aggregate(f"'{clause}'")).operators
+    assert isinstance(operator.window, Tumbling)
+    assert len(operator.window.policies) == clause.count("or ") - clause.count("open or ") + 1
+    assert window is None or operator.window == window
+    assert loaded(aggregate(f"'{operator.window.clause()}'")).operators == (operator,)
 
 
 def test_partitioned():

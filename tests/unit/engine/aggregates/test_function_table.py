@@ -30,6 +30,22 @@ def over(call: str, values: list[Any], type_: str | None = None, **columns: list
 
 
 @pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("MaxN(x, 3)", [9, 7, 7]), ("MinN(x, 2)", [1, 2]), ("MaxN(x, 9)", [9, 7, 7, 2, 1]),
+        ("MaxN(f, 2)", [NAN, 3.0]), ("MinN(f, 9)", [-0.0, 0.0, 1.5, 3.0, NAN]), ("MaxN(s, 2)", ["é", "z"]),
+        ("CollectMaxN(s, x, 3)", ["a", "é", "z"]), ("CollectMinN(x, f, 2)", [7, 2]), ("MaxN(b, 2)", [True, True]),
+    ],
+)  # fmt: skip
+def test_the_n_greatest_values(call: str, expected: list[Any]):
+    """L2, L3: in the order of a sort; of equal values the earlier one is first."""
+    columns = {
+        "f": [NAN, 3.0, -0.0, 1.5, 0.0], "s": ["b", "é", "z", "a", "b"], "b": [True, False, True, False, False],
+    }  # fmt: skip
+    assert equal(over(call, [1, 7, 7, 9, 2], **columns), [expected])
+
+
+@pytest.mark.parametrize(
     ("call", "values", "expected"),
     [
         # beyond the range

@@ -164,8 +164,6 @@ def test_random_windows_over_event_time(case: Case, batches: list[int]):
     output = dict(list(calls.items())[: 2 if sliding else 4]) | {"is": "Collect(i)"}
     operator = case["operator"] | {"output": output, "group_by": [], "emit": "final", "window_set": "distinct"}
     simulated = event_oracle.Operator(operator, 1 + max(e.get("topic_partition", 0) for e in case["input"]))
-    if not sliding:
-        simulated.window.only_full = False  # type: ignore[union-attr]
     expected = simulated.run(case["input"])
     for sizes in (None, [1] * len(case["input"]), batches):
         got = handled(case, "Times" if sliding else "Panes", sizes)
@@ -221,6 +219,7 @@ streams:
   sums: {topic: sums}
 operators:
   - {name: sum, aggregate: numbers, window: "sliding, count(2), partitioned", partition_by: [k],
+     aggregate_incomplete_windows: false,
      output: {sums: {sum: Sum(x)}}}
 """
 

@@ -39,6 +39,24 @@ def test_days_have_23_and_25_hours():
     assert ticks(at, DAY, "2024-10-26T12:00", "2024-10-28T12:00") == ["10-26 21:59", "10-27 22:59"]
 
 
+@pytest.mark.parametrize(
+    ("months", "expected"),
+    [
+        (1, ["01-31 23:00", "02-29 23:00", "03-31 22:00", "04-30 22:00", "05-31 22:00", "06-30 22:00", "07-31 22:00"]),
+        (3, ["03-31 22:00", "06-30 22:00"]),
+        (12, []),
+    ],
+)
+def test_months_quarters_and_years_of_a_zone(months: int, expected: list[str]):
+    """Y1: on the first day of the period, whose length differs; local midnight is at 23:00 or 22:00 in UTC."""
+    of = Aligned(0, BERLIN, months=months)
+    assert ticks(of, 31 * DAY, "2024-01-01T00:00", "2024-08-15T00:00") == expected
+    assert ticks(of, 31 * DAY, "2023-12-31T00:00", "2024-01-02T00:00") == ["12-31 23:00"]
+    assert ticks(Aligned(6 * HOUR, "UTC", months=months), 31 * DAY, "2024-12-31T00:00", "2025-01-02T00:00") == [
+        "01-01 06:00"
+    ]
+
+
 def test_a_time_that_never_comes_is_the_moment_at_which_clocks_are_set_forward():
     found = ticks(Aligned(2 * HOUR + HOUR // 2, BERLIN), DAY, "2024-03-30T00:00", "2024-04-01T12:00")
     assert found == ["03-30 01:30", "03-31 01:00", "04-01 00:30"]

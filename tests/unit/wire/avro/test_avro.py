@@ -380,6 +380,61 @@ def test_what_fastavro_writes_is_read_as_fastavro_reads_it(drawn, data):
     assert [list(map(as_repr, row)) for row in shown] == tuples_
 
 
+#: what a reader may make of a type of the writer (resolution of the specification): itself, or a wider one
+WIDER = {
+    "int": ["int", "long", "float", "double"], "long": ["long", "float", "double"], "float": ["float", "double"],
+    "double": ["double"], "boolean": ["boolean"], "string": ["string"],
+}  # fmt: skip
+DEFAULTS = {"int": 7, "long": -(2**40), "float": 0.5, "double": -1e300, "boolean": True, "string": "é"}
+
+
+@st.composite
+def resolved(draw):
+    """A writer's schema, a reader's schema of the same record with other fields, and rows of the writer."""
+    types = draw(st.lists(st.sampled_from(sorted(WIDER)), min_size=1, max_size=5))
+    lists = [draw(st.booleans()) for _ in types]
+    writers = [{"type": "array", "items": type_} if array else type_ for type_, array in zip(types, lists, strict=True)]
+    writer = record(**{f"f{number}": type_ for number, type_ in enumerate(writers)})
+    fields = []
+    for number, (type_, array) in enumerate(zip(types, lists, strict=True)):
+        if draw(st.integers(0, 3)):  # else the reader does not have the field
+            wider = draw(st.sampled_from(WIDER[type_]))
+            wanted = {"type": "array", "items": wider} if array else wider
+            renamed = draw(st.booleans())
+            names = {"name": f"g{number}", "aliases": [f"f{number}"]} if renamed else {"name": f"f{number}"}
+            fields.append(names | {"type": wanted})
+    for type_ in draw(st.lists(st.sampled_from(sorted(DEFAULTS)), max_size=2)):
+        fields.append({"name": f"d{len(fields)}", "type": type_, "default": DEFAULTS[type_]})
+    rows = [
+        {f"f{n}": draw(values_of(type_)) for n, type_ in enumerate(writers)} for _ in range(draw(st.integers(0, 3)))
+    ]
+    return writer, {"type": "record", "name": "R", "fields": draw(st.permutations(fields))}, rows
+
+
+@given(resolved())
+@settings(max_examples=300)
+def test_a_record_of_another_schema_is_read_as_fastavro_resolves_it(drawn):
+    writer, own, rows = drawn
+    words = [f"{one['name']}:{word_for(one['type'])}" for one in own["fields"]]
+    values = written(writer, *rows)
+    schemas = fastavro.parse_schema(writer), fastavro.parse_schema(own)
+    again = [fastavro.schemaless_reader(io.BytesIO(value), *schemas) for value in values.to_pylist()]
+    decoded = reader(" ".join(words), writer, own).read(values)
+    assert decoded.bad == []
+    attributes_ = attributes(" ".join(words))
+    shown = [[row[name] for name, _ in attributes_] for row in decoded.tuples.to_pylist()]
+    fields = {one["name"]: one["type"] for one in own["fields"]}
+    wanted = [[expected(type_, as_float(fields[name], row[name])) for name, type_ in attributes_] for row in again]
+    assert [list(map(as_repr, row)) for row in shown] == wanted
+
+
+def as_float(avro, value):
+    """A value of a reader's float has 32 bits, whatever the writer's type was; fastavro leaves an integer as it is."""
+    if avro == "float":
+        return struct.unpack("f", struct.pack("f", value))[0]
+    return [as_float("float", item) for item in value] if avro == {"type": "array", "items": "float"} else value
+
+
 def as_repr(value):
     """NaN is itself so."""
     if isinstance(value, list):

@@ -19,7 +19,7 @@ from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.tables import Data
 from sluice.engine.contents import combine_plan, group_contents, multisets, ring, window_inspection
 from sluice.engine.contents.blocks import TAKEN, Blocks
-from sluice.engine.contents.fired_contents import CountedValues, FiredContents
+from sluice.engine.contents.fired_contents import CountedValues, FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.summaries import NONE
 from sluice.engine.contents.window_inspection import InspectedWindow
@@ -33,6 +33,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MAX_TIME, WINDOW, Items
 from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import processing_time
+from sluice.engine.windows.policies import NONE as NO_POLICY
 from sluice.engine.windows.timers import WallClock, timer
 from sluice.model.spec import Aggregate
 from sluice.model.types import Schema
@@ -112,6 +113,7 @@ class AggregateOperator(Stateful[AggregateState]):
         events, firings = np.zeros(1, processing_time.EVENT), np.zeros(1, processing_time.FIRING)
         events["code"], events["partition"] = processing_time.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
+        firings["reason"] = NO_POLICY
         run, kernel = self._contents(state, np.zeros(0, np.int64))
         found = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
@@ -232,7 +234,7 @@ class AggregateOperator(Stateful[AggregateState]):
         words = state.tuples.take(results.tuples[:listed], axis=0)
         return FiredContents(
             results.size[:rows], results.firing[:rows], firings["stored"], bool(self.program.group_by),
-            results.summary[:rows], words, state.strings,
+            results.summary[:rows], words, state.strings, FiringDetails(firings, results.firing[:rows]),
             counted=CountedValues(results.counts[:rows], results.pairs[:pairs], self.program.series["rounded"]),
         )  # fmt: skip
 

@@ -126,7 +126,7 @@ class Program:
 def widths(program: Program, sources: int) -> dict[str, int]:
     """The number of words in a row of each table of AggregateState. `sources` is the number of topic partitions."""
     return {
-        "sources": -(-sources // 64) if program.clause.eviction.kind == policies.PUNCT else 0,
+        "sources": -(-sources // 64) if program.clause.marked else 0,
         "words": len(program.columns) + (program.arrival != summaries.NONE),
         "blocks": program.block * len(program.columns) if program.packed else 0,
         "spread": program.block * program.summary if program.packed else 0,

@@ -54,14 +54,13 @@ class EventAggregateOperator(Stateful[EventState]):
     """Runs one `Aggregate` over event time, or the windows of another operator, in the way of AggregateOperator."""
 
     def __init__(
-        self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int, *, only_full: bool = True,
+        self, spec: Aggregate, schema: Schema, event_time: EventTime, sources: int, *,
         making: Callable[[Program], WindowOutputs] | None = None,
     ) -> None:  # fmt: skip
-        """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions. `only_full`:
-        a partition fires for late tuples only if it was there when some pane became complete (E34). `making` makes the
-        object that computes the outputs; None: the results of an Aggregate.
+        """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions.
+
+        `making` makes the object that computes the outputs; None: the results of an Aggregate.
         """
-        self._only_full = only_full
         self.spec = spec
         window = spec.window
         assert isinstance(window, TimeInterval | SlidingTime)  # noqa: S101 - graph.py chooses the operator
@@ -70,7 +69,7 @@ class EventAggregateOperator(Stateful[EventState]):
         self._scratch = Scratch()
         self.ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
-        self.when = _when(window, self.ticks, only_full=only_full)
+        self.when = _when(window, self.ticks, follows=event_time.advance)
         #: whether a function counts the tuples of all partitions, and for how many ticks the count of a slice is needed
         self._counting = bool(sees_all(spec))
         self._longest = sum(self.ticks.sizes(window)[:3:2]) if isinstance(window, TimeInterval) else 0
@@ -102,7 +101,7 @@ class EventAggregateOperator(Stateful[EventState]):
         items, read, times, untimed = self._timed(items, read)
         events, firings, late = self.window_events(state, self.arrive(state, items, read, times))
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
-        compact(state, full=self._keeps_full)
+        compact(state)
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}
@@ -298,25 +297,16 @@ class EventAggregateOperator(Stateful[EventState]):
         state.totals = known[:, needed].ravel()
         return found
 
-    @property
-    def _keeps_full(self) -> bool:
-        """Whether empty partitions that were there when a pane became complete must be kept for ever (E34)."""
-        return self._only_full and isinstance(self.spec.window, TimeInterval) and self.spec.window.discard_age > 0
 
-
-def _when(
-    window: TimeInterval | SlidingTime, ticks: Ticks, *, only_full: bool
-) -> panes.Grid | sliding_time.SlidingSizes:
+def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, follows: bool) -> panes.Grid | sliding_time.SlidingSizes:
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
-        return panes.Grid(
-            duration, period, discard_age, offset, math.gcd(duration, period), duration % period, only_full
-        )
+        return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), duration % period)
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0
-    return sliding_time.SlidingSizes(difference, grace, left, right, gap, window.emit == "updates")
+    return sliding_time.SlidingSizes(difference, grace, left, right, gap, window.emit == "updates", follows)
 
 
 def _run(window: Window, when: panes.Grid | sliding_time.SlidingSizes, arrivals: np.ndarray, first: int) -> int:

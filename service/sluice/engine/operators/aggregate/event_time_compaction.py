@@ -11,25 +11,20 @@ from sluice.engine.operators.aggregate.group_pairs import rename_pairs
 from sluice.engine.operators.compaction import should_compact
 
 
-def compact(state: EventState, *, full: bool) -> None:
-    """Compacts the tables that have many unused entries.
-
-    With `full`, empty partitions that were there when a pane became complete are kept, too (E34).
-    """
+def compact(state: EventState) -> None:
+    """Compacts the tables that have many unused entries."""
     names = max(state.keys.count, state.places.count, state.pairs.count)
     if should_compact(state.limits, names, state.kept_keys, state.top):
-        _forget_partitions(state, full=full)
+        _forget_partitions(state)
     if should_compact(state.limits, state.strings.count, state.kept_strings, state.top):
         keep_texts(state.strings, state.texts())
         state.kept_strings = state.strings.count
 
 
-def _forget_partitions(state: EventState, *, full: bool) -> None:
+def _forget_partitions(state: EventState) -> None:
     count = state.rows["partition"]
     parts = state.partitions[:count]
     needed = parts["size"] > 0
-    if full:
-        needed |= parts["full"]
     if not state.keys.count:  # without keys each topic partition has one partition, which stays
         needed[:] = True
     kept = np.flatnonzero(needed)

@@ -69,16 +69,13 @@ class SortOperator(SortedWindows[AggregateState]):
 
 
 class EventSortOperator(SortedWindows[EventState]):
-    """Runs one `Sort` with a timeInterval window (O14).
-
-    Late tuples are emitted even in a partition that had no tuples when its panes became complete (O15).
-    """
+    """Runs one `Sort` with a timeInterval window (O14). A late tuple of a new partition is emitted, too (O15)."""
 
     def __init__(self, spec: Sort, schema: Schema, event_time: EventTime, sources: int) -> None:
         """`schema` and `event_time` belong to the input; `sources` is the number of its topic partitions."""
         making = partial(SortOutputs, spec, schema)
         listing = _collecting(spec, schema)
-        windows = EventAggregateOperator(listing, schema, event_time, sources, only_full=False, making=making)
+        windows = EventAggregateOperator(listing, schema, event_time, sources, making=making)
         super().__init__(spec, windows)
 
 
@@ -88,6 +85,7 @@ class SortOutputs:
     def __init__(self, spec: Sort, schema: Schema, program: Program) -> None:
         """`program` is the compiled form of the Aggregate that lists the tuples."""
         reads = program.reads
+        self._limit = spec.limit
         self._order = [(reads.index(order.key), order.descending) for order in spec.order_by]
         self._columns = [reads.index(attribute) for attribute in _attributes(schema)]
         self._types = program.columns
@@ -96,13 +94,19 @@ class SortOutputs:
         self._schema = arrow_schema(schema)
 
     def rows(self, found: FiredContents) -> Rows:
-        """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6)."""
+        """The tuples of each firing in sort order (O5, O14); tuples with equal keys in order of arrival (O6).
+
+        At most `limit` tuples of a firing (L1).
+        """
         each, types = np.repeat(found.firing, found.size), self._types
         words = [
             ranks(ordered(found.listed[:, column], types[column]), types[column], found.strings, descending=descending)
             for column, descending in self._order
         ]
         rows = found.listed[np.lexsort((*reversed(words), each))]
+        if self._limit is not None:
+            first = _place_in_run(each) < self._limit
+            each, rows = each[first], rows[first]
         return Rows(each, [from_words(rows[:, column], types[column], found.strings) for column in self._columns])
 
     def outputs(self, rows: Rows, firings: np.ndarray, keys: Interner) -> Outputs:
@@ -110,6 +114,13 @@ class SortOutputs:
         plan = emit.plan(firings, rows.firing, keys if self._partitioned else None)
         items = plan.items(pa.record_batch(rows.columns, schema=self._schema))
         return dict.fromkeys(self._streams, items), []
+
+
+def _place_in_run(values: np.ndarray) -> np.ndarray:
+    """For each value its position, from 0, in its run of equal values."""
+    starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
+    place: np.ndarray = np.arange(len(values)) - np.repeat(starts, np.diff(starts, append=len(values)))
+    return place
 
 
 def _attributes(schema: Schema) -> list[Expression]:

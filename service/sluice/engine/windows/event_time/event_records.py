@@ -22,8 +22,6 @@ PARTITION = np.dtype([
     # timer_queue.py: the earliest time at which the partition has something to do, and the number of its leaf in the
     # tree
     ("due", np.int64), ("leaf", np.int32),
-    # timeInterval: whether the partition took part in the completion of a pane (E34)
-    ("full", np.bool_),
     ("oldest", np.int32), ("youngest", np.int32), ("size", np.int32), ("spare", np.int32),
     # timeInterval: `open` is the oldest slice of an incomplete pane, `fresh` the oldest slice that got a late tuple;
     # slidingTime: `open` is the time whose left window closes next

@@ -59,8 +59,6 @@ class Grid(NamedTuple):
     slice: int
     #: duration modulo period: how far the end of a pane is behind the latest start of another pane
     rest: int
-    #: whether a partition fires late only if it existed when some pane became complete (E34); false for Sort (O15)
-    only_full: bool
 
 
 @kernel
@@ -224,15 +222,14 @@ def _bring_near(w: Window, p: int) -> None:
 
 @inlined
 def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
-    """Does what is due for partition `p`: its next pane fires, its oldest slice is dropped, or both."""
+    """Does what is due for partition `p`: its next pane fires, its oldest slice is dropped, or both.
+
+    A partition that took part in no completed pane fires like the others (E34, O15).
+    """
     parts = w.partitions
     end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
     if end <= due:
-        index = _fired_before(w, g, end)
-        if index == 0:
-            parts[p].full = 1
-        if parts[p].full or not g.only_full:  # E34
-            append_firing(w, p, arrivals[i], end - g.duration, end, end - 1, index)
+        append_firing(w, p, arrivals[i], end - g.duration, end, end - 1, _fired_before(w, g, end))
         parts[p].fire = _next(w, g, p, end)
     if _closed(w, g, node) <= due:
         if parts[p].open == node:

@@ -47,6 +47,8 @@ class SlidingSizes(NamedTuple):
     gap: int
     #: whether a window fires whenever it changes, instead of once when it closes
     updates: bool
+    #: whether watermarks advance stream time, too: those of a stream whose watermark follows the clock
+    follows: bool
 
 
 @kernel
@@ -54,7 +56,8 @@ def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
     """Handles the items from number `first` on. Returns the number of the item at which an output table was full, or
     the number of items if all were handled.
 
-    A window that is open at the end never fires (KIP E8).
+    A window that is open at the end never fires (KIP E8). Only tuples advance stream time (KIP T3), unless the stream's
+    watermark follows the clock (Q5).
     """
     looking = far(w.room)
     for i in range(first, len(arrivals)):
@@ -66,12 +69,15 @@ def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
                 if not room(w, most + 1, most):
                     return i
                 _arrive(w, s, arrivals, i)
-            if not _drain(w, s, arrivals, i):
+            if not _drain(w, s, w.partitions[arrivals[i].partition].source, arrivals, i):
                 return i
         elif arrivals[i].kind == WATERMARK:
+            if s.follows and not _advance(w, s, arrivals, i):
+                return i
             if not room(w, 0, 1):
                 return i
-            pass_watermark_on(w, arrivals[i])  # only tuples advance stream time (KIP T3)
+            pass_watermark_on(w, arrivals[i])
+            w.scalars[TAKEN] = 0
     return len(arrivals)
 
 
@@ -167,11 +173,25 @@ def _due(w: Window, s: SlidingSizes, p: int) -> int:
 
 
 @inlined
-def _drain(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> bool:
+def _advance(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> bool:
+    """Handles a watermark of a stream whose watermark follows the clock: no stream time is below it (Q5). Windows
+    close, by topic partitions. Returns False if an output table is full.
+    """
+    if not w.scalars[TAKEN]:
+        w.scalars[TAKEN] = 1
+        w.scalars[LAST] = NEVER
+    for source in range(len(w.clocks)):
+        w.clocks[source] = max(w.clocks[source], arrivals[i].time)
+        if not _drain(w, s, source, arrivals, i):
+            return False
+    return True
+
+
+@inlined
+def _drain(w: Window, s: SlidingSizes, source: int, arrivals: np.ndarray, i: int) -> bool:
     """Fires the windows that are closed now, in order of their ends (KIP E2). A window fires once (KIP E4), and none
     fires if stream time has not advanced (KIP E3). Returns False if an output table is full.
     """
-    source = w.partitions[arrivals[i].partition].source
     close = _close_time(w, s, source)
     start = w.starts[source]
     while w.matches[start + ROOT].due < close:

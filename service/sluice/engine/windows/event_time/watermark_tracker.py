@@ -4,6 +4,9 @@ The watermark of the stream is the least watermark of its topic partitions (E4),
 decreases (E5). If a stream declares how far watermarks lag, they are computed from its tuples (E3), and incoming
 watermarks are ignored. A stream that an operator writes gets the maximum watermark before its final mark (E36); a
 stream that comes from a topic does not (E37).
+
+With `advance`, the watermark follows the operator clock less the lag while all topic partitions are idle, in steps that
+depend on the beginning of the silence alone (`step_offset`), not on how the input is cut into batches.
 """
 
 from __future__ import annotations
@@ -23,16 +26,22 @@ from sluice.model.spec import Stream
 #: one record per topic partition: its watermark, the last watermark computed from its tuples, the operator clock when
 #: its last item came, and whether it is idle
 SOURCE = np.dtype([("watermark", np.int64), ("made", np.int64), ("heard", np.int64), ("idle", np.bool_)])
+#: how many steps of a watermark that follows the clock have the same length, and their least length in nanoseconds
+STEPS, LEAST_STEP = 100, 10_000_000
 #: an item of the output: the index of the input item (-1: a new watermark of the stream), and its columns
 ROW = np.dtype([("place", np.int64), ("event", np.int64), ("at", np.int64), ("watermark", np.int64)])
 
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a stream: its watermark, and one record per topic partition."""
+    """The state of a stream: its watermark, and one record per topic partition.
+
+    `steps` is the number of steps of the clock since all topic partitions are idle.
+    """
 
     watermark: int
     sources: np.ndarray
+    steps: int = 0
 
 
 class WatermarkSettings(NamedTuple):
@@ -43,6 +52,8 @@ class WatermarkSettings(NamedTuple):
     idle_after: int
     #: whether an operator writes the stream
     made: bool
+    #: nanoseconds of the first steps of a watermark that follows the clock of a silent stream; 0: it does not follow
+    step: int
 
 
 class Watermarks:
@@ -56,7 +67,8 @@ class Watermarks:
             self._type = dict(stream.schema)[of.attribute]
             lag = -1 if of.lag is None else of.lag
             idle = -1 if of.idle_after is None else of.idle_after
-            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made)
+            step = max(of.minimum_gap, LEAST_STEP) if of.advance else 0
+            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made, step)
 
     def initial(self) -> Progress:
         return Progress(NEVER, np.zeros(0, SOURCE))
@@ -79,21 +91,35 @@ class Watermarks:
             value[items.kind == TUPLE] = times
         else:
             value[:] = items.watermark
-        rows = np.empty(2 * len(items) + len(progress.sources) + 1, ROW)
-        count, progress.watermark = _walk(
-            self._rule, progress.sources, progress.watermark, items.kind, items.event, items.at,
+        rows = np.empty(2 * len(items) + len(progress.sources) + 1 + self._most_steps(items.at, start, end), ROW)
+        count, progress.watermark, progress.steps = _walk(
+            self._rule, progress.sources, progress.watermark, progress.steps, items.kind, items.event, items.at,
             np.maximum(items.source, 0), value, end, rows,
         )  # fmt: skip
         return _taken(items, rows[:count]), ahead
 
     def due(self, progress: Progress) -> int:
-        """The operator clock at which the next topic partition becomes idle if nothing comes from it before; MAX_TIME
-        if none does.
+        """The operator clock at which the next topic partition becomes idle if nothing comes from it before, or
+        of the next step of the watermark; MAX_TIME if neither happens.
         """
-        if self._of is None or self._rule.idle_after < 0:
+        if self._of is None or self._rule.idle_after < 0 or not len(progress.sources):
             return MAX_TIME
         heard = progress.sources["heard"][~progress.sources["idle"]]
-        return int(heard.min()) + self._rule.idle_after if len(heard) else MAX_TIME
+        if len(heard):
+            return int(heard.min()) + self._rule.idle_after
+        if not self._rule.step or progress.watermark in (NEVER, MAX_TIME):
+            return MAX_TIME
+        silent = int(progress.sources["heard"].max()) + self._rule.idle_after
+        return silent + step_offset(self._rule.step, progress.steps)
+
+    def _most_steps(self, at: np.ndarray, start: int, end: int) -> int:
+        """No fewer than the steps that the watermark makes between items at these times, and until `end`."""
+        if not self._rule.step:
+            return 0
+        gaps = np.diff(np.concatenate([[start], at, [end]]))
+        gaps = np.append(gaps[1:][gaps[1:] >= self._rule.idle_after], gaps[:1])  # a silence may be older than the batch
+        doublings = np.log2(np.maximum(gaps, 0) / (STEPS * self._rule.step) + 1)
+        return int(np.minimum(np.maximum(gaps, 0) // self._rule.step + 2, STEPS * (doublings + 2)).sum())
 
     def _know(self, progress: Progress, start: int) -> None:
         """Adds records for new topic partitions. A new topic partition holds the watermark back until it sends
@@ -154,28 +180,35 @@ def _taken(items: Items, rows: np.ndarray) -> Items:
 
 
 @kernel
+def step_offset(step: int, number: int) -> int:
+    """How long after the beginning of the silence the watermark makes step `number` (from 0), in nanoseconds (Q3).
+
+    STEPS steps have the same length, the next STEPS have twice that, and so on. So a step is at most 2 / STEPS of the
+    silence before it, or `step`, and a silence of a year has some thousand steps.
+    """
+    doublings, rest = number // STEPS, number % STEPS
+    longer = 1 << doublings
+    return step * (STEPS * (longer - 1) + rest * longer)
+
+
+@kernel
 def _walk(
-    rule: WatermarkSettings, sources: np.ndarray, watermark: int, kind: np.ndarray, event: np.ndarray, at: np.ndarray,
-    source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
-) -> tuple[int, int]:  # fmt: skip
-    """Writes the output items to `rows`, in order. Returns their number and the stream's watermark, which never
-    decreases (E5).
+    rule: WatermarkSettings, sources: np.ndarray, watermark: int, steps: int, kind: np.ndarray, event: np.ndarray,
+    at: np.ndarray, source: np.ndarray, value: np.ndarray, end: int, rows: np.ndarray,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Writes the output items to `rows`, in order. Returns their number, the stream's watermark, which never decreases
+    (E5), and the steps of the clock in the present silence, which each item ends (Q4).
     """
     count = 0
     for i in range(len(kind) + 1):
         now = at[i] if i < len(kind) else end
-        while rule.idle_after >= 0:  # topic partitions become idle, one after the other
-            silent = _first_silent(sources)
-            if silent < 0 or sources[silent].heard + rule.idle_after > now:
-                break
-            sources[silent].idle = 1
-            least = _least(sources)
-            if least > watermark:
-                watermark = least
-                count = _write(rows, count, -1, TIMER, sources[silent].heard + rule.idle_after, watermark)
+        if rule.idle_after >= 0:
+            watermark, count = _fall_silent(rule, sources, watermark, now, rows, count)
+        if rule.step > 0:
+            watermark, steps, count = _follow(rule, sources, watermark, steps, now, rows, count)
         if i == len(kind):
             break
-        s = source[i]
+        s, steps = source[i], 0
         sources[s].heard, sources[s].idle = now, 0
         if kind[i] == FINAL and rule.made:  # E36; a stream from a topic gets none (E37, P16)
             watermark = MAX_TIME
@@ -187,7 +220,42 @@ def _walk(
             if least > watermark:
                 watermark = least
                 count = _write(rows, count, -1, event[i], now, watermark)
-    return count, watermark
+    return count, watermark, steps
+
+
+@inlined
+def _fall_silent(
+    rule: WatermarkSettings, sources: np.ndarray, watermark: int, now: int, rows: np.ndarray, count: int
+) -> tuple[int, int]:
+    """Topic partitions become idle, one after the other. Returns the watermark and the number of output items."""
+    while True:
+        silent = _first_silent(sources)
+        if silent < 0 or sources[silent].heard + rule.idle_after > now:
+            return watermark, count
+        sources[silent].idle = 1
+        least = _least(sources)
+        if least > watermark:
+            watermark = least
+            count = _write(rows, count, -1, TIMER, sources[silent].heard + rule.idle_after, watermark)
+
+
+@inlined
+def _follow(
+    rule: WatermarkSettings, sources: np.ndarray, watermark: int, steps: int, now: int, rows: np.ndarray, count: int
+) -> tuple[int, int, int]:
+    """The watermark follows the clock (Q1), if all topic partitions are idle and it has ever been set (Q2). Returns it,
+    the number of steps in this silence, and the number of output items.
+    """
+    heard = _silent_since(sources)
+    while heard != NEVER and NEVER < watermark < MAX_TIME:
+        time = heard + rule.idle_after + step_offset(rule.step, steps)
+        if time > now:
+            break
+        steps += 1
+        if time - rule.lag > watermark:
+            watermark = time - rule.lag
+            count = _write(rows, count, -1, TIMER, time, watermark)
+    return watermark, steps, count
 
 
 @inlined
@@ -219,6 +287,17 @@ def _least(sources: np.ndarray) -> int:
             some = True
             least = min(least, sources[s].watermark)
     return least if some else greatest
+
+
+@inlined
+def _silent_since(sources: np.ndarray) -> int:
+    """The operator clock when the last item of the stream came, if all its topic partitions are idle; else NEVER."""
+    last = NEVER
+    for s in range(len(sources)):
+        if not sources[s].idle:
+            return NEVER
+        last = max(last, sources[s].heard)
+    return last
 
 
 @inlined

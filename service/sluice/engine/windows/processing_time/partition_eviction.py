@@ -5,7 +5,7 @@ from __future__ import annotations
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import WINDOW
-from sluice.engine.windows.policies import PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT
+from sluice.engine.windows.policies import PARTITION, PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT
 from sluice.engine.windows.processing_time import time_queue
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, LIVE, LOSE, STORED, Window
 from sluice.engine.windows.processing_time.window_steps import append_event, clear, fire
@@ -53,6 +53,7 @@ def evict_partition(w: Window, p: int, at: int, event: int) -> None:
     if w.clause.evicted:
         w.scalars[GROUP] += 1
         fire(w, p, at, event, WINDOW)
+        w.firings[w.used[1] - 1].reason = PARTITION
         w.scalars[GROUP] += 1
     if w.clause.expiring:
         time_queue.give_up(w, p)

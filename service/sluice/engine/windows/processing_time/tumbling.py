@@ -7,7 +7,7 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import ALL, EMPTY_FIRING
-from sluice.engine.windows.policies import COUNT, DELTA, exceeds, size_of
+from sluice.engine.windows.policies import COUNT, DELTA, PUNCT, TIME, exceeds, size_of
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
 from sluice.engine.windows.processing_time.window_steps import fire, flush, insert
@@ -17,23 +17,23 @@ from sluice.engine.windows.processing_time.window_steps import fire, flush, inse
 def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
     """Handles a tuple. Under count it is stored and may flush its partition (T1); under delta it may flush its
     partition before it is stored (T10). Only its own partition is flushed (T16). Under time and punct it is only stored
-    (T18).
+    (T18). A window with several policies has all of these effects (H2); count(0) ignores the tuple (H3).
     """
     eviction = w.clause.eviction
-    if eviction.kind == COUNT and eviction.size <= 0:  # T3
+    if w.clause.most == 0:  # T3
         return
     if eviction.kind == DELTA:
         word = w.words[slot, eviction.column]
         if w.partitions[p].size and exceeds(
             eviction, word, w.partitions[p].reference, size_of(eviction, w.words, slot)
         ):
-            flush(w, p, at, event)
+            flush(w, p, at, event, DELTA)
         if not w.partitions[p].size:
             w.partitions[p].reference = word
     insert(w, p, slot, at, source)
     evict_surplus(w, at, event)
-    if eviction.kind == COUNT and w.partitions[p].size == eviction.size:
-        flush(w, p, at, event)
+    if w.partitions[p].size == w.clause.most:
+        flush(w, p, at, event, COUNT)
 
 
 @inlined
@@ -48,7 +48,7 @@ def flush_all(w: Window, at: int, event: int) -> None:
         fire(w, NIL, at, event, EMPTY_FIRING)
     while p != NIL:
         following = w.partitions[p].following
-        flush(w, p, at, event)
+        flush(w, p, at, event, TIME)
         p = following
 
 
@@ -71,7 +71,7 @@ def mark(w: Window, source: int, at: int, event: int) -> None:
     while p != NIL:
         following = w.partitions[p].following
         if _holds(w, p, source):
-            flush(w, p, at, event)
+            flush(w, p, at, event, PUNCT)
         p = following
 
 

@@ -8,7 +8,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, WINDOW
-from sluice.engine.windows.policies import ALL, DELTA, PUNCT
+from sluice.engine.windows.policies import ALL, DELTA
 from sluice.engine.windows.processing_time.eviction import expire
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged
 from sluice.engine.windows.processing_time.sliding import slide, trigger_all
@@ -92,9 +92,7 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
     kind, at, event = arrivals[i].kind, arrivals[i].at, arrivals[i].event
     if kind == TUPLE:
         return _arrive(w, arrivals, i)
-    if (
-        kind == WINDOW and w.clause.eviction.kind == PUNCT
-    ):  # other windows drop the mark (P2) and emit marks of their own (P6)
+    if kind == WINDOW and w.clause.marked:  # other windows drop the mark (P2) and emit marks of their own (P6)
         if not room(w, 0, w.scalars[STORED]):
             return False
         mark(w, arrivals[i].source, at, event)

@@ -64,10 +64,10 @@ EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32
 
 #: one record per firing: when and for which partition a window fired; the firings of one tick or one mark share a
 #: `group`. `stored` is the result of CountAll: the number of tuples in the partition of a tumbling window, or in all
-#: partitions of a sliding one (A18)
+#: partitions of a sliding one (A18). `reason` is why a tumbling window flushed the partition, NONE of other windows
 FIRING = np.dtype([
     ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64), ("watermark", np.int64),
-    ("partition", np.int32), ("kind", np.int8),
+    ("partition", np.int32), ("kind", np.int8), ("reason", np.int8),
 ])  # fmt: skip
 
 

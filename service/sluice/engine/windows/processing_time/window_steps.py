@@ -7,7 +7,7 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import WINDOW
-from sluice.engine.windows.policies import ALL, PARTITION_AGE, PUNCT
+from sluice.engine.windows.policies import ALL, NONE, PARTITION_AGE
 from sluice.engine.windows.processing_time.stored_partitions import forget, refresh, remember
 from sluice.engine.windows.processing_time.window_records import CLEAR, FIRE, FULL, GROUP, INSERT, LIVE, Window
 from sluice.time_units import SECOND
@@ -44,6 +44,7 @@ def fire(w: Window, p: int, at: int, event: int, kind: int) -> None:
     firing.partition = p
     firing.group = w.scalars[GROUP]
     firing.watermark = 0
+    firing.reason = NONE
     if p != NIL:
         firing.stored = w.scalars[LIVE] if w.clause.sliding else w.partitions[p].size
         append_event(w, FIRE, p, w.used[1])
@@ -59,7 +60,7 @@ def insert(w: Window, p: int, slot: int, at: int, source: int) -> None:
         refresh(w, p)
     if w.clause.leaving.kind == PARTITION_AGE:
         w.ages[p].second = at // SECOND
-    if w.clause.eviction.kind == PUNCT:
+    if w.clause.marked:
         w.sources[p, source >> 6] |= np.int64(1) << (source & 63)
     w.partitions[p].size += 1
     w.scalars[LIVE] += 1
@@ -74,9 +75,10 @@ def fill(w: Window, p: int) -> None:
 
 
 @inlined
-def flush(w: Window, p: int, at: int, event: int) -> None:
-    """Emits the content of a partition, which then leaves (section 3)."""
+def flush(w: Window, p: int, at: int, event: int, reason: int) -> None:
+    """Emits the content of a partition, which then leaves (section 3). `reason` is the kind of the policy (H4)."""
     fire(w, p, at, event, WINDOW)
+    w.firings[w.used[1] - 1].reason = reason
     clear(w, p)
 
 

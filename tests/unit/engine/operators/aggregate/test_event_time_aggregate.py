@@ -133,9 +133,24 @@ def test_a_pane_that_fires_again_comes_out_whole():
 
 
 def test_the_first_late_tuple_of_a_partition_comes_out():
-    """O15, N47: an aggregate would suppress it."""
+    """O15, N47."""
     got = sorted_(tuple_(21, "a", 1), {"watermark": 30}, tuple_(25, "b", 2), {"watermark": 31})
     assert got == [(1, "a 1"), (1, "window"), (3, "b 2"), (3, "window")]
+
+
+LATE = [{"tuple": {"t": 7000, "k": "a", "x": 1}}, {"watermark": 10}, {"tuple": {"t": 3000, "k": "new", "x": 2}}]
+COLLECT = {"kind": "aggregate", "window": "timeInterval, intervalDuration(10), discardAge(15), partitioned"}
+
+
+def test_the_first_late_tuple_of_a_partition_comes_out_of_an_aggregate():
+    """E24, E34: at the next watermark, like that of a partition that was in the pane before."""
+    operator = PANES | COLLECT | {"output": {"k": "k", "from": "intervalStart()", "all": "Collect(x)"}}
+    events = [{"at": at} | event for at, event in enumerate([*LATE, {"watermark": 12}])]
+    for sizes in (None, [1] * len(events)):
+        assert run_case({"operator": operator, "input": events}, sizes) == [
+            {"after": 1, "tuple": {"k": "a", "from": 0, "all": [1]}}, {"after": 1, "punct": "window"},
+            {"after": 3, "tuple": {"k": "new", "from": 0, "all": [2]}}, {"after": 3, "punct": "window"},
+        ]  # fmt: skip
 
 
 # ---- where event time ends -------------------------------------------------------------------------------------------

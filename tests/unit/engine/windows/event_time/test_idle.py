@@ -1,10 +1,25 @@
-"""Topic partitions that send nothing: idle_after says for how long they hold the watermark back."""
+"""Topic partitions that send nothing: idle_after says for how long they hold the watermark back. With advance, the
+watermark of a stream that is silent as a whole follows the clock.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sluice.config.load import load_text
+from sluice.engine.windows.event_time.watermark_tracker import STEPS, step_offset
+from sluice.model.spec import Pipeline
+from sluice.replayer.event_file import Cutter, numbered, topic_partitions
+from sluice.replayer.player import Player, with_origin
+from tests.spec import event_oracle
+from tests.spec.oracle import Stored
 from tests.unit.replayer.test_player import briefly, everything
 
 FILE = """
@@ -55,3 +70,140 @@ def mark(at, t, source):
 )
 def test_idle_topic_partitions(events, expected):
     assert briefly(everything(load_text(FILE, "idle"), events)) == expected
+
+
+# ---- a stream that is silent as a whole ------------------------------------------------------------------------------
+
+QUIET = """
+pipeline: quiet
+streams:
+  in:
+    topic: in
+    schema: {x: int64, t: float64}
+    event_time: {attribute: t, lag: 1, minimum_gap: 0.5, idle_after: 3, advance: %s}
+  out: {topic: out}
+operators:
+  - name: panes
+    aggregate: in
+    window: %s
+    output: {out: {xs: Collect(x)}}
+"""
+PANES, AROUND = "timeInterval, intervalDuration(10)", "slidingTime, timeDifference(2), grace(1)"
+SESSIONS = "session, inactivityGap(4)"
+
+
+def quiet(window: str, events: list[dict[str, Any]], advance: str = "true") -> list[str]:
+    found = everything(load_text(QUIET % (advance, window), "quiet"), events)
+    late = [f"{record['after']} late" for record in found if "dead_letter" in record]
+    return briefly([record for record in found if "stream" in record]) + late
+
+
+@pytest.mark.parametrize(
+    ("window", "events", "expected"),
+    [
+        pytest.param(PANES, [row(6, 1, 6, 0), {"at": 10.9}], [], id="a pane is open until lag after its end"),
+        pytest.param(PANES, [row(6, 1, 6, 0), {"at": 11}], ["1 out [1]", "1 out window"], id="then it closes"),
+        pytest.param(
+            PANES, [row(6, 1, 6, 0), row(8.5, 2, 7, 0), {"at": 11.4}, {"at": 11.5}],
+            ["3 out [1, 2]", "3 out window"], id="a tuple begins the silence anew",
+        ),
+        pytest.param(
+            PANES, [row(6, 1, 6, 0), {"at": 30}, row(30, 2, 9, 0)],
+            ["1 out [1]", "1 out window", "2 late"], id="what comes behind the watermark is late",
+        ),
+        pytest.param(
+            SESSIONS, [row(6, 1, 6, 0), {"at": 11.4}, {"at": 11.5}],
+            ["2 out [1]", "2 out window"], id="sessions",
+        ),
+        pytest.param(
+            AROUND, [row(6, 1, 6, 0), {"at": 8.9}, {"at": 9}], ["2 out [1]", "2 out window"],
+            id="slidingTime: the stream time follows",
+        ),
+        pytest.param(PANES, [{"at": 0}, {"at": 50}, row(51, 1, 2, 0)], [], id="no watermark before the first tuple"),
+    ],
+)  # fmt: skip
+def test_a_quiet_stream_closes_its_windows(window: str, events: list[dict[str, Any]], expected: list[str]):
+    assert quiet(window, events) == expected
+    assert quiet(window, events, "false") == []
+
+
+def test_steps_become_longer_as_the_silence_does():
+    offsets = [step_offset(7, number) for number in range(5 * STEPS)]
+    assert offsets[: STEPS + 2] == [7 * number for number in range(STEPS + 1)] + [7 * (STEPS + 2)]
+    lengths = [after - before for before, after in pairwise(offsets)]
+    assert lengths == sorted(lengths)
+    assert all(length <= max(7, 2 * before / STEPS) for before, length in zip(offsets, lengths, strict=False))
+
+
+def watermarks(events: list[dict[str, Any]]) -> Iterator[tuple[int, float | dict[str, Any]]]:
+    """The watermarks (seconds) of the stream and its tuples, each with the number of its event: all moments at which a
+    watermark may change are tried, one after the other.
+    """
+    heard, made, idle, now, watermark = {0: 0.0, 1: 0.0}, dict.fromkeys((0, 1), -math.inf), set[int](), 0.0, -math.inf
+    for number, event in enumerate(events):
+        moments = {at + 3 for at in heard.values()}
+        moments |= {max(heard.values()) + 3 + step_offset(500, step) / 1000 for step in range(300)}
+        for moment in sorted(one for one in moments if now < one <= event["at"] or (number == 0 and one == now)):
+            idle |= {source for source, at in heard.items() if at + 3 <= moment}
+            least = min((made[source] for source in heard if source not in idle), default=max(made.values()))
+            follows = moment - 1 if len(idle) == len(heard) and watermark > -math.inf else -math.inf
+            if max(least, follows) > watermark:
+                watermark = max(least, follows)
+                yield number, watermark
+        now = event["at"]
+        if "tuple" in event:
+            source, time = event["topic_partition"], event["tuple"]["t"] - 1
+            heard[source] = now
+            idle.discard(source)
+            yield number, event["tuple"]
+            if time > made[source] and (made[source] == -math.inf or time - made[source] >= 0.5):
+                made[source] = time
+            least = min(made[one] for one in heard if one not in idle)
+            if least > watermark:
+                watermark = least
+                yield number, watermark
+
+
+def simulated(window: str, events: list[dict[str, Any]]) -> list[tuple[int, list[int]]]:
+    """The event and the tuples of each pane that fires."""
+    panes, found = event_oracle.window({"window": window}), []
+    for number, one in watermarks(events):
+        if isinstance(one, dict):
+            panes.insert((), round(one["t"] * 1000), Stored(one, number, 0))
+        else:
+            found += [(number, [stored.values["x"] for stored in told.content])
+                      for told in panes.advance(math.floor(one * 1000))]  # fmt: skip
+    return found
+
+
+def played(pipeline: Pipeline, events: list[dict[str, Any]], size: int) -> list[tuple[int, list[int]]]:
+    """The same of the engine, whose state is saved and loaded after each batch of `size` events."""
+    pipeline = with_origin(pipeline, None)
+    player = Player(pipeline, topic_partitions(list(numbered(events)), ["in"]))
+    state, found = player.graph.initial(), []
+    for batch in Cutter(pipeline.inputs).batches(list(numbered(events)), size):
+        found += [(r["after"], r["tuple"]["xs"]) for r in player.feed(state, batch) if "tuple" in r]
+        state = player.graph.load(player.graph.save(state))
+    return found
+
+
+@st.composite
+def silences(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Tuples in two topic partitions, with pauses that idle_after is shorter than, or not."""
+    at, found = 0.0, [{"at": 0.0, "topic_partition": 1}]
+    for number in range(draw(st.integers(1, 12))):
+        at += draw(st.sampled_from([0.0, 0.5, 1.0, 2.5, 3.0, 3.5, 6.0, 20.0, 130.0]))
+        event: dict[str, Any] = {"at": at, "topic_partition": draw(st.integers(0, 1))}
+        if draw(st.integers(0, 3)):
+            event["tuple"] = {"x": number, "t": at - draw(st.sampled_from([0.0, 0.0, 0.5, 2.0, 9.0]))}
+        found.append(event)
+    return found
+
+
+@given(silences(), st.sampled_from(["", ", discardAge(4)", ", creationPeriod(4)"]))
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_any_silence(events: list[dict[str, Any]], more: str):
+    pipeline = load_text(QUIET % ("true", PANES + more), "quiet")
+    expected = simulated(PANES + more, events)
+    for size in (1, 2, len(events)):
+        assert played(pipeline, events, size) == expected, f"in batches of {size}"

@@ -1,0 +1,52 @@
+"""Hints where the results of panes feed a further event-time window with an event time that is wrong there (E39)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sluice.config.syntax.problem_report import Report
+from sluice.model.errors import Path
+from sluice.model.expressions import AggregateCall, Attribute, Expression
+from sluice.model.spec import Aggregate, EventTime, Operator, Stream, TimeInterval, Windowed
+
+#: what is wrong with the event time of a result, by the function that gives it
+WRONG = {
+    "intervalStart": "is behind the watermark when the pane fires, so the result is late",
+    "intervalEnd": "may be in the next pane",
+    "Last": "is behind the watermark if the last tuple did not come in order, so the result is late",
+}
+
+
+def check_rollups(
+    operators: tuple[Operator, ...], streams: Mapping[str, Stream], paths: Sequence[Path], report: Report
+) -> None:
+    """`paths` has the path of each operator in the file."""
+    for path, operator in zip(paths, operators, strict=True):
+        if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
+            continue
+        for output in operator.outputs:
+            event_time = streams[output.stream].event_time
+            if event_time is None or not _over_event_time(operators, output.stream):
+                continue
+            function = _function(dict(output.attributes).get(event_time.attribute), streams[operator.input].event_time)
+            if function is not None:
+                text = (
+                    f"{function} {WRONG[function]}, where a window reads {output.stream}; intervalLast() is right (E39)"
+                )
+                report.caution((*path, "output", output.stream, event_time.attribute), text)
+
+
+def _function(expression: Expression | None, event_time: EventTime | None) -> str | None:
+    """The function of WRONG that gives an event time. Of `Last` only that of the input's own event time counts."""
+    match expression:
+        case AggregateCall(("intervalStart" | "intervalEnd") as function):
+            return function
+        case AggregateCall("Last", (Attribute(name),)) if event_time is not None and name == event_time.attribute:
+            return "Last"
+    return None
+
+
+def _over_event_time(operators: tuple[Operator, ...], stream: str) -> bool:
+    """Whether a window over event time reads the stream."""
+    readers = (one for one in operators if isinstance(one, Windowed) and one.input == stream)
+    return any(reader.window.needs_event_time or not reader.window.policies for reader in readers)
