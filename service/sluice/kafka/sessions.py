@@ -186,4 +186,4 @@ def _call(action: str, seconds: float, call: Callable[[], T]) -> T:
     return bounded(action, seconds + SLACK, call)
 
 
-SESSIONS = {"exactly_once": ExactlyOnce, "at_least_once": AtLeastOnce}
+SESSIONS: Mapping[str, type[ExactlyOnce | AtLeastOnce]] = {"exactly_once": ExactlyOnce, "at_least_once": AtLeastOnce}
