@@ -65,7 +65,7 @@ class ClockTimeline:
             if bar.end is None and bar.chip.number not in inside:
                 bar.end, bar.evicted = number, bar.chip.number in gone
         if change.fired:
-            fired = {chip.number for chip in change.fired[-1]}
+            fired = {chip.number for chips in change.fired for chip in chips}
             early = any(chip.number not in fired for chip in change.entered)
             self._fires.setdefault(change.window, []).append((number, early))
 
@@ -87,11 +87,12 @@ class ClockTimeline:
         """The times of the clock, and what arrives besides tuples."""
         canvas.text(8, top + 12, "clock", "soft")
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
-        last = 0.0
+        last, before = 0.0, ""
         for number, step in enumerate(self._story.steps):
             x, tag = self._axis.places[number], shown_from(number)
-            words = labels.clock(step.at, calendar=self._story.calendar)
+            full = labels.clock(step.at, calendar=self._story.calendar)
             if x >= last:
+                words, before = labels.after(before, full), full
                 canvas.text(x, top + 12, words, "soft", tag=tag)
                 last = x + width_of(words) + 4
             canvas.line(x, top + 15, x, top + 21, kind="line")

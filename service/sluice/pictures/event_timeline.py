@@ -88,7 +88,8 @@ class EventTimeline:
         for pane in [*self._old, *self._panes.values()]:
             times |= {time for time in (pane.window.start, pane.window.end) if time is not None}
         known = sorted(times) or [0]
-        words = [width_of(labels.on_scale(time, self._port.scale)) + 8 for time in known]
+        texts = [labels.on_scale(time, self._port.scale) for time in known]
+        words = [width_of(labels.after(text, text)) + 8 for text in texts]
         return Axis(known, LEFT, min(width - LEFT - LEAST, 90.0 * len(known)), min(max([LEAST, *words]), 170.0))
 
     @property
@@ -117,8 +118,11 @@ class EventTimeline:
         scale = self._port.scale
         canvas.text(8, top + 12, labels.cut(scale.name if scale else "clock", 14), "soft")
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
+        before = ""
         for time, x in zip(self._axis.times, self._axis.places, strict=True):
-            canvas.text(x, top + 12, labels.on_scale(time, scale), "soft", anchor="middle")
+            full = labels.on_scale(time, scale)
+            canvas.text(x, top + 12, labels.after(before, full), "soft", anchor="middle")
+            before = full
             canvas.line(x, top + 15, x, top + 21, kind="line")
         if not self._watermarks:
             return top + 26

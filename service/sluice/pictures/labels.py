@@ -120,3 +120,9 @@ def moment(time: int) -> str:
     seconds = f"{at:%H:%M:%S}{fraction}"
     text = f"{at:%H:%M}" if seconds.endswith(":00") else seconds
     return f"{at:%Y-%m-%d} {text}"
+
+
+def after(before: str, text: str) -> str:
+    """The text of a time behind another one: without its date if both have the same."""
+    date, space, clock_time = text.partition(" ")
+    return clock_time if space and before.startswith(f"{date} ") else text

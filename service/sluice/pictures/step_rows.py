@@ -58,7 +58,8 @@ def window_words(change: Change, story: Story) -> str:
     words += [window.key] if window.key else []
     if window.start is not None and window.end is not None:
         scale = ports[window.port].scale
-        words.append(f"{labels.on_scale(window.start, scale)}…{labels.on_scale(window.end, scale)}")
+        start, end = labels.on_scale(window.start, scale), labels.on_scale(window.end, scale)
+        words.append(f"{start}…{labels.after(start, end)}")
     return " ".join(words)
 
 

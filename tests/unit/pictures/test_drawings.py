@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from sluice.pictures.story import Story
+from sluice.pictures.story import Change, Chip, Port, Step, Story, Window
 from sluice.pictures.story_builder import tell
 from sluice.pictures.svg_drawing import drawing
 from sluice.pictures.terminal_table import table
@@ -89,3 +89,14 @@ def test_the_table_of_the_terminal_shows_firings_and_outputs():
     text = console.export_text()
     assert "▶ [1 +2]" in text
     assert "[1, 2] ■" in text
+
+
+def test_a_tuple_that_is_in_the_first_of_two_firings_lies_before_the_line():
+    chip = Chip(1, "1", {"x": 1})
+    change = Change(Window("sum"), (), entered=(chip,), fired=((chip,), ()))
+    port = Port("sum", "", "tumbling, punct()", None, clears=True)
+    told = Story("p", (port,), (Step(0, 0, {"at": 0, "tuple": {"x": 1}}, {}, (change,), ()),))
+    root = ET.fromstring(drawing(told, steps=False))  # noqa: S314 - our own drawing
+    (bar,) = (float(one.get("x", 0)) for one in root.iter() if one.get("class") == "chip")
+    (line,) = (float(one.get("x1", 0)) for one in root.iter() if one.get("class") == "fire")
+    assert bar < line

@@ -4,7 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from sluice.pictures import labels
 from sluice.pictures.layout import Axis, packed
+from sluice.pictures.story import Scale
+from sluice.time_units import SECOND
 
 
 def test_an_axis_follows_the_times():
@@ -31,3 +34,22 @@ def test_an_axis_of_one_time_has_one_place():
 
 def test_spans_of_a_row_do_not_overlap():
     assert packed([(0, 10), (5, 15), (12, 20), (16, 30)], gap=1) == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"), [(5 * SECOND, "5"), (5 * SECOND + 1, "5+"), (2 * SECOND + 125_000_000, "2.125"), (0, "0")]
+)
+def test_a_time_of_the_clock_is_in_seconds(nanoseconds: int, text: str):
+    assert labels.clock(nanoseconds, calendar=False) == text
+
+
+def test_an_event_time_is_written_as_its_attribute_has_it():
+    assert labels.on_scale(10_000_000, Scale("ts", "int64", 1_000_000)) == "10"
+    assert labels.on_scale(1_500_000_000, Scale("ts", "float64")) == "1.5"
+    assert labels.on_scale(1_357_034_402_125_000_000, Scale("ts", "timestamp")) == "2013-01-01 10:00:02.125"
+
+
+def test_a_date_is_written_once():
+    assert labels.after("2013-01-01 10:00", "2013-01-01 11:00") == "11:00"
+    assert labels.after("2013-01-01 10:00", "2013-01-02 11:00") == "2013-01-02 11:00"
+    assert labels.after("5", "6") == "6"
