@@ -17,6 +17,7 @@ from sluice.kafka import ledger, topics
 from sluice.model.mark_scope import require_scope
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
+from sluice.spark.cluster.placement import Placement
 from sluice.spark.idle_clock import idle_clock_source
 from sluice.spark.pace import measured
 from sluice.spark.route_records import route
@@ -51,10 +52,16 @@ def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
     return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
 
 
-def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
-    """Starts the query of this plan and returns without waiting for a batch."""
+def start(spark: SparkSession, plan: Plan, placed: Placement | None = None) -> StreamingQuery:
+    """Starts the query of this plan and returns without waiting for a batch.
+
+    `placed` decides on which executor of a cluster each bucket is.
+    """
     spark.dataSource.register(sink(plan))
-    writer = inputs(spark, plan).writeStream.format("sluice").outputMode("append")
+    rows = inputs(spark, plan, timed=placed is not None)
+    if placed is not None:
+        rows = placed.table(plan.pipeline.name, plan.buckets).joined(rows)
+    writer = rows.writeStream.format("sluice").outputMode("append")
     return (
         writer.queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
@@ -63,9 +70,12 @@ def start(spark: SparkSession, plan: Plan) -> StreamingQuery:
     )
 
 
-def inputs(spark: SparkSession, plan: Plan) -> DataFrame:
-    """The packed rows of a batch. The rows of a bucket are in the Spark partition that has the bucket's number."""
-    routed = read(spark, plan, measured(plan)).mapInArrow(partial(route, plan), ROUTED)
+def inputs(spark: SparkSession, plan: Plan, *, timed: bool = False) -> DataFrame:
+    """The packed rows of a batch. The rows of a bucket are in the Spark partition that has the bucket's number.
+
+    With `timed` the records have the planned time of the batch with them, so no task reads it from the checkpoint.
+    """
+    routed = read(spark, plan, measured(plan), timed=timed).mapInArrow(partial(route, plan), ROUTED)
     if plan.pulsing:
         spark.dataSource.register(idle_clock_source(plan))
         routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())

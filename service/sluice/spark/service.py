@@ -29,6 +29,7 @@ from sluice.ops.http_server import OpsServer
 from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.progress_log import DeadLetterLog, ProgressLog
 from sluice.processes import LastResort, stop_signals
+from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
 from sluice.spark.session import session
@@ -81,7 +82,11 @@ def serve(
         for plan in plans:
             about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
             LOGGER.info("running", extra=about)
-        run(spark, plans, partial(_watched, seen, stop_requested, life, resort))
+        placed = Placement.of(spark)
+        if placed is not None:
+            placed.wait_for_executors(stop_requested.wait)
+            stack.enter_context(placed)
+        run(spark, plans, partial(_watched, seen, stop_requested, life, resort), placed)
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 
 
@@ -106,11 +111,16 @@ def _watched(
         raise
 
 
-def run(spark: SparkSession, plans: Sequence[Plan], watching: Callable[[Sequence[StreamingQuery]], None]) -> None:
+def run(
+    spark: SparkSession,
+    plans: Sequence[Plan],
+    watching: Callable[[Sequence[StreamingQuery]], None],
+    placed: Placement | None = None,
+) -> None:
     """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number."""
     while True:
         try:
-            return watching([start(spark, plan) for plan in plans])
+            return watching([start(spark, plan, placed) for plan in plans])
         except TopicPartitionsAddedError as grown:
             LOGGER.info("starting again: %s", grown)
             plans = [prepare(plan.pipeline) for plan in plans]

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sluice.batch.query_plan import BOUNDS
 from sluice.jvm.jars import jars
 from sluice.processes import end_with_us
-from sluice.spark import shipping
+from sluice.spark.cluster import placement, shipping
 from sluice.spark.home import spark_home
 from sluice.spark.masking import masked_stderr
 
@@ -109,6 +109,8 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
         f"-Djava.io.tmpdir={temporary} -Dlog4j2.configurationFile={LOG}",
     }
     builder = SparkSession.builder
+    if placement.is_cluster(master):
+        settings |= placement.PROPERTIES
     for key, value in (settings | shipping.classes(archives, files) | own).items():
         builder = builder.config(key, value)
     before = SparkContext._gateway  # noqa: SLF001 - no public attribute holds the process of the JVM

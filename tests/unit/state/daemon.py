@@ -1,8 +1,7 @@
 """A daemon with a nursery whose keepers tell who they are: `python daemon.py`, with commands on its standard input.
 
-`ask SERVICE BUCKET` prints the number of the keeper's process and how often it was asked; `work` does so in a forked
-process; `kill N ...` kills processes;
-`supervisor` and `nursery` print the numbers of these processes.
+`ask SERVICE BUCKET VERSION` prints the number of the keeper's process and how often it was asked; `work` does so in a
+forked process; `kill N ...` kills processes; `supervisor` and `nursery` print the numbers of these processes.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ def keep(control):
             task.sendall(f"{os.getpid()} {asked}".encode())
 
 
-def ask(service: str, bucket: str) -> str:
-    with connection(service, int(bucket)) as task, task.makefile("rb") as file:
+def ask(service: str, bucket: str, version: str = "0") -> str:
+    with connection(service, int(bucket), int(version)) as task, task.makefile("rb") as file:
         return file.read().decode()
 
 

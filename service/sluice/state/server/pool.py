@@ -6,6 +6,9 @@ connected sockets and sends one of them, with the number of the bucket and the n
 socket. The pool passes it on to the bucket's state server. No socket has a name in the file system, and all these
 processes end when the daemon ends.
 
+On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
+get requests for UNASKED further batches is ended, so that its memory is free. Its state is in the checkpoint.
+
 Any of these processes may be killed. The parent of the pool is a supervisor, whose only work is to fork a new pool
 when the pool has died. The new pool reads the requests that are still queued in the same pool socket. If the supervisor
 was killed as well, a task cannot write to the pool socket, and it ends the daemon. Spark then starts a new daemon and
@@ -23,14 +26,17 @@ import sys
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from sluice.processes import name_process
 
 #: maximum number of queries whose state servers stay alive. A service has one query for each stage; tests start many
 #: queries one after the other.
 QUERIES = 32
+#: number of batches without a request after which a state server is ended, if other buckets of its query are requested
+UNASKED = 10
 #: seconds between two checks of the pool whether its parent process is still alive
 INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
@@ -79,8 +85,10 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
             time.sleep(PAUSE)
 
 
-def connection(query: str, bucket: int) -> socket.socket:
+def connection(query: str, bucket: int, version: int) -> socket.socket:
     """A new connection to the state server of a bucket of a query. The pool forks the server if there is none.
+
+    `version` is the version of the state that the request is about: the number of the batch.
 
     Raises RuntimeError outside of the workers of sluice.spark.daemon. Raises OSError if the pool and its supervisor are
     dead, and then ends the daemon.
@@ -91,7 +99,7 @@ def connection(query: str, bucket: int) -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         try:
-            socket.send_fds(PoolSocket.way, [f"{bucket} {query}".encode()], [theirs.fileno()])
+            socket.send_fds(PoolSocket.way, [f"{bucket} {version} {query}".encode()], [theirs.fileno()])
         except OSError:
             if os.getppid() == PoolSocket.daemon:
                 os.kill(PoolSocket.daemon, signal.SIGTERM)
@@ -105,13 +113,21 @@ def received_connection(control: socket.socket) -> socket.socket | None:
     return socket.socket(fileno=numbers[0]) if data and numbers else None
 
 
+@dataclass(slots=True)
+class StateServer:
+    """A state server as the pool sees it: the pool's end of its control socket, and the version of the last request."""
+
+    control: socket.socket
+    version: int
+
+
 class Pool:
     """The work of the pool process. `door` is the pool socket. The pool ends when its parent process has ended."""
 
     def __init__(self, door: socket.socket, parent: int, keep: Keep) -> None:
         self._door, self._parent, self._keep = door, parent, keep
-        #: by query (least recently used first) and by bucket: the pool's end of the state server's control socket
-        self._keepers: OrderedDict[str, dict[str, socket.socket]] = OrderedDict()
+        #: by query (least recently used first) and by bucket
+        self._keepers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
@@ -122,23 +138,30 @@ class Pool:
                     self._lead(name.decode(), task)
 
     def _lead(self, name: str, task: socket.socket) -> None:
-        bucket, _, query = name.partition(" ")
+        bucket, number, query = name.split(" ", 2)
+        version = int(number)
         keepers = self._keepers.setdefault(query, {})
         self._keepers.move_to_end(query)
         try:
-            socket.send_fds(keepers[bucket], [b"!"], [task.fileno()])
+            socket.send_fds(keepers[bucket].control, [b"!"], [task.fileno()])
+            keepers[bucket].version = version
         except (KeyError, OSError):  # the bucket has no state server yet, or its server has died
             if bucket in keepers:
-                keepers.pop(bucket).close()
+                keepers.pop(bucket).control.close()
             self._forget()
-            keepers[bucket] = self._fork(task)
-            socket.send_fds(keepers[bucket], [b"!"], [task.fileno()])
+            keepers[bucket] = StateServer(self._fork(task), version)
+            socket.send_fds(keepers[bucket].control, [b"!"], [task.fileno()])
+        for other in [one for one, server in keepers.items() if server.version < version - UNASKED and one != bucket]:
+            keepers.pop(other).control.close()
+
+    def _controls(self) -> Iterator[socket.socket]:
+        return (keeper.control for keepers in self._keepers.values() for keeper in keepers.values())
 
     def _fork(self, task: socket.socket) -> socket.socket:
         ours, theirs = socket.socketpair()
         if not os.fork():
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
-            for one in (ours, task, self._door, *(s for some in self._keepers.values() for s in some.values())):
+            for one in (ours, task, self._door, *self._controls()):
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
@@ -151,7 +174,7 @@ class Pool:
         """Ends the state servers of the least recently used queries until QUERIES queries are left."""
         while len(self._keepers) > QUERIES:
             for keeper in self._keepers.popitem(last=False)[1].values():
-                keeper.close()
+                keeper.control.close()
 
 
 def _stay(work: Callable[[], None]) -> None:

@@ -31,7 +31,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
     )
     for left in reversed(range(MAX_ATTEMPTS)):
         try:
-            answer = _answer(f"{plan.query}/{plan.start}", bucket, question)
+            answer = _answer(f"{plan.query}/{plan.start}", bucket, version, question)
             break
         except (EOFError, ConnectionError):  # the state server died; a new one rebuilds the state from the checkpoint
             if not left:
@@ -44,8 +44,8 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
     return list(zip(holds, answer.bodies, strict=True))
 
 
-def _answer(service: str, bucket: int, question: Message) -> Message:
-    with pool.connection(service, bucket) as connection:
+def _answer(service: str, bucket: int, version: int, question: Message) -> Message:
+    with pool.connection(service, bucket, version) as connection:
         question.write(connection.sendall)
         with connection.makefile("rb") as file:
             return Message.read(file)

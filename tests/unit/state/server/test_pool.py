@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.files import project_file
-from sluice.state.server.pool import QUERIES
+from sluice.state.server.pool import QUERIES, UNASKED
 from tests.unit.test_processes import await_true, running
 
 
@@ -26,9 +26,9 @@ class Daemon:
         print(command, file=self.process.stdin, flush=True)
         return self.process.stdout.readline().strip()
 
-    def ask(self, service: str, bucket: int) -> tuple[int, int]:
+    def ask(self, service: str, bucket: int, version: int = 0) -> tuple[int, int]:
         """The keeper's process, and how often it was asked."""
-        process, asked = self.tell(f"ask {service} {bucket}").split()
+        process, asked = self.tell(f"ask {service} {bucket} {version}").split()
         return int(process), int(asked)
 
 
@@ -92,3 +92,25 @@ def test_all_of_them_end_with_the_daemon(daemon, how):
     nursery = int(daemon.tell("nursery"))
     getattr(daemon.process, how)()
     await_true(lambda: not running(keeper) and not running(nursery))
+
+
+def test_a_state_server_without_requests_ends_when_other_buckets_are_further(daemon):
+    moved, _ = daemon.ask("a", 0, 5)
+    other_query, _ = daemon.ask("b", 0, 5)
+    stays, _ = daemon.ask("a", 1, 5 + UNASKED)
+    assert running(moved)
+    assert daemon.ask("a", 1, 6 + UNASKED)[0] == stays
+    await_true(lambda: not running(moved))
+    assert running(other_query), "a query without batches keeps its state"
+    assert daemon.ask("a", 0, 6 + UNASKED)[1] == 1, "the bucket came back to a new state server"
+
+
+def test_a_state_server_whose_batch_is_repeated_stays(daemon):
+    """A repeated batch asks for an older version than the other buckets already have."""
+    late, _ = daemon.ask("a", 0, 0)
+    daemon.ask("a", 1, 0)
+    early, _ = daemon.ask("a", 1, 3 * UNASKED)
+    assert daemon.ask("a", 0, UNASKED)[0] != late
+    repeated = daemon.ask("a", 0, UNASKED + 1)
+    assert repeated[1] == 2
+    assert daemon.ask("a", 1, 3 * UNASKED) == (early, 3)

@@ -1,0 +1,208 @@
+"""Binds the task of each bucket to one executor, and moves buckets when executors come or go.
+
+Spark chooses the executor of a task by the preferred locations of the data that the task reads. The rows of a bucket
+come from a shuffle, which prefers none. So they are joined with a table that has one row and one partition for each
+bucket, and whose partitions have preferred locations:
+
+    rows of the batch -- shuffle by bucket --.
+                                              >-- join, partition by partition --> the bucket's task
+    table: label of bucket 0 @ executor 1 ---'
+           label of bucket 1 @ executor 2
+           ...
+
+The table declares that it is partitioned by the label's hash, as the shuffled rows are. So Spark joins the partitions
+of equal numbers without another shuffle. Spark asks for the preferred locations in each batch. They are elements of
+Java arrays that `move` overwrites, so buckets move between two batches of a running query.
+
+Spark's public interface has no such table: a cached table has locations, too, but Spark chooses them. The table is
+therefore made of the classes that `localCheckpoint` uses (LogicalRDD). They belong to the Spark version that this
+package pins; tests/cluster shows that they work.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+
+from sluice.batch.bucket_labels import labels
+from sluice.spark.cluster.assignment import Executor, assign
+
+LOGGER = logging.getLogger("sluice")
+
+#: seconds between two checks whether executors came or went
+INTERVAL = 0.5
+#: maximum seconds to wait at the start for the first executor, and seconds without a new executor that end the wait
+FIRST, SETTLED = 60.0, 2.0
+
+#: Spark properties with which tasks keep to the preferred locations.
+PROPERTIES = {
+    # How long Spark leaves a core unused before it runs a task on an executor that the task does not prefer.
+    "spark.locality.wait.process": "3s",
+    # A shuffle must not prefer the hosts that wrote most of its rows: its preferences would hide those of the table.
+    "spark.shuffle.reduceLocality.enabled": "false",
+}
+
+#: the text of a block manager in Spark: id of the executor, host, port
+_BLOCK_MANAGER = re.compile(r"BlockManagerId\(([^,]+), ([^,]+), \d+, ")
+DRIVER = "driver"
+LABEL = "label"
+
+
+def is_cluster(master: str) -> bool:
+    """Whether this master URL names a cluster: any but local, local[N] and local[N,F]."""
+    return re.fullmatch(r"local(\[.*\])?", master) is None
+
+
+class PlacementTable:
+    """The table whose partition of a bucket's number prefers the bucket's executor."""
+
+    def __init__(self, spark: SparkSession, buckets: int) -> None:
+        context: Any = spark.sparkContext
+        jvm = context._jvm  # noqa: SLF001 - PySpark has no public way to Spark's classes
+        java: Any = spark._jsparkSession  # noqa: SLF001
+        self._places = [context._gateway.new_array(jvm.java.lang.String, 1) for _ in range(buckets)]  # noqa: SLF001
+        rows = jvm.java.util.ArrayList()
+        for place, label in zip(self._places, labels(buckets), strict=True):
+            place[0] = _place(None)
+            fields = context._gateway.new_array(jvm.java.lang.Object, 1)  # noqa: SLF001
+            fields[0] = label
+            row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(fields)
+            rows.add(jvm.scala.Tuple2(row, jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(place)))
+        sequence, nothing = jvm.PythonUtils.toSeq, jvm.scala.Option.empty()
+        row_class = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow")
+        tag = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").apply(row_class)
+        rdd = context._jsc.sc().makeRDD(sequence(rows), tag)  # noqa: SLF001
+        named: Any = spark.createDataFrame([], f"{LABEL} int")
+        columns = named._jdf.queryExecution().analyzed().output()  # noqa: SLF001
+        spread = jvm.org.apache.spark.sql.catalyst.plans.physical.HashPartitioning(columns, buckets)
+        no_order = sequence(jvm.java.util.ArrayList())
+        logical = jvm.org.apache.spark.sql.execution.LogicalRDD(
+            columns, rdd, spread, no_order, False, nothing, java, nothing, nothing  # noqa: FBT003
+        )  # fmt: skip
+        self._table = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, logical), spark)
+
+    def joined(self, rows: DataFrame) -> DataFrame:
+        """The same rows, which are spread by their column `bucket` over as many partitions as the table has rows."""
+        table = self._table.hint("shuffle_hash")
+        return rows.join(table, rows["bucket"] == table[LABEL]).drop(LABEL)
+
+    def move(self, owners: Mapping[int, Executor]) -> None:
+        """Makes each bucket prefer its executor in `owners`. It takes effect with the next stage that Spark starts."""
+        for bucket, place in enumerate(self._places):
+            place[0] = _place(owners.get(bucket))
+
+
+def _place(executor: Executor | None) -> str:
+    """A preferred location as Spark reads it. A bucket without an executor prefers an executor that does not exist."""
+    return f"executor_{executor.host}_{executor.id}" if executor else "executor_nowhere_none"
+
+
+class Placement:
+    """The executors of all queries' buckets. While the context is open, a thread adapts them to the executors."""
+
+    def __init__(self, executors: Callable[[], Sequence[Executor]], table: Callable[[int], PlacementTable]) -> None:
+        """`executors` returns the present executors, and `table` makes a table for a number of buckets."""
+        self._executors, self._new_table = executors, table
+        self._present: list[Executor] = []
+        self._tables: dict[tuple[str, int], PlacementTable] = {}
+        self._owners: dict[tuple[str, int], dict[int, Executor]] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="sluice-placement", daemon=True)
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Placement | None:
+        """The placement of a session on a cluster; None in local mode."""
+        if not is_cluster(str(spark.sparkContext.master)):
+            return None
+        return cls(lambda: executors_of(spark), lambda buckets: PlacementTable(spark, buckets))
+
+    def __enter__(self) -> Self:
+        self.refresh()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(10 * INTERVAL)
+
+    def wait_for_executors(self, pause: Callable[[float], object]) -> None:
+        """Returns when no executor has come for SETTLED seconds, or without any executor after FIRST seconds.
+
+        A query that starts earlier would have all buckets on the first executor, and would soon move half of them.
+        `pause` waits for the given number of seconds.
+        """
+        found, same, waited = 0, 0.0, 0.0
+        while waited < FIRST and (not found or same < SETTLED):
+            pause(INTERVAL)
+            waited += INTERVAL
+            now = len(self._executors())
+            same = same + INTERVAL if now == found else 0.0
+            found = now
+
+    def table(self, query: str, buckets: int) -> PlacementTable:
+        """The table of a query with this number of buckets."""
+        with self._lock:
+            key = query, buckets
+            if key not in self._tables:
+                self._tables[key] = self._new_table(buckets)
+                self._assign(key)
+            return self._tables[key]
+
+    def refresh(self) -> None:
+        """Moves buckets if executors came or went since the last call."""
+        found = sorted(self._executors())
+        with self._lock:
+            if found != self._present:
+                self._present = found
+                for key in self._tables:
+                    self._assign(key)
+
+    def _assign(self, key: tuple[str, int]) -> None:
+        before = self._owners.get(key, {})
+        owners = assign(key[1], self._present, before, first=list(self._tables).index(key))
+        self._owners[key] = owners
+        self._tables[key].move(owners)
+        moved = sum(owners[bucket].key != owner.key for bucket, owner in before.items() if bucket in owners)
+        LOGGER.info("buckets of %s on executors: %s; moved: %d", key[0], _described(owners), moved)
+
+    def _watch(self) -> None:
+        while not self._over.wait(INTERVAL):
+            try:
+                self.refresh()
+            except (Py4JError, OSError) as error:
+                LOGGER.warning("the executors of the cluster are unknown: %s", error)
+
+
+def _described(owners: Mapping[int, Executor]) -> str:
+    by_executor: dict[Executor, list[int]] = {}
+    for bucket, owner in owners.items():
+        by_executor.setdefault(owner, []).append(bucket)
+    return (
+        ", ".join(
+            f"{executor.id} ({executor.host}) has {' '.join(map(str, buckets))}"
+            for executor, buckets in sorted(by_executor.items())
+        )
+        or "none"
+    )
+
+
+def executors_of(spark: SparkSession) -> list[Executor]:
+    """The present executors. An executor is present from its registration until Spark notices its end."""
+    scala: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
+    managers = scala.env().blockManager().master().getMemoryStatus().keySet().mkString(" ")
+    found = [(name, host) for name, host in _BLOCK_MANAGER.findall(managers) if name != DRIVER]
+    return [Executor(name, host, _cores(scala, name)) for name, host in found]
+
+
+def _cores(scala: Any, executor: str) -> int:  # noqa: ANN401 - an object of the JVM
+    try:
+        return max(1, int(scala.statusStore().executorSummary(executor).totalCores()))
+    except Py4JError:  # the executor has registered just now, or has ended just now
+        return 1
