@@ -61,7 +61,7 @@ class NoResult:
 
 
 class WrongWord(Range):
-    signature = "float -> float64"
+    signature = "number -> float64"
 
 
 class WrongCount(Range):

@@ -220,7 +220,7 @@ def test_custom_without_a_value(most: float, caplog: pytest.LogCaptureFixture):
         (f"Custom('{MODULE}:not_a_class', f)", f"a class of the module {MODULE}"),
         (f"Custom('{MODULE}:NoSignature', f)", 'a signature such as "float64, int64 -> float64"'),
         (f"Custom('{MODULE}:NoResult', f)", "NoResult has no result"),
-        (f"Custom('{MODULE}:WrongWord', f)", "'float -> float64'"),
+        (f"Custom('{MODULE}:WrongWord', f)", "'number -> float64'"),
         (f"Custom('{MODULE}:Unbound', f)", "'float64 -> any'"),
         (f"Custom('{MODULE}:WrongCount', f, f)", "methods that fit the signature float64, float64 -> float64"),
         (f"Custom('{MODULE}:NeedsArguments', f)", "missing a required argument: 'size'"),
