@@ -28,7 +28,7 @@ COPY service /src/service
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --no-compile /src \
     && find /opt/sluice/lib/python*/site-packages/sluice* -name '*.py' -exec touch --date=@1500000000 '{}' + \
     && python -m compileall -q /opt/sluice/lib/python*/site-packages/sluice /opt/sluice/lib/python*/site-packages/sluice_demo
-RUN python -m sluice.jvm.jars && python -m sluice.spark.home && python -m sluice.batch.kernel_warm_up
+RUN python -m sluice.jvm.jars && python -m sluice.spark.home && sluice compile
 
 FROM base
 RUN useradd --system --uid 10001 --home-dir /var/lib/sluice --create-home sluice \

@@ -6,19 +6,24 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# uv installs in a third of the time if it is there
+UV := $(shell command -v uv 2>/dev/null)
 TESTS ?= tests
 PROCESSES ?= 2
 MINUTES ?= 5
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
-.PHONY: help setup demo test lint format test-recovery cluster test-monitoring test-lab docs-pictures test-image test-security test-registry \
-	test-bounds conformance fuzz fuzz-formats test-containers bench bench-engine bench-state bench-formats bench-idle docs lock clean
+.PHONY: help setup kernels demo test lint format test-recovery cluster test-monitoring test-lab docs-pictures test-image test-security test-registry \
+	test-bounds conformance fuzz fuzz-formats test-containers bench bench-engine bench-state bench-formats bench-idle bench-compile docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other targets do it by themselves)
 	@:
+
+kernels: setup ## compile all kernels now, in place of each at its first use
+	@$(BIN)/sluice compile
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice-demo run $(ARGS)
@@ -86,6 +91,9 @@ bench-state: setup ## measure what a batch costs over a large state, and a resta
 bench-formats: setup ## measure how fast records of each format are read and written
 	@$(BIN)/python -m benchmarks.formats
 
+bench-compile: setup ## measure what the compilation of the kernels costs; ARGS=examples/flights.yaml for those of a pipeline
+	@$(BIN)/python -m benchmarks.compile $(ARGS)
+
 bench-idle: setup ## measure what the service costs while nothing comes; ARGS hands options on
 	@$(BIN)/python -m benchmarks.idle $(ARGS)
 
@@ -116,7 +124,8 @@ $(VENV)/.checked:
 
 $(VENV)/.locked: requirements.lock $(VENV)/.checked
 	@echo "Installing the Python packages (about 600 MB, a minute or two) ..."
-	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(if $(UV),uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock \
+		|| )$(PIP) install --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml $(VENV)/.locked
@@ -127,8 +136,9 @@ $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
 	@$(BIN)/python -m sluice.jvm.jars
 	@touch $@
 
+# Only what the demo and the example of the README need. The rest is compiled at its first use, or by `make kernels`.
 $(VENV)/.ready: $(VENV)/.jars $(shell find service/sluice/columns service/sluice/engine service/sluice/wire -name '*.py')
-	@echo "Compiling the kernels ..."
-	@$(BIN)/python -m sluice.batch.kernel_warm_up
+	@echo "Compiling the kernels of the demo ..."
+	@$(BIN)/sluice compile examples/flights.yaml examples/average.yaml
 	@$(BIN)/python -m compileall -q service
 	@touch $@

@@ -1,51 +1,133 @@
-"""Compiles all kernels before their first use: `python -m sluice.batch.kernel_warm_up`, once after the installation.
+"""Compiles kernels before their first use: those that a pipeline needs, or all.
 
-`main` starts no threads, so a process may fork after it.
+`everything` and `pipeline` start no threads, so a process may fork after them.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import gc
-from concurrent.futures import ProcessPoolExecutor
+import logging
+import os
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 
 import pyarrow as pa
 
+from sluice.compiler.progress import reported
 from sluice.engine import operator_warm_up as engine
 from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
-from sluice.model.spec import Coding
-from sluice.model.types import SCALARS
+from sluice.model.spec import Coding, Pipeline, Properties, Settings, Stream
+from sluice.model.types import SCALARS, Schema
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec
 
-SCHEMA = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
+LOGGER = logging.getLogger("sluice")
+
+SCHEMA: Schema = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
 TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
 
+#: the environment variable that names the pipeline of a service to the Python processes of Spark
+VARIABLE = "SLUICE_KERNELS"
+#: maximum bytes of the variable: Linux allows 128 KiB
+MAX_BYTES = 100_000
+#: parts that a process compiles before it ends
+MAX_PARTS = 4
+#: what a process compiles
+Work = Callable[[], None]
 
-def main() -> None:
-    """Compiles all kernels in this process, or loads them from the cache."""
-    gc.disable()  # collection takes a quarter of the compiler's time, and finds nothing
-    engine.main()
-    formats()
-    gc.enable()
+
+def everything() -> list[Work]:
+    """The parts of the warm-up that together compile all kernels."""
+    operators = [partial(engine.feed, operator, engine.STREAMS) for operator in engine.OPERATORS]
+    return [*operators, partial(json, SCHEMA), partial(avro, SCHEMA), keys]
 
 
-def formats() -> None:
-    json = codec(Part(Coding("json"), SCHEMA))
-    tuples = json.decode(pa.array([TUPLE])).tuples
-    avro = codec(Part(Coding("avro", AvroOptions(schema_of("warm", SCHEMA))), SCHEMA))
-    avro.decode(avro.encode(tuples))
+def of_pipeline(pipeline: Pipeline) -> list[Work]:
+    """The parts that compile the kernels that a pipeline needs. No code of the user runs."""
+    found = [engine.without_user_code(operator) for operator in pipeline.operators]
+    parts: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in found if operator]
+    streams = [stream for stream in pipeline.streams.values() if stream.topic and stream.schema]
+    for form, compiling in (("json", json), ("avro", avro)):
+        if any(coding.format.startswith(form) for stream in streams for coding in codings(stream)):
+            parts.append(partial(compiling, SCHEMA))
+    return [*parts, keys]
+
+
+def codings(stream: Stream) -> list[Coding]:
+    return [stream.value, *([stream.key.coding] if stream.key else [])]
+
+
+def json(schema: Schema) -> None:
+    codec(Part(Coding("json"), schema)).decode(pa.array([TUPLE]))
+
+
+def avro(schema: Schema) -> None:
+    form = codec(Part(Coding("avro", AvroOptions(schema_of("warm", schema))), schema))
+    form.decode(form.encode(engine.sample(schema)))
+
+
+def keys() -> None:
     murmur2(pa.array([b"key"]))
 
 
-def compiled() -> None:
-    """Compiles all kernels in as many processes as there are processors."""
-    with ProcessPoolExecutor(initializer=gc.disable, mp_context=get_context("spawn")) as pool:
-        for done in [*(pool.submit(engine.feed, operator) for operator in engine.OPERATORS), pool.submit(formats)]:
+def here(parts: Iterable[Work]) -> None:
+    """Compiles in this process, or loads from the cache. What cannot be compiled now is compiled at its first use."""
+    with reported(), collecting_nothing():
+        for part in parts:
+            try:
+                part()
+            except Exception:
+                LOGGER.debug("a kernel could not be compiled in advance", exc_info=True)
+
+
+@contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """Switches garbage collection off: it takes a quarter of the compiler's time, and finds nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def in_processes(parts: Iterable[Work]) -> Iterator[int]:
+    """Compiles in as many processes as there are processors. Yields the number of finished parts after each one.
+
+    A process ends after MAX_PARTS parts, which frees its memory.
+    """
+    context = get_context("spawn")
+    with ProcessPoolExecutor(initializer=gc.disable, mp_context=context, max_tasks_per_child=MAX_PARTS) as pool:
+        for number, done in enumerate(as_completed([pool.submit(part) for part in parts]), 1):
             done.result()
+            yield number
 
 
-if __name__ == "__main__":
-    compiled()
+def for_service() -> None:
+    """Compiles what the pipeline in the environment needs; all kernels if there is none."""
+    pipeline = from_text(os.environ.get(VARIABLE, ""))
+    here(of_pipeline(pipeline) if pipeline else everything())
+
+
+def to_text(pipeline: Pipeline) -> str:
+    """What `of_pipeline` needs of a pipeline, without any properties of clients; "" if it is too long."""
+    kept = replace(pipeline, settings=Settings(Properties()))
+    text = base64.b64encode(zlib.compress(pickle.dumps(kept))).decode()
+    return text if len(text) <= MAX_BYTES else ""
+
+
+def from_text(text: str) -> Pipeline | None:
+    try:
+        found = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else None  # noqa: S301 - the service wrote it
+    except (binascii.Error, zlib.error, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
+        return None
+    return found if isinstance(found, Pipeline) else None

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numba import config, njit, types
 from numba.core.itanium_mangler import mangle_identifier
+from numba.core.registry import CPUDispatcher
 from numba.np import arrayobj
 
 from sluice.compiler.kernel_cache import KernelCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
+OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Function) -> Function:
@@ -29,17 +31,52 @@ def kernel(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Compiles a function that only kernels call, and inlines it into each caller."""
-    return compiled(function, **OPTIONS, forceinline=True)
+    """Compiles a function that kernels call, and inlines it into each caller.
+
+    No machine code of its own is generated, and no code by which Python could call it.
+    """
+    return compiled(function, **OPTIONS, forceinline=True, no_cpython_wrapper=True)
 
 
 def compiled(function: Function, **options: Any) -> Function:  # noqa: ANN401 - numba's options
     """Compiles the function with numba, caches the result on disk, and makes its indices follow `_index`."""
     dispatcher = njit(**options)(function)
     if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-        dispatcher._cache = KernelCache(function)  # noqa: SLF001 - as cache=True does
+        inlined = "no_cpython_wrapper" in options
+        dispatcher._cache = KernelCache(function, machine_code=not inlined)  # noqa: SLF001 - as cache=True does
+        dispatcher.__class__ = Inlined if inlined else Kernel
     _own.add(mangle_identifier(f"{function.__module__}.{function.__qualname__}").removesuffix("E"))  # type: ignore[no-untyped-call]
     return dispatcher  # type: ignore[no-any-return]
+
+
+class Kernel(CPUDispatcher):
+    """A compiled function that has one version for all signed integers.
+
+    numba compiles a function once per combination of argument types. In a call inside a kernel, each constant and each
+    width of an integer is a type of its own. The values are the same, and a function that is inlined gets the constants
+    anyway.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:  # noqa: ANN401 - numba's types
+        """What a call inside another kernel calls."""
+        named = {name: _widened(kind) for name, kind in kws.items()}
+        return super().get_call_template([_widened(kind) for kind in args], named)
+
+
+def _widened(kind: Any) -> Any:  # noqa: ANN401
+    kind = kind.literal_type if isinstance(kind, types.IntegerLiteral | types.BooleanLiteral) else kind
+    return types.int64 if kind in types.signed_domain else kind
+
+
+class Inlined(Kernel):
+    """A function that is inlined into kernels. If Python code calls it, it is compiled as a kernel, too."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        return self._kernel(*args, **named)
+
+    @cached_property
+    def _kernel(self) -> Any:  # noqa: ANN401
+        return kernel(self.py_func)
 
 
 def read_only(values: np.ndarray) -> np.ndarray:

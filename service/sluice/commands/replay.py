@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sluice.commands import options
 from sluice.commands.pictures import show
+from sluice.compiler.progress import reported
 from sluice.config.load import load
 from sluice.model.errors import SluiceError
 from sluice.pictures.story_builder import tell
@@ -44,7 +45,7 @@ CHUNK = 1 << 20
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the windows into this file, instead."
 )
-@click.option("--quiet", "-q", is_flag=True, help="Do not print the summary to standard error.")
+@click.option("--quiet", "-q", is_flag=True, help="Print neither the summary nor progress to standard error.")
 @click.option(
     "--checkpoint",
     is_flag=False,
@@ -92,7 +93,8 @@ def replay(
             return
         lines: list[str] = []
         records = run(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append)
-        sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+        with nullcontext() if quiet else reported():
+            sys.stdout.buffer.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
         sys.stdout.buffer.flush()
     if not quiet:
         for line in lines:

@@ -1,7 +1,8 @@
 """The cache of compiled kernels on disk: one file per kernel, stamp and types of the arguments.
 
 The name of a file says all that its code depends on, so a file never changes, processes can write at the same time, and
-a compiled kernel always matches the present sources:
+a compiled kernel always matches the present sources. A process that needs code which another process compiles waits
+for it.
 
     engine/contents/group_contents.run-<stamp>-<key>.code
       stamp: a hash of the definitions that the kernel reaches (kernel_stamps.py) and of the versions of the compiler
@@ -20,6 +21,7 @@ table names.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import inspect
 import json
@@ -52,6 +54,8 @@ from sluice.files import PACKAGE
 MAX_VERSIONS = 8
 #: the age in seconds at which an incomplete file belongs to a process that ended
 MAX_WRITE_SECONDS = 3600.0
+#: the longest wait for code that another process compiles, and the time between two looks, in seconds
+MAX_WAIT_SECONDS, POLL_SECONDS = 120.0, 0.05
 #: settings of numba that change the code, by their names in `numba.config`
 SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 #: the first part of every stamp
@@ -77,10 +81,13 @@ def folders(package: Path = PACKAGE) -> tuple[Path, ...]:
 class KernelCache(_Cache):
     """The compiled code of one kernel. numba calls its methods."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, machine_code: bool = True) -> None:
+        """Without `machine_code`, the intermediate code is kept, which suffices for inlining."""
+        self._machine_code = machine_code
         self._folders = _folders()
         self._name = f"{_module_path(function)}.{function.__qualname__}-{stamp_of(function)}"
         self._enabled = True
+        self._locks: dict[str, Lock] = {}
 
     @property
     def cache_path(self) -> str:
@@ -100,23 +107,85 @@ class KernelCache(_Cache):
         """The code for the types of a signature; None if no folder has it."""
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
-        for folder in self._folders if self._enabled else ():
+        if not self._enabled:
+            return None
+        found = self._load(path, target_context)
+        if found is None and (lock := self._lock(path)):
+            if lock.acquire():
+                found = self._load(path, target_context)
+            if found is None:
+                self._locks[path] = lock
+            else:
+                lock.release()
+        return found
+
+    def _load(self, path: str, target_context: Any) -> Any:  # noqa: ANN401
+        for folder in self._folders:
             with suppress(*DAMAGED):
                 return CompileResult._rebuild(target_context, *_read(folder / path))  # type: ignore[no-untyped-call] # noqa: SLF001
         return None
 
+    def _lock(self, path: str) -> Lock | None:
+        """The lock of a process that compiles; None if there is no place to write."""
+        try:
+            return Lock(self._folders[0] / f"{path}.lock")
+        except OSError:
+            return None
+
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401
         """Writes the code. Without a folder to write to, each process compiles for itself."""
         if self._enabled and not data.library.has_dynamic_globals:
+            path = self._path(sig, data.codegen)
             with suppress(OSError):
-                content: bytes = dumps(data._reduce())  # type: ignore[no-untyped-call] # noqa: SLF001
-                _write(self._folders[0] / self._path(sig, data.codegen), _sealed(content))
+                made = data if self._machine_code else data._replace(library=_Intermediate(data.library))
+                content: bytes = dumps(made._reduce())  # type: ignore[no-untyped-call] # noqa: SLF001
+                _write(self._folders[0] / path, _sealed(content))
+            if lock := self._locks.pop(path, None):
+                lock.release()
 
     def _path(self, sig: Any, codegen: Any) -> str:  # noqa: ANN401
         args, result = normalize_signature(sig)  # type: ignore[no-untyped-call]
+        kinds = [_layout(of) for of in args], result and _layout(result)
         settings = [getattr(config, name) for name in SETTINGS]
-        key = repr(([_layout(of) for of in args], result and _layout(result), codegen.magic_tuple(), settings))
+        key = repr((kinds, codegen.magic_tuple(), settings, self._machine_code))
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.code"
+
+
+class Lock:
+    """A lock on a file that one process has at a time. It ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._file = path.open("wb")
+
+    def acquire(self) -> bool:
+        """Waits for the lock, MAX_WAIT_SECONDS at most. Returns whether another process had it."""
+        end = time.monotonic() + MAX_WAIT_SECONDS
+        waited = False
+        while not self._taken() and time.monotonic() < end:
+            waited = True
+            time.sleep(POLL_SECONDS)
+        return waited
+
+    def release(self) -> None:
+        self._path.unlink(missing_ok=True)  # a process that waits for it finds the code before it compiles
+        self._file.close()
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+class _Intermediate:
+    """A library of compiled code from which numba keeps the intermediate code in place of machine code."""
+
+    def __init__(self, library: Any) -> None:  # noqa: ANN401 - numba's
+        self._final_module = library._final_module  # noqa: SLF001
+        self.serialize_using_object_code = library.serialize_using_bitcode
 
 
 def stamp_of(function: Callable[..., Any]) -> str:
@@ -142,7 +211,7 @@ def prune(folder: Path, versions: int = MAX_VERSIONS) -> None:
     for path in folder.rglob("*.code"):
         if path.stem.split("-")[-2] not in kept:
             path.unlink(missing_ok=True)
-    for path in folder.rglob("*.part"):
+    for path in [*folder.rglob("*.part"), *folder.rglob("*.lock")]:
         if path.stat().st_mtime < time.time() - MAX_WRITE_SECONDS:
             path.unlink(missing_ok=True)
     for path in folder.parent.glob("kernels-*"):  # the folders of versions up to 0.1

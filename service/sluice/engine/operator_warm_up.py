@@ -1,18 +1,24 @@
-"""Compiles every kernel before its first use: `python -m sluice.engine.operator_warm_up`."""
+"""Compiles the kernels of operators before their first use, by feeding each operator two made-up tuples."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sluice.columns.arrow_types import arrow_schema
 from sluice.engine.graph import Graph
 from sluice.engine.operators.window_operators import SAMPLES
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, TUPLE, Items
-from sluice.model.expressions import AggregateCall, Attribute
+from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Count,
+    Custom,
     EventTime,
     Join,
     Operator,
@@ -28,7 +34,7 @@ from sluice.model.spec import (  # fmt: skip
     Time,
     Tumbling,
 )
-from sluice.model.types import FLOAT64, INT64, STRING, list_of
+from sluice.model.types import FLOAT64, INT64, STRING, Kind, Schema, Type, list_of
 
 NUMBERS = list_of(INT64)
 KEY, VALUE, VALUES = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", NUMBERS)
@@ -53,26 +59,66 @@ OPERATORS: tuple[Operator, ...] = (
 )
 
 
+MADE = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA}
+STREAMS = {name: Stream(name, schema) for name, schema in MADE.items()} | {
+    "in": Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
+}
+
+#: two values of each type
+VALUES_OF: dict[Kind, list[Any]] = {
+    Kind.BOOLEAN: [True, False], Kind.INT64: [1, 2], Kind.FLOAT64: [1.0, 2.0], Kind.STRING: ["a", "b"],
+    Kind.TIMESTAMP: [1, 2],
+}  # fmt: skip
+
+
 def main() -> None:
-    """Feeds each operator of OPERATORS, one after the other."""
+    """Compiles the kernels of each operator of OPERATORS, one after the other."""
     for operator in OPERATORS:
-        feed(operator)
+        feed(operator, STREAMS)
 
 
-def feed(operator: Operator) -> None:
-    """Runs the operator in a graph of its own with two tuples and a final mark, and saves and loads its state."""
-    made = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA}
-    streams = {name: Stream(name, schema) for name, schema in made.items()}
-    streams["in"] = Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
-    graph = Graph(Pipeline("warm", streams, (operator,), Settings(Properties())), {"in": 1})
+def without_user_code(operator: Operator) -> Operator | None:
+    """The operator without its custom aggregation functions; None for an operator that is the user's own code."""
+    if isinstance(operator, Custom):
+        return None
+    if not isinstance(operator, Aggregate):
+        return operator
+    outputs = tuple(
+        replace(output, attributes=tuple(pair for pair in output.attributes if not _calls_user_code(pair[1])))
+        for output in operator.outputs
+    )
+    return replace(operator, outputs=outputs)
+
+
+def _calls_user_code(expression: Expression) -> bool:
+    return any(isinstance(part, AggregateCall) and part.function == "Custom" for part in walk(expression))
+
+
+def feed(operator: Operator, streams: Mapping[str, Stream]) -> None:
+    """Runs the operator in a graph of its own, and saves and loads its state.
+
+    Each of its inputs gets two tuples and a final mark.
+    """
+    names = dict.fromkeys([*operator.inputs, *(output.stream for output in operator.outputs)])
+    around = {name: Stream(name, streams[name].schema, event_time=streams[name].event_time) for name in names}
+    graph = Graph(Pipeline("warm", around, (operator,), Settings(Properties())), dict.fromkeys(operator.inputs, 1))
     one, number = np.zeros(3, np.int64), np.zeros(3, np.int32)
-    tuples = pa.record_batch({"key": ["a", "b"], "value": [1, 2], "values": [[1], [2]], "real": [1.0, 2.0]})
     kind = np.array([TUPLE, TUPLE, FINAL], np.int8)
-    items = Items(one, np.array([0, 0, 1]), kind, number, number - 1, pa.array([], pa.binary()), tuples)
+    inputs = {
+        name: Items(one, np.array([0, 0, 1]), kind, number, number - 1, pa.array([], pa.binary()), sample(schema))
+        for name, schema in ((name, streams[name].schema) for name in operator.inputs)
+    }
     state = graph.initial()
-    graph.feed(state, {"in": items}, Clock(0, 1))
+    graph.feed(state, inputs, Clock(0, 1))
     graph.load(graph.save(state))
 
 
-if __name__ == "__main__":
-    main()
+def sample(schema: Schema) -> pa.RecordBatch:
+    """Two tuples."""
+    names = arrow_schema(schema)
+    columns = [pa.array(values(type_), field.type) for (_, type_), field in zip(schema, names, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=names)
+
+
+def values(type_: Type) -> list[Any]:
+    return [[value] for value in values(type_.element)] if type_.element else VALUES_OF[type_.kind]

@@ -11,7 +11,7 @@ from pyspark.daemon import manager
 
 import sluice.spark.route_records
 import sluice.spark.sink  # noqa: F401
-from sluice.batch.kernel_warm_up import main as warm
+from sluice.batch.kernel_warm_up import for_service
 from sluice.processes import forked_processes_end_with_their_parents
 from sluice.spark.masking import print_without_broken_pipes
 from sluice.state.server.pool import start_pool
@@ -19,7 +19,7 @@ from sluice.state.server.state_server import serve
 
 # The threads of a pool do not exist in a forked process.
 pa.set_cpu_count(1)
-warm()
+for_service()
 # Spark's workers collect garbage after each task. Frozen objects are skipped, and the imported ones are never garbage.
 gc.collect()
 gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluice import __version__
+from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
@@ -76,6 +78,7 @@ def serve(
             return
         seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
         _log_topics(plans)
+        os.environ[VARIABLE] = to_text(pipeline)  # Java passes it on to the daemon of Spark's Python workers
         spark = session(pipeline.name, master)
         LOGGER.info("Spark is up", extra={"master": master})
         stack.callback(stopped, spark.stop)

@@ -159,6 +159,48 @@ def test_without_a_place_to_write_each_process_compiles(kept, tmp_path):
         assert kept((tmp_path / "file" / "kernels",)) == 1
 
 
+HOLDER = """
+import sys
+import numpy as np
+from sluice.columns.kernel import kernel
+from sluice.compiler import kernel_cache
+from tests.unit.compiler.test_kernel_cache import first
+lock = kernel_cache.Lock(kernel_cache.Path(sys.argv[1]))
+lock.acquire()
+print(flush=True)
+sys.stdin.readline()
+kernel(first)(np.array([3]))
+"""
+
+
+def test_a_process_waits_for_code_that_another_process_compiles(kept, tmp_path, monkeypatch):
+    kept((tmp_path / "before",))
+    (code_file,) = (tmp_path / "before").rglob("*.code")
+    lock = tmp_path / "kernels" / f"{code_file.relative_to(tmp_path / 'before')}.lock"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        waits = []
+
+        def finish(seconds: float) -> None:
+            waits.append(seconds)
+            other.communicate("\n")
+
+        monkeypatch.setattr(kernel_cache.time, "sleep", finish)
+        assert kept((tmp_path / "kernels",)) == 0
+    assert len(waits) == 1
+    assert [path.suffix for path in (tmp_path / "kernels" / "elsewhere").iterdir()] == [".code"]
+
+
+def test_a_process_that_waits_too_long_compiles(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_cache.Lock, "_taken", lambda _: False)
+    monkeypatch.setattr(kernel_cache, "MAX_WAIT_SECONDS", 0.0)
+    assert kept((tmp_path,)) == 1
+
+
 def test_the_types_of_two_named_tuples_differ_by_their_fields():
     """numba's name of the type has no names of fields, so an exchange of two fields would not be noticed."""
     one, other = (namedtuple("Pair", names) for names in (["a", "b"], ["b", "a"]))  # noqa: PYI024

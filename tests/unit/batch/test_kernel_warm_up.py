@@ -1,0 +1,80 @@
+"""Which kernels a pipeline needs."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from sluice.batch import kernel_warm_up
+from sluice.batch.kernel_warm_up import everything, from_text, here, in_processes, of_pipeline, to_text
+from sluice.config.load import load, load_text
+from sluice.engine import operator_warm_up
+
+EXAMPLES = sorted(Path("examples").glob("*.yaml"))
+
+CUSTOM = """
+pipeline: own
+streams:
+  in: {topic: in, schema: {x: int64, v: float64}, format: csv}
+  out: {topic: out, format: csv}
+  handled: {topic: handled, schema: {what: string, all: list<int64>}}
+operators:
+  - name: sums
+    aggregate: in
+    window: tumbling, count(2)
+    output: {out: {sum: Sum(v), own: "Custom('tests.spec.custom_classes:Range', v)"}}
+  - name: handler
+    custom: in
+    window: tumbling, count(2)
+    handler: tests.spec.handler_classes:Events
+    output: [handled]
+"""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_pipeline_travels_as_text_without_the_properties_of_its_clients(path):
+    pipeline = load(path, environment=None)
+    found = from_text(to_text(pipeline))
+    assert found is not None
+    assert (found.streams, found.operators) == (pipeline.streams, pipeline.operators)
+    assert not found.settings.kafka
+
+
+@pytest.mark.parametrize("text", ["", "!", "AAAA", "eJwDAAAAAAE="])
+def test_a_text_that_is_no_pipeline_names_none(text):
+    assert from_text(text) is None
+
+
+def test_a_pipeline_that_is_too_long_for_the_environment_is_left_out(monkeypatch):
+    monkeypatch.setattr(kernel_warm_up, "MAX_BYTES", 10)
+    assert to_text(load(EXAMPLES[0], environment=None)) == ""
+
+
+def names(parts) -> list[str]:
+    return [part.args[0].name if part.func is operator_warm_up.feed else part.func.__name__ for part in parts[:-1]]
+
+
+def test_each_operator_and_each_format_is_a_part():
+    assert names(of_pipeline(load("examples/flights.yaml", environment=None))) == ["delay", "day", "json"]
+    assert len(everything()) > len(operator_warm_up.OPERATORS)
+
+
+def test_no_code_of_the_user_runs():
+    parts = of_pipeline(load_text(CUSTOM, "own"))
+    assert names(parts) == ["sums", "json"]
+    (output,) = parts[0].args[0].outputs
+    assert [name for name, _ in output.attributes] == ["sum"]
+
+
+def test_parts_are_counted_as_they_are_compiled_in_other_processes():
+    assert list(in_processes([kernel_warm_up.keys] * 2)) == [1, 2]
+
+
+def test_a_part_that_fails_leaves_its_kernels_to_their_first_use(caplog):
+    done = []
+    with caplog.at_level(logging.DEBUG, logger="sluice"):
+        here([lambda: 1 / 0, lambda: done.append(1)])
+    assert done == [1]
+    assert "could not be compiled in advance" in caplog.text
