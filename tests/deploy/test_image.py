@@ -19,7 +19,8 @@ from sluice.files import project_file
 from tests.deploy.dockerfile import Image, instructions
 
 DOCKERFILE = project_file("Dockerfile")
-PINNED = re.compile(r"^([a-z0-9-]+)==([^ ;]+)(?: ; (.*?))? \\$", re.MULTILINE)
+#: a package and its version; the marker behind it depends on what else is installed
+PINNED = re.compile(r"^([a-z0-9-]+)==([^ ;]+)", re.MULTILINE)
 
 
 def tool(name: str) -> str:
