@@ -67,6 +67,7 @@ ROWS: dict[str, list[Panel]] = {
             "s",
             description="While nothing comes it stands until the next window is due.",
         ),
+        Panel("Lag in seconds", {f"sluice_lag_seconds{WHERE}": "{{stage}}"}, "s"),
         Panel("Watermarks are behind", {f"time() - sluice_watermark_timestamp_seconds{WHERE}": "{{stream}}"}, "s"),
     ],
     "Operators": [
@@ -81,6 +82,12 @@ ROWS: dict[str, list[Panel]] = {
         Panel("Windows fired", {rate("sluice_windows_fired_total", "operator"): "{{operator}}"}, "reqps"),
         Panel("Window partitions", {f"sum by (operator) (sluice_window_partitions{WHERE})": "{{operator}}"}),
         Panel("Tuples stored", {f"sum by (operator) (sluice_window_tuples{WHERE})": "{{operator}}"}),
+        Panel(
+            "Next firing in",
+            {f"(sluice_next_firing_timestamp_seconds{WHERE} > 0) - time()": "{{stage}}"},
+            "s",
+            description="When the clock alone causes the next output.",
+        ),
     ],
     "Batches": [
         Panel(
@@ -113,6 +120,15 @@ ROWS: dict[str, list[Panel]] = {
             },
             "s",
         ),
+        Panel(
+            "Record latency",
+            {
+                quantile(0.5, "sluice_record_latency_seconds"): "p50",
+                quantile(0.99, "sluice_record_latency_seconds"): "p99",
+            },
+            "s",
+            description="From the timestamp of a batch's oldest record to the commit.",
+        ),
     ],
     "State": [
         Panel("Size", {f"sum(sluice_state_bytes{WHERE})": "held"}, "bytes"),
@@ -124,7 +140,7 @@ ROWS: dict[str, list[Panel]] = {
             },
             "Bps",
         ),
-        Panel("Memory of the driver", {f"process_resident_memory_bytes{WHERE}": "{{instance}}"}, "bytes"),
+        Panel("Memory", {f"sum by (process) (sluice_memory_bytes{WHERE})": "{{process}}"}, "bytes"),
     ],
 }
 WIDTH, HEIGHT, LOW = 24, 8, 4

@@ -20,6 +20,9 @@ def replay(
     clock_origin: str | float | None = None,
     batch: int = 10_000,
     trace: bool = False,
+    at: str | None = None,
+    stream: str | None = None,
+    partitions: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Runs a pipeline over events, without Spark and Kafka, and yields the records that `sluice replay` prints.
 
@@ -28,6 +31,9 @@ def replay(
     "first" for the time of the first event. None means the value in the pipeline file, or 0 if there is none. `batch`
     is the number of events that are handled at a time; it does not change the outputs. With `trace`, window events are
     among the records (docs/window-events.md).
+
+    With `at` the file has plain records of the input `stream`, one JSON object per line, with their time in `at`.
+    `partitions` is the number of topic partitions over which events are spread by their keys (docs/replay.md).
 
     >>> for record in replay("examples/moving_average.yaml", "examples/moving_average.jsonl"):
     ...     print(record)  # doctest: +SKIP
@@ -38,7 +44,10 @@ def replay(
         pipeline = import_module("sluice.config.load").load(pipeline, environment=None)
     events = Path(events) if isinstance(events, str) else events
     run = import_module("sluice.replayer.player").replay
-    records: Iterator[dict[str, Any]] = run(pipeline, events, clock_origin=clock_origin, batch=batch, trace=trace)
+    records: Iterator[dict[str, Any]] = run(
+        pipeline, events, clock_origin=clock_origin, batch=batch, trace=trace, at=at, stream=stream,
+        partitions=partitions,
+    )  # fmt: skip
     return records
 
 

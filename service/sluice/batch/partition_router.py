@@ -108,13 +108,17 @@ class PartitionRouter:
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
         label = self._labels[self._bucket]
-        packed.append((label, COUNTS, Report(read={self._stream.name: _counts(rows)}).to_json()))
+        packed.append((label, COUNTS, self._report(rows, batch).to_json()))
         if setting:
             packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + numbers)))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
             schema=SCHEMA,
         )
+
+    def _report(self, rows: Rows, batch: pa.RecordBatch) -> Report:
+        times = _nanoseconds(batch.column("timestamp"))
+        return Report(read={self._stream.name: _counts(rows)}, oldest=int(times.min()), newest=int(times.max()))
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
 

@@ -331,7 +331,7 @@ class Graph:
         """Keeps one final mark, that of the last topic partition to send one, and drops the items of a topic partition
         that stand behind its own final mark.
 
-        So an operator is final when all topic partitions of all its inputs are (P12, E38).
+        So an operator is final when all topic partitions of all its inputs are (P12, E38, B7).
         """
         finals = state.finals.get(stream, set())
         ends = np.flatnonzero(items.kind == FINAL)
@@ -352,7 +352,7 @@ class Graph:
 
 
 def of_all(items: Items) -> Items:
-    """The items, with window marks that apply to all topic partitions (`marks_in: any`)."""
+    """The items, with window marks that apply to all topic partitions (`marks_in: any`, B2, B3)."""
     marks = items.kind == WINDOW
     if not marks.any():
         return items

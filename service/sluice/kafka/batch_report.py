@@ -28,6 +28,7 @@ class Report:
     clock           the smallest operator clock of all reports; None if no operator clock has started
     due             the earliest time at which the operator clock alone causes an output; None if there is none
     final           whether every topic partition of every input has sent its final mark
+    oldest, newest  the smallest and the largest record timestamp that was read; None without records
     first_dead      of the first dead letter by stream and reason (the words before its colon): topic, topic partition,
                     offset and the whole reason
     """
@@ -41,6 +42,8 @@ class Report:
     clock: int | None = None
     due: int | None = None
     final: bool = False
+    oldest: int | None = None
+    newest: int | None = None
     first_dead: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
     def add(self, other: Report) -> None:
@@ -55,6 +58,8 @@ class Report:
         self.clock = _least(self.clock, other.clock)
         self.due = _least(self.due, other.due)
         self.final |= other.final
+        self.oldest = _least(self.oldest, other.oldest)
+        self.newest = max((time for time in (self.newest, other.newest) if time is not None), default=None)
         for stream, by_word in other.first_dead.items():
             self.first_dead[stream] = by_word | self.first_dead.get(stream, {})
 

@@ -38,7 +38,7 @@ def without_scope(pipeline: Pipeline) -> Mapping[str, list[str]]:
 
 
 def require_scope(pipeline: Pipeline, topic_partitions: Mapping[str, int]) -> None:
-    """Raises MarkScopeError if one of the streams `without_scope` has several topic partitions."""
+    """Raises MarkScopeError (B6) if one of the streams `without_scope` has several topic partitions."""
     for stream, operators in without_scope(pipeline).items():
         if topic_partitions.get(stream, 1) > 1:
             message = (

@@ -7,7 +7,8 @@ of words, so the number of series stays small.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import (
@@ -22,6 +23,7 @@ from prometheus_client import (
 )
 from prometheus_client.metrics import MetricWrapperBase
 
+from sluice.ops.process_memory import memory_of_processes
 from sluice.time_units import SECOND
 
 # Otherwise each counter and histogram has a second series with its creation time.
@@ -75,6 +77,30 @@ TABLE = (
     Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state in bytes, of all buckets."),
     Metric("sluice_state_read_bytes_total", Counter, (), "Number of bytes of state read from the checkpoint."),
     Metric("sluice_state_written_bytes_total", Counter, (), "Number of bytes of state written to the checkpoint."),
+    Metric(
+        "sluice_next_firing_timestamp_seconds",
+        Gauge,
+        ("stage",),
+        "Time of the operator clock at which the clock alone causes the next output, in seconds since 1970; 0 if none.",
+    ),
+    Metric(
+        "sluice_record_latency_seconds",
+        Histogram,
+        (),
+        "Seconds from the timestamp of a batch's oldest record to the commit of the batch.",
+    ),
+    Metric(
+        "sluice_lag_seconds",
+        Gauge,
+        ("stage",),
+        "Age of the newest record that was read, in seconds, while there are unread records; else 0.",
+    ),
+    Metric(
+        "sluice_memory_bytes",
+        Gauge,
+        ("process",),
+        "Memory of the service's own process, of Java, and of all Python processes (shared pages divided among them).",
+    ),
     Metric("sluice_batches_total", Counter, (), "Number of batches written and recorded in the ledger."),
     Metric("sluice_batches_skipped_total", Counter, (), "Number of batches that ran again and were already written."),
     Metric("sluice_transaction_duration_seconds", Histogram, (), "Seconds from a transaction's start to its commit."),
@@ -116,6 +142,12 @@ class Report(Protocol):
     def watermarks(self) -> Mapping[str, int]: ...
     @property
     def clock(self) -> int | None: ...
+    @property
+    def due(self) -> int | None: ...
+    @property
+    def oldest(self) -> int | None: ...
+    @property
+    def newest(self) -> int | None: ...
 
 
 class Entry(Protocol):
@@ -138,7 +170,14 @@ class Entry(Protocol):
 class Metrics:
     """All metrics of one service, in a registry of their own. The methods may be called from any thread."""
 
-    def __init__(self, pipeline: str, version: str) -> None:
+    def __init__(
+        self, pipeline: str, version: str, *, now: Callable[[], float] = time.time,
+        memory: Callable[[], Mapping[str, int]] = memory_of_processes,
+    ) -> None:  # fmt: skip
+        """`now` gives the seconds since 1970, `memory` the bytes by kind of process."""
+        self._now, self._memory = now, memory
+        #: by stage: the timestamp of the newest record that was read, in seconds since 1970
+        self._newest: dict[str, float] = {}
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._metrics = {metric.name: _made(metric, self._registry) for metric in TABLE}
@@ -152,29 +191,48 @@ class Metrics:
         for operator, numbers in report.operators.items():
             for what, name in DONE.items():
                 self._metrics[name].labels(operator).inc(numbers.get(what, 0))
-            for what, name in HELD.items():
-                if what in numbers:
-                    self._metrics[name].labels(operator).set(numbers[what])
+        self._set_operators(report)
         if report.state:
             self._metrics["sluice_state_read_bytes_total"].inc(report.state.get("read", 0))
             self._metrics["sluice_state_written_bytes_total"].inc(report.state.get("written", 0))
+
+    def restored(self, entry: Entry) -> None:
+        """Sets the gauges at a start, from the entry of the last batch of an earlier one. Counters do not change."""
+        self._set_operators(entry.report)
+        self._set_stage(entry)
+
+    def _set_operators(self, report: Report) -> None:
+        for operator, numbers in report.operators.items():
+            for what, name in HELD.items():
+                if what in numbers:
+                    self._metrics[name].labels(operator).set(numbers[what])
         for stream, watermark in report.watermarks.items():
             self._metrics["sluice_watermark_timestamp_seconds"].labels(stream).set(watermark / SECOND)
 
     def batch_written(self, entry: Entry) -> None:
         """Updates the metrics after a batch was committed, from its entry in the ledger."""
-        stage, report = entry.query, entry.report
+        report = entry.report
         self.count(report)
+        self._set_stage(entry)
+        self._metrics["sluice_batches_total"].inc()
+        self._metrics["sluice_batches_skipped_total"].inc(entry.skipped)
+        if entry.took:
+            self._metrics["sluice_transaction_duration_seconds"].observe(entry.took / 1000)
+        if report.oldest is not None:
+            self._metrics["sluice_record_latency_seconds"].observe(max(0.0, entry.at / 1000 - report.oldest / SECOND))
+
+    def _set_stage(self, entry: Entry) -> None:
+        """Sets the gauges of a stage."""
+        stage, report = entry.query, entry.report
         if report.state:
             self._metrics["sluice_state_bytes"].labels(stage).set(report.state.get("held", 0))
         if report.clock is not None:
             self._metrics["sluice_clock_timestamp_seconds"].labels(stage).set(report.clock / SECOND)
-        self._metrics["sluice_batches_total"].inc()
-        self._metrics["sluice_batches_skipped_total"].inc(entry.skipped)
+        self._metrics["sluice_next_firing_timestamp_seconds"].labels(stage).set((report.due or 0) / SECOND)
+        if report.newest is not None:
+            self._newest[stage] = max(report.newest / SECOND, self._newest.get(stage, 0.0))
         self._metrics["sluice_last_batch"].labels(stage).set(entry.batch)
         self._metrics["sluice_last_batch_timestamp_seconds"].labels(stage).set(entry.at / 1000)
-        if entry.took:
-            self._metrics["sluice_transaction_duration_seconds"].observe(entry.took / 1000)
 
     def batch_ended(self, phases: Mapping[str, float]) -> None:
         """Updates the durations after a batch has ended. `phases`: seconds by phase; WHOLE is the whole batch."""
@@ -190,8 +248,16 @@ class Metrics:
             behind = max(0, ends.get((topic, partition), offset) - offset)
             self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(behind)
 
+    def behind(self, stage: str, records: int) -> None:
+        """Updates the lag in seconds. `records`: number of available records that the last batch did not read."""
+        newest = self._newest.get(stage)
+        lag = max(0.0, self._now() - newest) if records and newest is not None else 0.0
+        self._metrics["sluice_lag_seconds"].labels(stage).set(lag)
+
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
+        for process, size in self._memory().items():
+            self._metrics["sluice_memory_bytes"].labels(process).set(size)
         return generate_latest(self._registry)
 
     def _count(self, name: str, counts: Counts) -> None:
@@ -201,5 +267,6 @@ class Metrics:
 
 
 def _made(metric: Metric, registry: CollectorRegistry) -> Any:  # noqa: ANN401 - the library's types share no methods
-    more: dict[str, Any] = {"buckets": SECONDS} if metric.type is Histogram else {}
+    buckets = (*SECONDS, 300.0, 1800.0, 3600.0) if metric.name == "sluice_record_latency_seconds" else SECONDS
+    more: dict[str, Any] = {"buckets": buckets} if metric.type is Histogram else {}
     return metric.type(metric.name, metric.help, metric.labels, registry=registry, **more)

@@ -163,8 +163,11 @@ def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[Prog
         letters.heard(entry.report.first_dead)
         ends.heard(entry)
 
+    last = ledger.last_entry(kafka, name)
+    if last is not None:
+        metrics.restored(last)
     with Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
-        yield ProgressListener(metrics, offsets, ProgressLog(name))
+        yield ProgressListener(name, metrics, offsets, ProgressLog(name))
 
 
 def zero_report(pipeline: Pipeline) -> Report:
@@ -185,7 +188,8 @@ class ProgressListener:
     read.
     """
 
-    def __init__(self, metrics: Metrics, offsets: InputOffsets, log: ProgressLog) -> None:
+    def __init__(self, stage: str, metrics: Metrics, offsets: InputOffsets, log: ProgressLog) -> None:
+        self._stage = stage
         self._metrics, self._offsets, self._log = metrics, offsets, log
 
     def __call__(self, progress: Progress) -> None:
@@ -194,6 +198,7 @@ class ProgressListener:
         self._metrics.offsets(read, ends)
         self._offsets.commit(read)
         behind = sum(max(0, ends.get(place, offset) - offset) for place, offset in read.items())
+        self._metrics.behind(self._stage, behind)
         took = progress["durationMs"].get(WHOLE, 0) / 1000
         self._log.batch_ended(progress["batchId"], progress["sources"][0]["numInputRows"], took, behind)
 

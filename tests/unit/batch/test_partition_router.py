@@ -74,6 +74,12 @@ def test_a_row_is_stamped_with_the_newest_time_of_its_topic_partition():
     assert stamps(found[0]) == [1, 5, 5, 5, 6]
 
 
+def test_the_report_has_the_oldest_and_the_newest_timestamp():
+    found = routed([record(at=3), record(at=5), record(at=2)])
+    (report,) = [Report.from_json(bytes(packed)) for holds, packed in found["rest"] if holds == COUNTS]
+    assert (report.oldest, report.newest) == (2 * SECOND, 5 * SECOND)
+
+
 def test_rows_are_numbered_by_offset_through_all_batches():
     found = routed([record(offset=7), record(offset=8)], [record(offset=10)])
     assert [n for rows, _ in found[0] for n in rows.column("@number").to_pylist()] == [1, 5, 13]

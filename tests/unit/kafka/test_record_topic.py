@@ -41,7 +41,7 @@ def test_records_become_events(kafka, topic):
     ]
     found = list(replay(load_text(PIPELINE, "p.yaml"), events))
     assert found[0]["dead_letter"]["place"] == "event 2"
-    assert found[1]["tuple"] == {"n": 1, "x": 1}
+    assert found[1]["tuple"] == {"n": 2, "x": 3}
 
     asked = ["record", topic, "--last", "1", *(f"--kafka={name}={value}" for name, value in kafka.items())]
     printed = [json.loads(line) for line in CliRunner().invoke(main, asked).output.splitlines()]

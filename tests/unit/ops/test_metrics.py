@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -6,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry, Report
 from sluice.ops.metrics import TABLE, Metrics
+from sluice.ops.process_memory import memory_of_processes
 
 
 def samples(metrics):
@@ -100,6 +103,66 @@ def test_what_will_be_counted_is_known_before_it_happens(metrics):
     assert found["sluice_records_read_total", ("kind", "tuple"), ("stream", "in")] == 0
     assert found["sluice_windows_fired_total", ("operator", "a")] == 0
     assert ("sluice_window_tuples", ("operator", "a")) not in found
+
+
+def test_gauges_are_there_after_a_restart(metrics):
+    """Counters are not: an earlier start counted what the entry says."""
+    last = entry(
+        7, read={"in": {"tuple": 5}}, operators={"a": {"in": 5, "partitions": 2, "tuples": 50}}, clock=2_000_000_000,
+        state={"held": 9, "written": 7}, watermarks={"in": 1_500_000_000}, due=3_000_000_000,
+    )  # fmt: skip
+    metrics.restored(last)
+    found = samples(metrics)
+    assert found["sluice_window_tuples", ("operator", "a")] == 50
+    assert found["sluice_state_bytes", ("stage", "flights")] == 9
+    assert found["sluice_clock_timestamp_seconds", ("stage", "flights")] == 2
+    assert found["sluice_watermark_timestamp_seconds", ("stream", "in")] == 1.5
+    assert found["sluice_next_firing_timestamp_seconds", ("stage", "flights")] == 3
+    assert found["sluice_last_batch", ("stage", "flights")] == 7
+    assert found["sluice_batches_total",] == found["sluice_state_written_bytes_total",] == 0
+    assert ("sluice_records_read_total", ("kind", "tuple"), ("stream", "in")) not in found
+
+
+def test_the_next_firing_of_a_timer(metrics):
+    metrics.batch_written(entry(0, due=5_000_000_000))
+    assert samples(metrics)["sluice_next_firing_timestamp_seconds", ("stage", "flights")] == 5
+    metrics.batch_written(entry(1))
+    assert samples(metrics)["sluice_next_firing_timestamp_seconds", ("stage", "flights")] == 0
+
+
+def test_the_latency_of_the_oldest_record(metrics):
+    metrics.batch_written(entry(0, oldest=1_699_999_998_500_000_000, newest=1_700_000_000_000_000_000))
+    metrics.batch_written(entry(1))
+    found = samples(metrics)
+    assert found["sluice_record_latency_seconds_sum",] == 2.0
+    assert found["sluice_record_latency_seconds_count",] == 1
+    assert found["sluice_record_latency_seconds_bucket", ("le", "3600.0")] == 1
+
+
+def test_the_lag_in_seconds():
+    metrics = Metrics("flights", "1", now=lambda: 1_700_000_010.0)
+    metrics.behind("flights", 5)
+    assert samples(metrics)["sluice_lag_seconds", ("stage", "flights")] == 0, "nothing is known before the first record"
+    metrics.batch_written(entry(0, newest=1_700_000_003_000_000_000))
+    metrics.behind("flights", 5)
+    assert samples(metrics)["sluice_lag_seconds", ("stage", "flights")] == 7
+    metrics.behind("flights", 0)
+    assert samples(metrics)["sluice_lag_seconds", ("stage", "flights")] == 0
+
+
+def test_the_memory_of_processes():
+    metrics = Metrics("flights", "1", memory=lambda: {"service": 5, "java": 7})
+    found = samples(metrics)
+    assert found["sluice_memory_bytes", ("process", "java")] == 7
+
+
+def test_memory_is_read_of_this_process_and_its_children():
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as child:
+        child.stdout.readline()
+        found = memory_of_processes()
+        child.communicate(b"\n")
+    assert found["service"] > 10 << 20
+    assert 1 << 20 < found["python"] < 1 << 30
 
 
 def test_the_build_is_named(metrics):

@@ -4,6 +4,7 @@ from textwrap import dedent
 
 import pytest
 
+import sluice
 from sluice.config.load import load_text
 from sluice.model.errors import SluiceError
 from sluice.replayer.event_file import EventError
@@ -156,6 +157,13 @@ def test_plain_records(tmp_path):
     letters = [one["dead_letter"] for one in found if "dead_letter" in one]
     assert [letter["place"] for letter in letters] == ["records.jsonl:3", "records.jsonl:4"]
     assert {"after": 3, "stream": "out", "tuple": {"n": 2, "shops": ["A", "B"]}} in found
+
+
+def test_plain_records_from_python(tmp_path):
+    (tmp_path / "p.yaml").write_text(PLAIN)
+    (tmp_path / "r.jsonl").write_text('{"shop": "A", "x": 1, "t": 5}\n{"shop": "B", "x": 1, "t": 6}\n')
+    found = list(sluice.replay(tmp_path / "p.yaml", tmp_path / "r.jsonl", at="t", partitions=2))
+    assert found[0]["tuple"] == {"n": 2, "shops": ["A", "B"]}
 
 
 def test_the_time_may_go_back(tmp_path):

@@ -59,7 +59,9 @@ class AlignmentRounds:
         return cls(mark, turn, _there(places, ends))
 
     def going(self, items: Items) -> Items:
-        """The items that need not wait any more, and the marks of the stream, each at the item that completed it."""
+        """The items that need not wait any more (B5), and the marks of the stream, each at the item that completed
+        it.
+        """
         came = np.flatnonzero((self.turn < len(self.there)) & ~self.mark)
         numbers = np.arange(1, len(self.there))
         one = np.flatnonzero(self.mark)[:1].repeat(len(numbers))  # any mark can be the template of the stream's mark
@@ -80,7 +82,7 @@ class AlignmentRounds:
 
 
 def _there(places: list[np.ndarray], ends: list[tuple[int, int] | None]) -> np.ndarray:
-    """The index of the item at which each mark of the stream occurs. `places` has the indices of the marks of each
+    """The index of the item at which each mark of the stream occurs (B4). `places` has the indices of the marks of each
     topic partition; `ends` has the index of its final mark and the number of its marks before that, or None.
     """
     there = [-1]

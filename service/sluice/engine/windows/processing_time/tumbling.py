@@ -77,4 +77,5 @@ def mark(w: Window, source: int, at: int, event: int) -> None:
 
 @inlined
 def _holds(w: Window, p: int, source: int) -> bool:
+    """Whether a mark of this topic partition, or of ALL, flushes the partition (B1, B2)."""
     return source == ALL or (w.sources[p, source >> 6] >> (source & np.int64(63))) & 1 == 1
