@@ -44,7 +44,9 @@ def test_records_become_events(kafka, topic):
     assert found[1]["tuple"] == {"n": 2, "x": 3}
 
     asked = ["record", topic, "--last", "1", *(f"--kafka={name}={value}" for name, value in kafka.items())]
-    printed = [json.loads(line) for line in CliRunner().invoke(main, asked).output.splitlines()]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0, result.exception
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
     assert printed == [events[0], events[3]]
 
 
