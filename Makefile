@@ -6,7 +6,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 py
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# uv installs in a third of the time if it is there
+# uv installs the packages if it is there
 UV := $(shell command -v uv 2>/dev/null)
 TESTS ?= tests
 PROCESSES ?= 2
