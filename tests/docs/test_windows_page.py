@@ -25,8 +25,9 @@ def examples(page: str) -> list[Any]:
     for match in EXAMPLE.finditer((DOCS / page).read_text()):
         if match["yaml"]:
             operator = yaml.safe_load(match["yaml"])
-            if "window" in operator:  # else a whole pipeline, or a stream: tests of their own read these
-                found.append(pytest.param(operator, rows(match["table"]), id=operator["window"]))
+            window = operator.get("window", operator.get("window_left"))
+            if window is not None:  # else a whole pipeline, or a stream: tests of their own read these
+                found.append(pytest.param(operator, rows(match["table"]), id=window))
     return found
 
 

@@ -141,7 +141,7 @@ WRONG = {
         {"event_time": "{attribute: time, delay: 3}"},
         (
             "streams.trades.event_time.delay: expected one of the keys attribute, resolution, lag, "
-            "minimum_gap, idle_after, "
+            "minimum_gap, idle_after, advance, "
             "max_future, got delay"
         ),
     ),
