@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict, deque
+from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -110,5 +111,8 @@ def test_a_service_that_cannot_start_ends_it_with_the_log(tmp_path: Path) -> Non
 
 
 def is_service(process: Path, folder: Path) -> bool:
-    command = (process / "cmdline").read_bytes().split(b"\0")
-    return b"run" in command and str(folder).encode() in (process / "environ").read_bytes()
+    """False of a process that has ended since it was listed."""
+    with suppress(OSError):
+        command = (process / "cmdline").read_bytes().split(b"\0")
+        return b"run" in command and str(folder).encode() in (process / "environ").read_bytes()
+    return False
