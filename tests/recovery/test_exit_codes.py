@@ -147,6 +147,7 @@ def test_2_a_client_property_is_wrong(service: Service):
     assert service.start("--kafka", "retries").ended() == 2
 
 
+@pytest.mark.slow
 def test_3_no_broker_answers(service: Service):
     (port,) = free_ports(1)
     service.write(broker=f"127.0.0.1:{port}")

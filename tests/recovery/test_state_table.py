@@ -322,6 +322,7 @@ def test_k07_everything_is_killed_while_a_snapshot_is_written(beside):
     beside.feed()
 
 
+@pytest.mark.slow
 def test_k08_a_snapshot_is_damaged(bucket):
     """One bit, anywhere, of one copy or of both: what comes out is right, or the failure names the bucket's folder."""
     grown(bucket)
