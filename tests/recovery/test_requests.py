@@ -72,8 +72,8 @@ def test_a_follower_goes_on_where_it_was(broker):
         assert heard.get(timeout=60).batch == 2
 
 
-def test_a_broker_that_stays_away_is_an_error_after_the_patience(broker):
-    asking = clients({"bootstrap.servers": broker.bootstrap}, "admin", patience=3)
+def test_a_broker_that_stays_away_is_an_error_after_the_time_for_retries(broker):
+    asking = clients({"bootstrap.servers": broker.bootstrap}, "admin", retry_s=3)
     ends(asking, [("t", 0)])
     broker.freeze()
     try:
