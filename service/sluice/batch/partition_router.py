@@ -29,12 +29,11 @@ from sluice.model.spec import Stream
 from sluice.model.spreading import spread_by
 from sluice.wire.dead_letters import Reason, reason
 from sluice.wire.header_text import with_lists
-from sluice.wire.mark_headers import CLOCK, NAMES, UNKNOWN, kinds, watermarks
+from sluice.wire.mark_headers import CLOCK, NAMES
+from sluice.wire.received_records import received
 from sluice.wire.record_codec import Records
 
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
-#: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark
-MARKS_ON_TUPLES = (WINDOW, FINAL)
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -102,13 +101,14 @@ class PartitionRouter:
         if self._offset is None:
             self._offset = int(offsets[0])
         numbers = NUMBERS * (offsets - self._offset) + ITSELF
+        times = pc.cast(batch.column("timestamp"), pa.int64()).to_numpy() * 1000
         setting = RejectCollector(batch)
-        rows = self._usable(batch, numbers, setting)
+        rows = self._usable(batch, numbers, times, setting)
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
         label = self._labels[self._bucket]
-        packed.append((label, COUNTS, self._report(rows, batch).to_json()))
+        packed.append((label, COUNTS, self._report(rows, times).to_json()))
         if setting:
             packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + numbers)))
         return pa.RecordBatch.from_arrays(
@@ -116,47 +116,24 @@ class PartitionRouter:
             schema=SCHEMA,
         )
 
-    def _report(self, rows: Rows, batch: pa.RecordBatch) -> Report:
-        times = _nanoseconds(batch.column("timestamp"))
+    def _report(self, rows: Rows, times: np.ndarray) -> Report:
         return Report(read={self._stream.name: _counts(rows)}, oldest=int(times.min()), newest=int(times.max()))
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
-    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, setting: RejectCollector) -> Rows:
-        kind = kinds(batch.column("headers"))
-        times = _nanoseconds(batch.column("timestamp"))
+    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, times: np.ndarray, setting: RejectCollector) -> Rows:
+        """`times` has the timestamps of the records, nanoseconds since 1970."""
         setting.reject(
             np.flatnonzero(times > self._latest),
             reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
         )
-        setting.reject(
-            np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has an unknown value")
-        )
-        watermark = _watermarks(batch, kind, setting)
-        riding = np.isin(kind, MARKS_ON_TUPLES)
-        if riding.any():
-            riding &= _filled(batch.column("value")) & setting.alive
-        tuples = self._decode(batch, np.flatnonzero(((kind == TUPLE) | riding) & setting.alive), setting)
+        kind, watermark, riding, tuples = received(self._records, batch, setting)
         row = np.flatnonzero(setting.alive | riding)  # a mark is kept even if the tuple that carries it cannot be used
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
             self._newest = stamp[-1]
         rows = Rows(numbers[row], stamp, kind[row], watermark[row], row, tuples)
         return _with_marks(rows, (riding & setting.alive)[row], *standing(self._stream, tuples))
-
-    def _decode(self, batch: pa.RecordBatch, rows: np.ndarray, setting: RejectCollector) -> pa.RecordBatch:
-        """Decodes the tuples of these rows. Rejects rows with a null value, and rows that cannot be decoded."""
-        values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
-        if values.null_count:
-            null = values.is_null().to_numpy(zero_copy_only=False)
-            setting.reject(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null and it is not a mark"))
-            rows = rows[~null[rows]]
-        if len(rows) < len(values):
-            values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
-        decoded = self._records.decode(values, keys, headers)
-        for index, why in decoded.bad:
-            setting.reject([rows[index]], why)
-        return decoded.tuples
 
     # ---- spreading ---------------------------------------------------------------------------------------------------
 
@@ -217,17 +194,12 @@ class PartitionRouter:
 
 
 def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:
-    """Raises GrownError for a topic partition that did not exist when the query started. The service then restarts."""
+    """Raises TopicPartitionsAddedError for a topic partition that did not exist when the query started."""
     known = plan.topic_partitions[stream.name]
     if topic_partition >= known:
         raise TopicPartitionsAddedError(
             f"topic {stream.topic} has more than the {known} topic partitions that it started with"
         )
-
-
-def _filled(values: pa.Array) -> np.ndarray:
-    """Whether each value has at least one byte. False for null."""
-    return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
 
 
 def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.ndarray) -> Rows:
@@ -253,22 +225,7 @@ def _with_marks(rows: Rows, riding: np.ndarray, before: np.ndarray, behind: np.n
     return replace(rows.only(row), number=rows.number[row] + place - ITSELF, kind=kind)
 
 
-def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, setting: RejectCollector) -> np.ndarray:
-    """The event time of each watermark mark, 0 for other records. Rejects watermark marks without a valid time."""
-    watermark = np.zeros(len(kind), np.int64)
-    rows = np.flatnonzero((kind == WATERMARK) & setting.alive)
-    if len(rows):
-        watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
-        what = "its value is neither seconds since 1970 nor a time in ISO 8601"
-        setting.reject(rows[~sound], reason(Reason.BAD_WATERMARK, what))
-    return watermark
-
-
 def _counts(rows: Rows) -> dict[str, int]:
     """The number of rows of each kind, by the kind's name."""
     marks = np.bincount(rows.kind, minlength=max(WORDS) + 1)
     return {word: int(marks[kind]) for kind, word in WORDS.items() if marks[kind]}
-
-
-def _nanoseconds(times: pa.Array) -> np.ndarray:
-    return pc.cast(times, pa.int64()).to_numpy() * 1000  # type: ignore[no-any-return]

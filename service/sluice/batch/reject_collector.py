@@ -21,32 +21,23 @@ from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.reading import read
 from sluice.model.spec import Stream
 from sluice.wire.dead_letters import DeadLetter
+from sluice.wire.received_records import Rejects
 
 
-class RejectCollector:
-    """Collects the rejected records of a batch with their reasons. `alive` is true for the records not rejected."""
+class RejectCollector(Rejects):
+    """Collects the rejected records of a batch with their reasons, and packs them for the dead letters."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
+        super().__init__(batch.num_rows)
         self._batch = batch
-        self._reasons: dict[int, str] = {}
-        self.alive = np.ones(batch.num_rows, np.bool_)
-
-    def reject(self, rows: Iterable[int], reason: str) -> None:
-        """Rejects these rows. A row that was rejected before keeps its first reason."""
-        for row in rows:
-            self.alive[row] = False
-            self._reasons.setdefault(int(row), reason)
-
-    def __bool__(self) -> bool:
-        return bool(self._reasons)
 
     def packed(self, stream: Stream, places: np.ndarray) -> bytes:
         """The rejected records as a packed row. `places` has the place of each record of the batch."""
-        rows = sorted(self._reasons)
+        rows = sorted(self.reasons)
         taken = self._batch.take(pa.array(rows, pa.int64()))
         columns = {
             "place": pa.array(places[rows]),
-            "reason": pa.array([self._reasons[row] for row in rows], pa.string()),
+            "reason": pa.array([self.reasons[row] for row in rows], pa.string()),
             "timestamp": pc.cast(pc.cast(taken.column("timestamp"), pa.timestamp("ms", "UTC"), safe=False), pa.int64()),
             "partition": pa.array(topic_partition_of(places[rows]).astype(np.int32)),
             **{name: taken.column(name) for name in ("offset", "key", "value", "headers")},

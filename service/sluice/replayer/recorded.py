@@ -11,10 +11,12 @@ from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import standing
 from sluice.model.spec import Stream
 from sluice.replayer.spread import Recorded, RejectedRecord, Spread
-from sluice.wire.dead_letters import Reason, reason
 from sluice.wire.header_text import TYPE
-from sluice.wire.mark_headers import CLOCK, UNKNOWN, kinds, watermarks
+from sluice.wire.received_records import Rejects, received
 from sluice.wire.record_codec import Records
+
+#: the parts of a record that a dead letter shows
+PARTS = ("value", "key")
 
 
 def decoded(
@@ -25,27 +27,17 @@ def decoded(
 
     `registry` has the properties of the schema registry. `spread` chooses topic partitions that the events do not name.
     """
-    headers = pa.array([one.headers or None for one in records], TYPE)
-    kind, reasons = kinds(headers), dict[int, str]()
-    for row in np.flatnonzero(kind == UNKNOWN).tolist():
-        reasons[row] = reason(Reason.UNKNOWN_MARK, "its mark header has no known word")
-    riding = np.isin(kind, (WINDOW, FINAL)) & np.array([bool(one.value) for one in records], np.bool_)
-    watermark = _watermarks(records, kind, reasons)
-    wanted = np.flatnonzero((kind == TUPLE) | riding)
-    for index in wanted.tolist():
-        if records[index].value is None:
-            reasons[index] = reason(Reason.NO_VALUE, "its value is null, and it is no mark")
-    rows = np.array([row for row in wanted.tolist() if row not in reasons], np.int64)
-    values, keys = (pa.array([getattr(records[row], of) for row in rows.tolist()], pa.binary()) for of in PARTS)
-    found = Records.of(stream, registry).decode(values, keys, headers.take(pa.array(rows)))
-    reasons |= {int(rows[number]): why for number, why in found.bad}
-    good = np.zeros(len(records), np.bool_)
-    good[rows[found.good]] = True
+    rejects = Rejects(len(records))
+    columns = [pa.array([getattr(one, name) for one in records], pa.binary()) for name in PARTS]
+    columns.append(pa.array([one.headers or None for one in records], TYPE))
+    batch = pa.RecordBatch.from_arrays(columns, names=[*PARTS, "headers"])
+    kind, watermark, riding, tuples = received(Records.of(stream, registry), batch, rejects)
+    is_tuple = ((kind == TUPLE) | riding) & rejects.alive
     behind = np.zeros(len(records), np.bool_)
-    behind[good] = standing(stream, found.tuples)[1]
-    is_mark = (riding & ~(behind & (kind == WINDOW))) | np.isin(kind, (WINDOW, FINAL, WATERMARK)) & ~riding
-    is_mark &= np.array([row not in reasons or bool(riding[row]) for row in range(len(records))], np.bool_)
-    at_row, place = np.nonzero(np.stack([good, is_mark], axis=1))
+    behind[is_tuple] = standing(stream, tuples)[1]
+    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK)) & (rejects.alive | riding)
+    is_mark &= ~(riding & behind & (kind == WINDOW))
+    at_row, place = np.nonzero(np.stack([is_tuple, is_mark], axis=1))
     kinds_of = np.where(place == 0, TUPLE, kind[at_row])
     source = np.array([one.source for one in records], np.int64)
     if spread is not None:
@@ -53,25 +45,10 @@ def decoded(
     event, at = (np.array([getattr(one, of) for one in records], np.int64) for of in ("number", "at"))
     items = Items(
         event[at_row], at[at_row], kinds_of.astype(np.int8), source[at_row].astype(np.int32),
-        np.full(len(at_row), -1, np.int32), pa.array([], pa.binary()), found.tuples,
+        np.full(len(at_row), -1, np.int32), pa.array([], pa.binary()), tuples,
         np.where(place == 0, 0, watermark[at_row]),
     )  # fmt: skip
-    return items, [_rejected(stream, records[row], why) for row, why in sorted(reasons.items()) if kind[row] != CLOCK]
-
-
-PARTS = ("value", "key")
-
-
-def _watermarks(records: Sequence[Recorded], kind: np.ndarray, reasons: dict[int, str]) -> np.ndarray:
-    """The event time of each watermark mark, 0 for other records. Adds the reasons of those without a valid time."""
-    found = np.zeros(len(records), np.int64)
-    rows = np.flatnonzero(kind == WATERMARK)
-    if len(rows):
-        found[rows], sound = watermarks(pa.array([records[row].value for row in rows.tolist()], pa.binary()))
-        for row in rows[~sound].tolist():
-            what = "its value is neither seconds since 1970 nor a time in ISO 8601"
-            reasons[row] = reason(Reason.BAD_WATERMARK, what)
-    return found
+    return items, [_rejected(stream, records[row], why) for row, why in sorted(rejects.reasons.items())]
 
 
 def _rejected(stream: Stream, record: Recorded, why: str) -> RejectedRecord:

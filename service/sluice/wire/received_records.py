@@ -1,0 +1,101 @@
+"""Decodes received records of a stream: which are tuples, which are marks, and why the others cannot be used.
+
+The service and `sluice replay` both decode with this module, so a record has the same effect, or the same reason, in
+both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
+from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.mark_headers import UNKNOWN, kinds, watermarks
+from sluice.wire.record_codec import Records
+
+#: kinds of marks that a tuple may carry: a record with such a mark header and a value is the tuple, then the mark
+MARKS_ON_TUPLES = (WINDOW, FINAL)
+
+
+class Rejects:
+    """The rejected records of a batch, with their reasons. `alive` is true for the records not rejected."""
+
+    def __init__(self, count: int) -> None:
+        self.reasons: dict[int, str] = {}
+        self.alive = np.ones(count, np.bool_)
+
+    def reject(self, rows: Iterable[int], reason: str) -> None:
+        """Rejects these rows. A row that was rejected before keeps its first reason."""
+        for row in rows:
+            self.alive[row] = False
+            self.reasons.setdefault(int(row), reason)
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons)
+
+
+class Received(NamedTuple):
+    """By record, but for `tuples`.
+
+    kind        TUPLE, WINDOW, FINAL, WATERMARK, CLOCK or UNKNOWN (mark_headers.py)
+    watermark   event time of WATERMARK marks, nanoseconds since 1970; 0 for other records
+    riding      whether the record is a tuple that carries a mark of its kind. The mark stays valid if the tuple cannot
+                be used
+    tuples      the attributes of the tuples that are alive, one row for each
+    """
+
+    kind: np.ndarray
+    watermark: np.ndarray
+    riding: np.ndarray
+    tuples: pa.RecordBatch
+
+
+def received(codec: Records, batch: pa.RecordBatch, rejects: Rejects) -> Received:
+    """Decodes the columns `value`, `key` and `headers` of a batch. Ignores the rows that are rejected already.
+
+    Rejects the records that cannot be used.
+    """
+    kind = kinds(batch.column("headers"))
+    rejects.reject(np.flatnonzero(kind == UNKNOWN), reason(Reason.UNKNOWN_MARK, "its mark header has an unknown value"))
+    watermark = _watermarks(batch, kind, rejects)
+    riding = np.isin(kind, MARKS_ON_TUPLES)
+    if riding.any():
+        riding &= _filled(batch.column("value")) & rejects.alive
+    tuples = _tuples(codec, batch, np.flatnonzero(((kind == TUPLE) | riding) & rejects.alive), rejects)
+    return Received(kind, watermark, riding, tuples)
+
+
+def _watermarks(batch: pa.RecordBatch, kind: np.ndarray, rejects: Rejects) -> np.ndarray:
+    """The event time of each watermark mark, 0 for other records. Rejects watermark marks without a valid time."""
+    watermark = np.zeros(len(kind), np.int64)
+    rows = np.flatnonzero((kind == WATERMARK) & rejects.alive)
+    if len(rows):
+        watermark[rows], sound = watermarks(batch.column("value").take(pa.array(rows)))
+        what = "its value is neither seconds since 1970 nor a time in ISO 8601"
+        rejects.reject(rows[~sound], reason(Reason.BAD_WATERMARK, what))
+    return watermark
+
+
+def _filled(values: pa.Array) -> np.ndarray:
+    """Whether each value has at least one byte. False for null."""
+    return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
+
+
+def _tuples(codec: Records, batch: pa.RecordBatch, rows: np.ndarray, rejects: Rejects) -> pa.RecordBatch:
+    """Decodes the tuples of these rows. Rejects rows with a null value, and rows that cannot be decoded."""
+    values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
+    if values.null_count:
+        null = values.is_null().to_numpy(zero_copy_only=False)
+        rejects.reject(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null and it is not a mark"))
+        rows = rows[~null[rows]]
+    if len(rows) < len(values):
+        values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
+    decoded = codec.decode(values, keys, headers)
+    for index, why in decoded.bad:
+        rejects.reject([rows[index]], why)
+    return decoded.tuples

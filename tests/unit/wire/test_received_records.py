@@ -1,0 +1,59 @@
+"""Which received records are tuples and marks, and why the others cannot be used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
+from sluice.model.spec import Stream
+from sluice.model.types import INT64
+from sluice.wire.header_text import TYPE
+from sluice.wire.mark_headers import CLOCK, UNKNOWN
+from sluice.wire.received_records import Received, Rejects, received
+from sluice.wire.record_codec import Records
+
+STREAM = Stream("in", (("x", INT64),), topic="in")
+
+
+def decoded(*records: tuple[bytes | None, str | None], rejects: Rejects | None = None) -> tuple[Received, Rejects]:
+    """Of records with these values and mark headers."""
+    headers = [None if word is None else [("sluice-mark", word.encode())] for _, word in records]
+    values = [value for value, _ in records]
+    columns = [pa.array(values, pa.binary()), pa.nulls(len(records), pa.binary()), pa.array(headers, TYPE)]
+    rejects = rejects or Rejects(len(records))
+    batch = pa.RecordBatch.from_arrays(columns, names=["value", "key", "headers"])
+    return received(Records.of(STREAM, {}), batch, rejects), rejects
+
+
+def test_tuples_marks_and_marks_on_tuples():
+    found, rejects = decoded(
+        (b'{"x": 1}', None), (b"", "window"), (b'{"x": 2}', "window"), (b"2.5", "watermark"), (None, "clock"),
+        (b'{"x": 3}', "final"),
+    )  # fmt: skip
+    assert found.kind.tolist() == [TUPLE, WINDOW, WINDOW, WATERMARK, CLOCK, FINAL]
+    assert found.riding.tolist() == [False, False, True, False, False, True]
+    assert found.watermark.tolist() == [0, 0, 0, 2_500_000_000, 0, 0]
+    assert found.tuples.column("x").to_pylist() == [1, 2, 3]
+    assert not rejects
+
+
+def test_each_record_that_cannot_be_used_has_a_reason():
+    found, rejects = decoded(
+        (None, None), (b"", "windw"), (b"soon", "watermark"), (b"[]", "window"), (b'{"x": 4}', None)
+    )
+    assert found.kind.tolist() == [TUPLE, UNKNOWN, WATERMARK, WINDOW, TUPLE]
+    assert found.tuples.column("x").to_pylist() == [4]
+    assert rejects.alive.tolist() == [False, False, False, False, True]
+    assert found.riding[3], "the mark on a tuple that cannot be used stays a mark"
+    reasons = [rejects.reasons[row].partition(":")[0] for row in range(4)]
+    assert reasons == ["no value", "unknown mark", "bad watermark", "not an object"]
+
+
+def test_rows_that_are_rejected_already_are_not_decoded():
+    rejects = Rejects(2)
+    rejects.reject([0], "too far ahead")
+    found, _ = decoded((b"?", None), (b'{"x": 1}', None), rejects=rejects)
+    assert found.tuples.column("x").to_pylist() == [1]
+    assert rejects.reasons == {0: "too far ahead"}
+    assert np.flatnonzero(rejects.alive).tolist() == [1]
