@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from sluice.commands.output_file import write
 from sluice.config.load import load
-from sluice.model.errors import SluiceError
 from sluice.planning.explain.explain_drawing import drawing
 from sluice.planning.explain.explain_plan import plan
 from sluice.planning.explain.explain_text import lines
@@ -26,12 +26,4 @@ def explain(file: Path, svg: Path | None) -> None:
     for line in lines(pipeline, stages):
         click.echo(line)
     if svg is not None:
-        _write(svg, drawing(pipeline, stages))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text)
-    except OSError as error:
-        message = f"cannot write {file}: {error.strerror}"
-        raise SluiceError(message) from None
+        write(svg, drawing(pipeline, stages))

@@ -15,11 +15,9 @@ import orjson
 import pyarrow as pa
 
 from sluice.commands import options
-from sluice.commands.pictures import show
 from sluice.compiler.progress import reported
 from sluice.config.load import load
 from sluice.model.errors import SluiceError
-from sluice.pictures.story_builder import tell
 from sluice.replayer.player import BATCH
 from sluice.replayer.player import replay as run
 
@@ -89,6 +87,9 @@ def replay(
             "name": name, "clock_origin": clock_origin, "at": at, "stream": stream, "partitions": partitions,
         }  # fmt: skip
         if timeline or svg is not None:
+            from sluice.commands.pictures import show  # noqa: PLC0415 - a plain replay does not need pictures
+            from sluice.pictures.story_builder import tell  # noqa: PLC0415
+
             show(tell(pipeline, path, **how), timeline=timeline, svg=svg)
             return
         lines: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,23 +20,29 @@ from sluice.time_units import SECOND
 Record = Mapping[str, Any]
 
 
-class AnyPort(Protocol):
-    #: whether `looked` must be called after each event
-    looks: bool
+class Follower:
+    """Follows the windows of a port. By window events or by the state: the other method finds no changes."""
 
-    @property
-    def port(self) -> Port: ...
+    #: whether `looked` must be called after each event
+    looks = False
+
+    def __init__(self, port: Port, labels: Labels) -> None:
+        self.port, self._labels = port, labels
 
     def traced(self, records: Sequence[Record]) -> Iterator[Change]:
         """The changes of these window events of one moment."""
+        del records
+        return iter(())
 
     def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         """The changes since the last call, by the state itself. `arrived` is the tuple of the event, if it has one."""
+        del graph, state, at, arrived
+        return iter(())
 
 
-def ports(pipeline: Pipeline) -> list[AnyPort]:
+def ports(pipeline: Pipeline) -> list[Follower]:
     """What follows the windows of each windowed input, in the order of the operators."""
-    found: list[AnyPort] = []
+    found: list[Follower] = []
     for spec in pipeline.operators:
         match spec:
             case Join():
@@ -111,30 +117,21 @@ class _Draft:
     late: list[Chip] = field(default_factory=list)
 
 
-class Traced:
+class Traced(Follower):
     """Follows the windows of a port by the window events that `sluice replay --trace` prints."""
-
-    looks = False
 
     def __init__(self, port: Port, labels: Labels, *, only_full: bool = False, joins: bool = False) -> None:
         """`only_full`: a window that was never full has no firing. `joins`: triggers mean nothing, as in a join."""
-        self._port, self._labels, self._only_full, self._joins = port, labels, only_full, joins
+        super().__init__(port, labels)
+        self._only_full, self._joins = only_full, joins
         self._contents: dict[Place, list[Chip]] = {}
         self._full: set[Place] = set()
         self._chips: dict[int, Chip] = {}
 
-    @property
-    def port(self) -> Port:
-        return self._port
-
-    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
-        del graph, state, at, arrived
-        return iter(())
-
     def traced(self, records: Sequence[Record]) -> Iterator[Change]:
         drafts: dict[Place, _Draft] = {}
         for record in records:
-            if (record["operator"], record.get("side", "")) == (self._port.operator, self._port.side):
+            if (record["operator"], record.get("side", "")) == (self.port.operator, self.port.side):
                 self._happened(record, drafts)
         for place, draft in drafts.items():
             if draft.entered or draft.left or draft.fired or draft.ended or draft.late:
@@ -178,15 +175,15 @@ class Traced:
         if self._joins or (self._only_full and place not in self._full):
             return
         draft.fired.append(tuple(self._chip(row) for row in content))
-        if self._port.clears:
+        if self.port.clears:
             draft.inside.clear()
 
     def _place(self, record: Record) -> Place:
-        scale = self._port.scale
+        scale = self.port.scale
         start, end = (
             record[name] * scale.tick if scale is not None and name in record else None for name in ("start", "end")
         )
-        return Place(self._port.operator, self._port.side, record.get("key", ""), start, end)
+        return Place(self.port.operator, self.port.side, record.get("key", ""), start, end)
 
     def _chip(self, values: Record) -> Chip:
         """The chip of a tuple. The library of window events shows a tuple as the same object each time."""
@@ -211,28 +208,20 @@ def _snapshots(graph: Graph, state: GraphState, operator: str) -> Iterator[tuple
             yield name, found
 
 
-class Stored:
+class Stored(Follower):
     """Follows the windows of an operator without window events by the tuples that its snapshots show."""
 
     looks = True
 
     def __init__(self, port: Port, labels: Labels) -> None:
-        self._port, self._labels = port, labels
+        super().__init__(port, labels)
         self._contents: dict[Place, list[Chip]] = {}
         self._count = 0
-
-    @property
-    def port(self) -> Port:
-        return self._port
-
-    def traced(self, records: Sequence[Record]) -> Iterator[Change]:
-        del records
-        return iter(())
 
     def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         del at, arrived
         found = {
-            Place(self._port.operator, key=key): one.held for key, one in _snapshots(graph, state, self._port.operator)
+            Place(self.port.operator, key=key): one.held for key, one in _snapshots(graph, state, self.port.operator)
         }
         for place in [*found, *(place for place in self._contents if place not in found)]:
             before, rows = self._contents.pop(place, []), found.get(place, [])
@@ -259,25 +248,18 @@ class Stored:
         return kept, left
 
 
-class Sessions:
+class Sessions(Follower):
     """Follows sessions by the bounds and numbers of tuples that snapshots show."""
 
     looks = True
 
     def __init__(self, port: Port, labels: Labels, *, final: bool) -> None:
         """`final`: a session comes out when it is over, not whenever it changes."""
-        self._port, self._labels, self._final = port, labels, final
+        super().__init__(port, labels)
+        self._final = final
         self._open: dict[Place, list[Chip]] = {}
         self._sizes: dict[Place, int] = {}
         self._count = 0
-
-    @property
-    def port(self) -> Port:
-        return self._port
-
-    def traced(self, records: Sequence[Record]) -> Iterator[Change]:
-        del records
-        return iter(())
 
     def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         """The sessions that are new or larger, with the tuple of the event, and those that are over or merged."""
@@ -298,10 +280,10 @@ class Sessions:
             yield Change(place, tuple(inside + entered), tuple(entered), fired=fired, replaces=tuple(parts[place]))
 
     def _sessions(self, graph: Graph, state: GraphState) -> Iterator[tuple[Place, int]]:
-        for key, snapshot in _snapshots(graph, state, self._port.operator):
+        for key, snapshot in _snapshots(graph, state, self.port.operator):
             for one in snapshot.policy["sessions"]:
                 start, end = (round(one[name] * SECOND) for name in ("start", "end"))
-                yield Place(self._port.operator, key=key, start=start, end=end), one["tuples"]
+                yield Place(self.port.operator, key=key, start=start, end=end), one["tuples"]
 
     def _chip(self, arrived: Record, at: int) -> Chip:
         self._count += 1

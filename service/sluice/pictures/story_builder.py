@@ -13,7 +13,7 @@ from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
 from sluice.model.spec import Pipeline
-from sluice.pictures.ports import AnyPort, ports
+from sluice.pictures.ports import Follower, ports
 from sluice.pictures.story import Shown, Step, Story
 from sluice.replayer.event_file import Batch, Event, Placed
 from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared
@@ -50,7 +50,7 @@ class _Narrator:
         self._player = Player(run.pipeline, run.counts, trace=True, observer=self._watermarks.observe)
         self._state: GraphState = self._player.graph.initial()
         self._cutter = run.cutter
-        self.ports: list[AnyPort] = ports(run.pipeline)
+        self.ports: list[Follower] = ports(run.pipeline)
 
     def steps(self, placed: list[Placed]) -> Iterator[Step]:
         if not any(port.looks for port in self.ports):
