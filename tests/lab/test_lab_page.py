@@ -52,8 +52,10 @@ def test_the_first_example_is_drawn(page: Browser):
 
 
 def test_typing_in_the_file_changes_the_picture(page: Browser):
+    assert "A 15.6 3 ■" in page.value(TEXTS), "the last three trades"
     replaced(page, "count(3)", "count(2)")
     page.until(f"{TEXTS}.includes('sliding, count(2)')")
+    assert "A 15.6 3 ■" not in page.value(TEXTS), "there are only two"
 
 
 def test_an_error_is_shown_with_its_line_and_the_picture_pales(page: Browser):
@@ -97,8 +99,8 @@ def test_an_event_is_dragged_in_time(page: Browser):
     page.mouse("mousePressed", place[0], place[1])
     page.mouse("mouseMoved", place[2], place[1])
     page.mouse("mouseReleased", place[2], place[1])
-    page.until("document.querySelector('#events tbody tr:nth-child(4) td.at input').value === '2.8'")
     page.until(f"{TEXTS}.includes('2.8')")
+    assert page.value("document.querySelector('#events tbody tr:nth-child(4) td.at input').value") == "2.8"
 
 
 def test_the_slider_pales_what_comes_later(page: Browser):
