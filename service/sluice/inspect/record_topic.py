@@ -38,9 +38,8 @@ def record(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[Event]:
         message = f"no such topic: {topic}"
         raise TopicError(message)
     until = ends(asking, [(topic, partition) for partition in partitions])
-    stretches = [_events(partition, tail(kafka, place, end, most)) for place, end in until.items()
-                 for partition in [place[1]]]  # fmt: skip
-    for _, _, _, event in heapq.merge(*stretches, key=lambda one: one[:3]):
+    stretches = [_events(place[1], tail(kafka, place, end, most)) for place, end in until.items()]
+    for *_, event in heapq.merge(*stretches, key=lambda one: one[:3]):
         yield event
 
 

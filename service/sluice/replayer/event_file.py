@@ -72,13 +72,19 @@ def read(path: Path, name: str | None = None, *, naming: bytes = b"") -> Iterato
 
     `name` is the name of the file in error messages. Raises EventError for a line that is no JSON object.
     """
+    for place, line in _lines(path, name):
+        if naming in line and not line.isspace():
+            yield place, _parsed(line, place)
+
+
+def _lines(path: Path, name: str | None) -> Iterator[tuple[str, bytes]]:
+    """Yields the lines of a file, each with its place. Raises EventError for a line that is too long."""
     with path.open("rb") as file:
         for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
             place = f"{name or path}:{number}"
             if len(line) > MAX_LINE:
                 raise EventError(place, f"a line of more than {MAX_LINE >> 20} MiB")
-            if naming in line and not line.isspace():
-                yield place, _parsed(line, place)
+            yield place, line
 
 
 def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) -> Iterator[Placed]:
@@ -93,21 +99,18 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     tick = of.tick if of is not None and of.attribute == field and of.tick > 1 else None
     waiting: list[tuple[str, bytes]] = []
     now: int | None = None
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
-            place, value = f"{name or path}:{number}", line.rstrip(b"\r\n")
-            if len(line) > MAX_LINE:
-                raise EventError(place, f"a line of more than {MAX_LINE >> 20} MiB")
-            if not value.strip():
-                continue
-            waiting.append((place, value))
-            time = _time_in(place, value, field, tick, needed=now is None)
-            if time is None and now is None:  # the clock starts with the first time
-                continue
-            now = max(found for found in (time, now) if found is not None)
-            for one, text in waiting:
-                yield one, _plain(stream.name, now, text)
-            waiting.clear()
+    for place, line in _lines(path, name):
+        value = line.rstrip(b"\r\n")
+        if not value.strip():
+            continue
+        waiting.append((place, value))
+        time = _time_in(place, value, field, tick, needed=now is None)
+        if time is None and now is None:  # the clock starts with the first time
+            continue
+        now = max(found for found in (time, now) if found is not None)
+        for one, text in waiting:
+            yield one, _plain(stream.name, now, text)
+        waiting.clear()
     yield from ((one, _plain(stream.name, 0, text)) for one, text in waiting)
 
 
