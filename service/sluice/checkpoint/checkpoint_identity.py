@@ -69,17 +69,9 @@ def claim(
         _require_owner(store, found, pipeline, fingerprint, definition)
         if buckets not in (None, found.buckets):
             raise CheckpointError(_refused(store, f"it has {found.buckets} buckets, not {buckets}"))
-    if definition is not None and next(store.list(DEFINITION), None) is None:
-        _keep(store, definition)
+    if definition is not None and _definition(store) is None:
+        _put(store, DEFINITION, definition)
     return found
-
-
-def _keep(store: CheckpointStore, definition: Definition) -> None:
-    try:
-        put_bytes(store, DEFINITION, (json.dumps(definition, indent=2) + "\n").encode())
-    except OSError as error:
-        message = f"checkpoint {store.location()}: cannot be written ({error})"
-        raise CheckpointError(message) from error
 
 
 def known(store: CheckpointStore, pipeline: str, fingerprint: str, definition: Definition | None = None) -> Identity:
@@ -157,16 +149,26 @@ def _require_owner(
 
 def _made(store: CheckpointStore, identity: Identity) -> Identity:
     try:
-        if any(name != LOCK for name in store.list()):
-            raise CheckpointError(
-                _refused(store, f"there are files in it, but no {FILE}: it is not a checkpoint of Sluice")
-            )
-        text = json.dumps(asdict(identity) | {"checksum": _checksum(identity)}, indent=2) + "\n"
-        put_bytes(store, FILE, text.encode())
+        foreign = any(name != LOCK for name in store.list())
     except OSError as error:
-        message = f"checkpoint {store.location()}: cannot be written ({error})"
-        raise CheckpointError(message) from error
+        raise _unwritable(store, error) from error
+    if foreign:
+        raise CheckpointError(
+            _refused(store, f"there are files in it, but no {FILE}: it is not a checkpoint of Sluice")
+        )
+    _put(store, FILE, asdict(identity) | {"checksum": _checksum(identity)})
     return identity
+
+
+def _put(store: CheckpointStore, name: str, data: Definition) -> None:
+    try:
+        put_bytes(store, name, (json.dumps(data, indent=2) + "\n").encode())
+    except OSError as error:
+        raise _unwritable(store, error) from error
+
+
+def _unwritable(store: CheckpointStore, error: OSError) -> CheckpointError:
+    return CheckpointError(f"checkpoint {store.location()}: cannot be written ({error})")
 
 
 def _read(store: CheckpointStore) -> Identity | None:

@@ -41,6 +41,8 @@ class Metric(NamedTuple):
     type: type[MetricWrapperBase]
     labels: tuple[str, ...]
     help: str
+    #: the upper bounds of a histogram's buckets, seconds
+    buckets: tuple[float, ...] = SECONDS
 
 
 PLACE = ("topic", "topic_partition")
@@ -88,6 +90,7 @@ TABLE = (
         Histogram,
         (),
         "Seconds from the timestamp of a batch's oldest record to the commit of the batch.",
+        (*SECONDS, 300.0, 1800.0, 3600.0),
     ),
     Metric(
         "sluice_lag_seconds",
@@ -241,12 +244,19 @@ class Metrics:
             if phase != WHOLE:
                 self._metrics["sluice_batch_phase_seconds_total"].labels(phase).inc(seconds)
 
-    def offsets(self, read: Places, ends: Places) -> None:
-        """Updates offsets and lag. `read`: end offsets of a batch; `ends`: ends of the logs when it was planned."""
+    def offsets(self, read: Places, ends: Places) -> int:
+        """Updates offsets and lag. Returns the number of available records that the batch did not read.
+
+        read   end offsets of a batch
+        ends   ends of the logs when the batch was planned
+        """
+        unread = 0
         for (topic, partition), offset in read.items():
             self._metrics["sluice_next_offset"].labels(topic, str(partition)).set(offset)
             behind = max(0, ends.get((topic, partition), offset) - offset)
             self._metrics["sluice_lag_records"].labels(topic, str(partition)).set(behind)
+            unread += behind
+        return unread
 
     def behind(self, stage: str, records: int) -> None:
         """Updates the lag in seconds. `records`: number of available records that the last batch did not read."""
@@ -267,6 +277,5 @@ class Metrics:
 
 
 def _made(metric: Metric, registry: CollectorRegistry) -> Any:  # noqa: ANN401 - the library's types share no methods
-    buckets = (*SECONDS, 300.0, 1800.0, 3600.0) if metric.name == "sluice_record_latency_seconds" else SECONDS
-    more: dict[str, Any] = {"buckets": buckets} if metric.type is Histogram else {}
+    more: dict[str, Any] = {"buckets": metric.buckets} if metric.type is Histogram else {}
     return metric.type(metric.name, metric.help, metric.labels, registry=registry, **more)

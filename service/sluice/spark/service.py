@@ -72,11 +72,17 @@ def serve(
             server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
+        entries = [ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name) for plan in plans]
         ends = FinalInputs(plans if until_final else [], stop_requested)
+        for entry in filter(None, entries):
+            ends.heard(entry)
         if stop_requested.is_set():
             LOGGER.info("all inputs are final already", extra={"pipeline": pipeline.name})
             return
-        seen = [stack.enter_context(_following(plan, metrics, ends)) for plan in plans]
+        seen = [
+            stack.enter_context(_following(plan, last, metrics, ends))
+            for plan, last in zip(plans, entries, strict=True)
+        ]
         _log_topics(plans)
         os.environ[VARIABLE] = to_text(pipeline)  # Java passes it on to the daemon of Spark's Python workers
         spark = session(pipeline.name, master)
@@ -135,10 +141,6 @@ class FinalInputs:
     def __init__(self, plans: Sequence[Plan], over: threading.Event) -> None:
         self._going_on = {plan.pipeline.name for plan in plans}
         self._over = over
-        for plan in plans:
-            entry = ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name)
-            if entry is not None:
-                self.heard(entry)
 
     def heard(self, entry: Entry) -> None:
         """Handles the ledger entry of a batch that has become visible."""
@@ -149,13 +151,13 @@ class FinalInputs:
 
 
 @contextmanager
-def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[ProgressListener]:
+def _following(plan: Plan, last: Entry | None, metrics: Metrics, ends: FinalInputs) -> Iterator[ProgressListener]:
     """Passes each ledger entry of the query to the metrics and to `ends`, from a thread, while the context is open.
 
-    Yields the listener for Spark's progress reports of the same query.
+    `last` is the entry of the last batch of an earlier start. Yields the listener for Spark's progress reports of the
+    same query.
     """
     kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
-
     letters = DeadLetterLog()
 
     def heard(entry: Entry) -> None:
@@ -163,7 +165,6 @@ def _following(plan: Plan, metrics: Metrics, ends: FinalInputs) -> Iterator[Prog
         letters.heard(entry.report.first_dead)
         ends.heard(entry)
 
-    last = ledger.last_entry(kafka, name)
     if last is not None:
         metrics.restored(last)
     with Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
@@ -195,9 +196,8 @@ class ProgressListener:
     def __call__(self, progress: Progress) -> None:
         self._metrics.batch_ended({phase: took / 1000 for phase, took in progress["durationMs"].items()})
         read, ends = offsets_of(progress)
-        self._metrics.offsets(read, ends)
+        behind = self._metrics.offsets(read, ends)
         self._offsets.commit(read)
-        behind = sum(max(0, ends.get(place, offset) - offset) for place, offset in read.items())
         self._metrics.behind(self._stage, behind)
         took = progress["durationMs"].get(WHOLE, 0) / 1000
         self._log.batch_ended(progress["batchId"], progress["sources"][0]["numInputRows"], took, behind)
