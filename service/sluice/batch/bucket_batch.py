@@ -66,7 +66,7 @@ def _cut(
     """Cuts the rows, in handling order, into parts of about `size` bytes.
 
     Yields the slices of each part, and the operator clock after the part. The rows of a partition slice are in handling
-    order, so those that belong to one part are contiguous.
+    order, so the rows of one part are contiguous.
     """
     sizes = [stretch.rows.nbytes for stretch in stretches]
     if sum(sizes) <= size:

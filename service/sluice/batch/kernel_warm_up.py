@@ -1,4 +1,4 @@
-"""Compiles kernels before their first use: those that a pipeline needs, or all.
+"""Compiles kernels before their first use: the kernels of a pipeline, or all kernels.
 
 `everything` and `pipeline` start no threads, so a process may fork after them.
 """

@@ -19,7 +19,7 @@ def report_of(
 ) -> Counts:
     """The statistics of one bucket, by operator (see `Report.operators`).
 
-    streams   the items that were read and those that the operators emitted, by stream
+    streams   the items read and the items emitted by operators, by stream
     sizes     the number of window partitions and of stored tuples, by operator
 
     Firings of empty windows are not counted: every bucket has one, and together they write at most one mark.

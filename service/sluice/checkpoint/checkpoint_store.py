@@ -31,7 +31,7 @@ class StoredObject(Protocol):
 
     @property
     def location(self) -> str:
-        """A text that tells an operator where the object is, for messages."""
+        """The place of the object, as messages name it."""
 
     @property
     def size(self) -> int:
@@ -84,7 +84,7 @@ class CheckpointStore(Protocol):
         """Removes an object and the incomplete puts of this name. Does nothing if there are none."""
 
     def location(self, name: str = "") -> str:
-        """A text that tells an operator where the object, or the checkpoint, is, for messages."""
+        """The place of the object, or of the whole checkpoint, as messages name it."""
 
 
 def get_bytes(store: CheckpointStore, name: str) -> bytes:
