@@ -105,8 +105,8 @@ def _event_of(message: str) -> int | None:
 
 def _step(story: Story, number: int) -> dict[str, Any]:
     step = story.steps[number]
-    at = labels.clock(step.at, calendar=story.calendar)
-    return {"event": step.after if step.event is not None else None, "text": f"at {at}: {event_words(step)}"}
+    text = f"at {labels.at_step(story, number)}: {event_words(step)}"
+    return {"event": step.after if step.event is not None else None, "text": text}
 
 
 def parsed(events: str) -> list[Event]:

@@ -37,7 +37,7 @@ class ClockTimeline:
         """`outputs` has the texts that come out at each step; they are drawn below the windows."""
         self._story, self._port, self._outputs = story, port, outputs
         steps = story.steps
-        texts = [labels.clock(step.at, calendar=story.calendar) for step in steps]
+        texts = [labels.at_step(story, number) for number in range(len(steps))]
         texts += [f"{chip.label}." for step in steps for change in step.changes for chip in change.entered]
         least = min(max([LEAST, *(width_of(text) + 8 for text in texts)]), 130.0) if len(steps) <= 60 else LEAST / 2  # noqa: PLR2004
         self._axis = Axis([step.at for step in steps], LEFT, min(width - LEFT, 80.0 * len(steps)), least)
@@ -48,9 +48,8 @@ class ClockTimeline:
         self._bars: dict[Window, list[Bar]] = {}
         self._fires: dict[Window, list[tuple[int, bool]]] = {}
         for number, step in enumerate(steps):
-            for change in step.changes:
-                if change.window.port == (port.operator, port.side):
-                    self._note(number, change)
+            for change in step.of(port):
+                self._note(number, change)
 
     @property
     def right(self) -> float:
@@ -88,9 +87,9 @@ class ClockTimeline:
         canvas.text(8, top + 12, "clock", "soft")
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
         last, before = 0.0, ""
-        for number, step in enumerate(self._story.steps):
+        for number in range(len(self._story.steps)):
             x, tag = self._axis.places[number], shown_from(number)
-            full = labels.clock(step.at, calendar=self._story.calendar)
+            full = labels.at_step(self._story, number)
             if x >= last:
                 words, before = labels.after(before, full), full
                 canvas.text(x, top + 12, words, "soft", tag=tag)
@@ -111,8 +110,7 @@ class ClockTimeline:
 
     def _sign(self, step: Step) -> str:
         """A mark, a watermark, or a tuple that no window of this port accepts."""
-        late = [chip for change in step.changes if change.window.port == (self._port.operator, self._port.side)
-                for chip in change.late]  # fmt: skip
+        late = [chip for change in step.of(self._port) for chip in change.late]
         if late:
             return f"{labels.LATE} {late[0].label}"
         if step.event is None or "tuple" in step.event:
@@ -136,13 +134,11 @@ class ClockTimeline:
         return bottom + 4
 
     def _stay(self, bar: Bar) -> str:
-        start = f"inserted at {self._clock(bar.start)}"
+        start = f"inserted at {labels.at_step(self._story, bar.start)}"
         if bar.end is None:
             return f"{start}, inside at the end"
-        return f"{start}, {'evicted' if bar.evicted else 'out with the firing'} at {self._clock(bar.end)}"
-
-    def _clock(self, number: int) -> str:
-        return labels.clock(self._story.steps[number].at, calendar=self._story.calendar)
+        end = labels.at_step(self._story, bar.end)
+        return f"{start}, {'evicted' if bar.evicted else 'out with the firing'} at {end}"
 
     def _span(self, window: Window, bar: Bar) -> tuple[float, float]:
         left = self._axis.places[bar.start]

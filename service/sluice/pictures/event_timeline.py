@@ -52,8 +52,7 @@ class EventTimeline:
         self._axis = self._scaled(width)
 
     def _note(self, number: int) -> None:
-        changes = [one for one in self._story.steps[number].changes
-                   if one.window.port == (self._port.operator, self._port.side)]  # fmt: skip
+        changes = self._story.steps[number].of(self._port)
         firings = sum(len(change.fired) for change in changes)
         texts = self._outputs.get(number, [])
         paired = firings == len(texts) and firings > 0
@@ -108,7 +107,7 @@ class EventTimeline:
             canvas.line(x, lines, x, y, kind="time", tag=shown_from(number))
         texts = [(number, text) for number, some in sorted(self._outputs.items()) for text in some]
         for number, text in texts:
-            at = labels.clock(self._story.steps[number].at, calendar=self._story.calendar)
+            at = labels.at_step(self._story, number)
             y += 18
             canvas.text(LEFT, y, f"at {at}: {text}", "late" if labels.LATE in text else "", tag=shown_from(number))
         return max(y, begin) + 12
@@ -128,9 +127,7 @@ class EventTimeline:
             return top + 26
         canvas.text(8, top + 36, "watermark", "time")
         spans = []
-        words = [
-            f"at {labels.clock(self._story.steps[n].at, calendar=self._story.calendar)}" for n, _ in self._watermarks
-        ]
+        words = [f"at {labels.at_step(self._story, number)}" for number, _ in self._watermarks]
         for (_, time), text in zip(self._watermarks, words, strict=True):
             spans.append((self._axis.at(time) + 3, self._axis.at(time) + 3 + width_of(text)))
         rows = packed(spans)
@@ -152,7 +149,7 @@ class EventTimeline:
             spans.append((x - wide / 2, x + wide / 2))
         rows = packed(spans, 3.0)
         for (number, chip, late), (left, right), row in zip(known, spans, rows, strict=True):
-            at = labels.clock(self._story.steps[number].at, calendar=self._story.calendar)
+            at = labels.at_step(self._story, number)
             title = f"{labels.named(chip.values)}\narrives at {at}{', late' if late else ''}"
             kind = "gone" if late else "new"
             canvas.labelled(
@@ -215,7 +212,7 @@ class EventTimeline:
         canvas.text(x, y + 13, labels.cut(text, letters), "past" if past else "", title=title, tag=tag)
         if pane.fired and not past:
             number, _, words = pane.fired[-1]
-            when = labels.clock(self._story.steps[number].at, calendar=self._story.calendar)
+            when = labels.at_step(self._story, number)
             times = f" ({len(pane.fired)} firings)" if len(pane.fired) > 1 else ""
             text = f"▶ {words or 'fires'}{times}"
             canvas.text(left, y + 30, text, "fire", title=f"fires at {when}", tag=shown_from(number))

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.engine.stream.items import MAX_TIME
 from sluice.engine.stream.watermark_text import watermark
-from sluice.pictures.story import Scale, Shown
+from sluice.pictures.story import Scale, Shown, Story
 from sluice.time_units import SECOND
 
 #: the most letters of a chip, and of the text of a record
@@ -95,6 +95,11 @@ def clock(at: int, *, calendar: bool) -> str:
     after = at % 1_000_000 == 1
     text = moment(at - after) if calendar else number((at - after) / SECOND)
     return f"{text}+" if after else text
+
+
+def at_step(story: Story, number: int) -> str:
+    """The time of the operator clock at a step."""
+    return clock(story.steps[number].at, calendar=story.calendar)
 
 
 def on_scale(time: int, scale: Scale | None, *, calendar: bool = False) -> str:

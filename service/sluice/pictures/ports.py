@@ -131,7 +131,7 @@ class Traced(Follower):
     def traced(self, records: Sequence[Record]) -> Iterator[Change]:
         drafts: dict[Place, _Draft] = {}
         for record in records:
-            if (record["operator"], record.get("side", "")) == (self.port.operator, self.port.side):
+            if (record["operator"], record.get("side", "")) == self.port.id:
                 self._happened(record, drafts)
         for place, draft in drafts.items():
             if draft.entered or draft.left or draft.fired or draft.ended or draft.late:

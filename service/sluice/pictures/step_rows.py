@@ -14,7 +14,7 @@ LINE, MOST_EVENT, MOST_OUTPUT, MOST_CHIPS = 22.0, 38, 52, 12
 
 def draw(canvas: Canvas, story: Story, top: float) -> float:
     """Draws the steps below `top` and returns the y behind them."""
-    clocks = [labels.clock(step.at, calendar=story.calendar) for step in story.steps]
+    clocks = [labels.at_step(story, number) for number in range(len(story.steps))]
     events = [labels.cut(event_words(step), MOST_EVENT) for step in story.steps]
     names = several_streams(story)
     at = 8.0 + max([width_of(words) for words in [*clocks, "clock"]]) + 16
@@ -52,7 +52,7 @@ def event_words(step: Step) -> str:
 def window_words(change: Change, story: Story) -> str:
     """Which window it is: its operator where there are several, its key, its bounds."""
     window = change.window
-    ports = {(port.operator, port.side): port for port in story.ports}
+    ports = {port.id: port for port in story.ports}
     several = len(ports) > 1
     words = [f"{window.operator}.{window.side}" if window.side else window.operator] if several else []
     words += [window.key] if window.key else []

@@ -40,7 +40,7 @@ class Change:
 
     window   identifies the window: operator, side of a join, key of the partition, and start and end where it has them
     inside   the tuples that are in the window after the step, oldest first
-    entered, left   numbers of tuples that are inserted, and of tuples that are evicted
+    entered, left   the tuples that are inserted, and the tuples that are evicted
     fired    the tuples of each firing, in order
     full     whether the window is full for the first time
     ended    "" or why the window ends: "closed", "merged" or "evicted"
@@ -89,6 +89,10 @@ class Port:
     scale: Scale | None
     clears: bool
 
+    @property
+    def id(self) -> tuple[str, str]:
+        return self.operator, self.side
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -116,6 +120,10 @@ class Step:
     watermarks: Mapping[str, int]
     changes: tuple[Change, ...]
     outputs: tuple[Shown, ...]
+
+    def of(self, port: Port) -> list[Change]:
+        """The changes of the windows of a port."""
+        return [change for change in self.changes if change.window.port == port.id]
 
 
 @dataclass(frozen=True, slots=True)
