@@ -1,7 +1,11 @@
-"""The HTTP server of the service, which serves only `/metrics`, `/healthz` and `/readyz`."""
+"""The HTTP server of the service, which serves only `/metrics`, `/healthz` and `/readyz`.
+
+A client that accepts `application/json` gets the status of every pipeline from `/healthz` and `/readyz`.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -10,11 +14,9 @@ from typing import Self
 
 from sluice.model.errors import SluiceError
 from sluice.ops.metrics import CONTENT_TYPE
+from sluice.ops.pipelines import Pipelines
 
-#: returns what is wrong, or None if nothing is
-Check = Callable[[], str | None]
-
-TEXT = "text/plain; charset=utf-8"
+TEXT, JSON = "text/plain; charset=utf-8", "application/json"
 #: seconds after which the connection of a silent client is closed
 CLIENT_TIMEOUT_S = 10.0
 
@@ -31,12 +33,17 @@ class OpsServer:
     """
 
     def __init__(
-        self, port: int, exposition: Callable[[], bytes], healthy: Check, ready: Check, address: str = "0.0.0.0"  # noqa: S104
-    ) -> None:  # fmt: skip
-        pages = {
-            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE, exposition()),
-            "/healthz": lambda: _answer(healthy()),
-            "/readyz": lambda: _answer(ready()),
+        self,
+        port: int,
+        exposition: Callable[[], bytes],
+        pipelines: Pipelines,
+        address: str = "0.0.0.0",  # noqa: S104
+    ) -> None:
+        """`exposition` makes the page of metrics."""
+        pages: dict[str, Page] = {
+            "/metrics": lambda _: (HTTPStatus.OK, CONTENT_TYPE, exposition()),
+            "/healthz": lambda accepts: _answer(pipelines.healthy(), pipelines, accepts),
+            "/readyz": lambda accepts: _answer(pipelines.ready(), pipelines, accepts),
         }
         try:
             self._server = _Server((address, port), _handler(pages))
@@ -60,6 +67,8 @@ class OpsServer:
 
 
 Answer = tuple[HTTPStatus, str, bytes]
+#: the answer to a client with this value of the header `Accept`
+Page = Callable[[str], Answer]
 
 
 class _Server(ThreadingHTTPServer):
@@ -68,19 +77,23 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
 
-def _answer(trouble: str | None) -> Answer:
+def _answer(trouble: str | None, pipelines: Pipelines, accepts: str) -> Answer:
     status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+    if JSON in accepts:
+        return status, JSON, json.dumps(pipelines.described(), ensure_ascii=False).encode()
     return status, TEXT, f"{trouble or 'ok'}\n".encode()
 
 
-def _handler(pages: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHandler]:
+def _handler(pages: dict[str, Page]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version, sys_version = "sluice", ""
         timeout = CLIENT_TIMEOUT_S
 
         def do_GET(self) -> None:
             page = pages.get(self.path.partition("?")[0])
-            status, kind, body = page() if page else (HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+            status, kind, body = (
+                page(self.headers.get("Accept", "")) if page else (HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
+            )
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))

@@ -1,4 +1,4 @@
-"""The metrics of the service: the table of all metrics, and the methods that update them.
+"""The metrics of a pipeline: the tables of all metrics, and the methods that update them.
 
 Most values come from the ledger's entries. So they count only committed batches, whose outputs readers can see; a batch
 that was given up is not counted. The values of labels are names in the pipeline file, topic partitions, and a fixed set
@@ -8,7 +8,7 @@ of words, so the number of series stays small.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import (
@@ -17,13 +17,11 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
-    ProcessCollector,
     disable_created_metrics,
-    generate_latest,
 )
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric as MetricFamily
 
-from sluice.ops.process_memory import memory_of_processes
 from sluice.time_units import SECOND
 
 # Otherwise each counter and histogram has a second series with its creation time.
@@ -98,12 +96,6 @@ TABLE = (
         ("stage",),
         "Age of the newest record that was read, in seconds, while there are unread records; else 0.",
     ),
-    Metric(
-        "sluice_memory_bytes",
-        Gauge,
-        ("process",),
-        "Memory of the service's own process, of Java, and of all Python processes (shared pages divided among them).",
-    ),
     Metric("sluice_batches_total", Counter, (), "Number of batches written and recorded in the ledger."),
     Metric("sluice_batches_skipped_total", Counter, (), "Number of batches that ran again and were already written."),
     Metric("sluice_transaction_duration_seconds", Histogram, (), "Seconds from a transaction's start to its commit."),
@@ -115,7 +107,40 @@ TABLE = (
     Metric(
         "sluice_last_batch_timestamp_seconds", Gauge, ("stage",), "Write time of the last batch, in seconds since 1970."
     ),
-    Metric("sluice_build_info", Gauge, ("version", "pipeline"), "Always 1; the labels name version and pipeline."),
+    Metric("sluice_build_info", Gauge, ("version",), "Always 1; the labels name version and pipeline."),
+)
+#: the label of the metrics in TABLE and ABOUT_PIPELINES, which exposition.py adds
+LABEL = "pipeline"
+ABOUT_PIPELINES = (
+    Metric(
+        "sluice_pipeline_running",
+        Gauge,
+        (),
+        "1 if the pipeline processes records; 0 while it starts, waits or is stopped.",
+    ),
+    Metric(
+        "sluice_pipeline_restarts_total",
+        Counter,
+        (),
+        "Number of starts of the pipeline in this service after the first.",
+    ),
+)
+#: metrics of the processes that all pipelines of a service share, without the label
+ABOUT_PROCESSES = (
+    Metric(
+        "sluice_memory_bytes",
+        Gauge,
+        ("process",),
+        "Memory of the service's own process, of Java, and of all Python processes (shared pages divided among them).",
+    ),
+)
+ABOUT_FILES = (
+    Metric(
+        "sluice_pipeline_file_wrong",
+        Gauge,
+        ("file",),
+        "1 if the pipeline file is wrong, so that its last right version runs.",
+    ),
 )
 #: quantity in `Report.operators` -> its metric: counters, and then gauges
 DONE = {
@@ -171,20 +196,16 @@ class Entry(Protocol):
 
 
 class Metrics:
-    """All metrics of one service, in a registry of their own. The methods may be called from any thread."""
+    """The metrics of one pipeline, in a registry of their own. The methods may be called from any thread."""
 
-    def __init__(
-        self, pipeline: str, version: str, *, now: Callable[[], float] = time.time,
-        memory: Callable[[], Mapping[str, int]] = memory_of_processes,
-    ) -> None:  # fmt: skip
-        """`now` gives the seconds since 1970, `memory` the bytes by kind of process."""
-        self._now, self._memory = now, memory
+    def __init__(self, version: str, *, now: Callable[[], float] = time.time) -> None:
+        """`now` gives the seconds since 1970."""
+        self._now = now
         #: by stage: the timestamp of the newest record that was read, in seconds since 1970
         self._newest: dict[str, float] = {}
         self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
         self._metrics = {metric.name: _made(metric, self._registry) for metric in TABLE}
-        self._metrics["sluice_build_info"].labels(version, pipeline).set(1)
+        self._metrics["sluice_build_info"].labels(version).set(1)
 
     def count(self, report: Report) -> None:
         """Adds a batch's report. A report of zeros creates the series, so that they exist before the first event."""
@@ -264,11 +285,9 @@ class Metrics:
         lag = max(0.0, self._now() - newest) if records and newest is not None else 0.0
         self._metrics["sluice_lag_seconds"].labels(stage).set(lag)
 
-    def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        for process, size in self._memory().items():
-            self._metrics["sluice_memory_bytes"].labels(process).set(size)
-        return generate_latest(self._registry)
+    def families(self) -> Iterable[MetricFamily]:
+        """The metrics with their present values, without the label `pipeline`."""
+        return self._registry.collect()
 
     def _count(self, name: str, counts: Counts) -> None:
         for stream, by_kind in counts.items():

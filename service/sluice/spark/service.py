@@ -26,9 +26,11 @@ from sluice.kafka.planned_batch import flat
 from sluice.kafka.reading import Offsets
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
+from sluice.ops.exposition import Exposition
 from sluice.ops.health import Health
 from sluice.ops.http_server import OpsServer
 from sluice.ops.metrics import WHOLE, Metrics
+from sluice.ops.pipelines import Pipelines, Registered
 from sluice.ops.progress_log import DeadLetterLog, ProgressLog
 from sluice.processes import LastResort, stop_signals
 from sluice.spark.cluster.placement import Placement
@@ -55,7 +57,9 @@ def serve(
     Raises the error that made a query fail. A lock on the checkpoint ensures that only one process at a time runs it
     (checkpoint/folder_lock.py).
     """
-    metrics, life = Metrics(pipeline.name, __version__), Health()
+    metrics, life = Metrics(__version__), Health()
+    pipelines = Pipelines()
+    pipelines.register(Registered(pipeline, metrics, life))
     parts = stages(pipeline)
     for stage in parts:
         metrics.count(zero_report(stage))
@@ -69,7 +73,7 @@ def serve(
         for stage in parts:
             stack.enter_context(locked(folder_of(stage), stage.name))
         if http_port is not None:
-            server = stack.enter_context(OpsServer(http_port, metrics.exposition, life.healthy, life.ready))
+            server = stack.enter_context(OpsServer(http_port, Exposition(pipelines).page, pipelines))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
         entries = [ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name) for plan in plans]

@@ -1,25 +1,30 @@
 import http.client
+import json
 import socket
 
 import pytest
 
 from sluice.ops.http_server import OpsServer, PortError
+from sluice.ops.pipelines import Pipelines, State
+from tests.unit.ops.registered import registered
 
 
 @pytest.fixture
-def trouble():
-    return {"healthy": None, "ready": None}
+def pipelines():
+    found = Pipelines()
+    found.register(registered("flights", State.RUNNING))
+    return found
 
 
 @pytest.fixture
-def server(trouble):
-    with OpsServer(0, lambda: b"a 1\n", lambda: trouble["healthy"], lambda: trouble["ready"], "127.0.0.1") as server:
+def server(pipelines):
+    with OpsServer(0, lambda: b"a 1\n", pipelines, "127.0.0.1") as server:
         yield server
 
 
-def ask(server, path, method="GET"):
+def ask(server, path, method="GET", accepts="*/*"):
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
-    connection.request(method, path)
+    connection.request(method, path, headers={"Accept": accepts})
     answer = connection.getresponse()
     found = answer.status, answer.read()
     connection.close()
@@ -33,11 +38,18 @@ def test_metrics_health_and_readiness_are_served(server):
     assert ask(server, "/readyz") == (200, b"ok\n")
 
 
-def test_trouble_is_a_503_that_says_what(server, trouble):
-    trouble["ready"] = "starting"
+def test_trouble_is_a_503_that_says_what(server, pipelines):
+    pipelines.register(registered("flights", began=False))
     assert (ask(server, "/healthz"), ask(server, "/readyz")) == ((200, b"ok\n"), (503, b"starting\n"))
-    trouble["healthy"] = "no batch for 60 s"
-    assert ask(server, "/healthz") == (503, b"no batch for 60 s\n")
+    pipelines.register(registered("flights", batch=400.0))
+    what = b"a batch has been running for 400 seconds, more than 300\n"
+    assert ask(server, "/healthz") == ask(server, "/readyz") == (503, what)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_a_client_that_accepts_json_gets_the_status_of_each_pipeline(server, pipelines, path):
+    status, body = ask(server, path, accepts="application/json")
+    assert (status, json.loads(body)) == (200, pipelines.described())
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics/", "/metrics/x", "/../etc/passwd", "/favicon.ico"])
@@ -60,4 +72,4 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do():
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(PortError, match=rf"cannot serve on port {port} .*--http-port"):
-            OpsServer(port, lambda: b"", lambda: None, lambda: None, "127.0.0.1")
+            OpsServer(port, lambda: b"", Pipelines(), "127.0.0.1")

@@ -3,23 +3,21 @@ import subprocess
 import sys
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry, Report
-from sluice.ops.metrics import TABLE, Metrics
+from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, TABLE, Metrics
 from sluice.ops.process_memory import memory_of_processes
 
 
 def samples(metrics):
     """name and labels -> value."""
-    families = text_string_to_metric_families(metrics.exposition().decode())
-    return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}
+    return {(s.name, *sorted(s.labels.items())): s.value for family in metrics.families() for s in family.samples}
 
 
 @pytest.fixture
 def metrics():
-    return Metrics("flights", "1.2.3")
+    return Metrics("1.2.3")
 
 
 def entry(batch, skipped=0, took=0, **counts):
@@ -140,7 +138,7 @@ def test_the_latency_of_the_oldest_record(metrics):
 
 
 def test_the_lag_in_seconds():
-    metrics = Metrics("flights", "1", now=lambda: 1_700_000_010.0)
+    metrics = Metrics("1", now=lambda: 1_700_000_010.0)
     metrics.behind("flights", 5)
     assert samples(metrics)["sluice_lag_seconds", ("stage", "flights")] == 0, "nothing is known before the first record"
     metrics.batch_written(entry(0, newest=1_700_000_003_000_000_000))
@@ -148,12 +146,6 @@ def test_the_lag_in_seconds():
     assert samples(metrics)["sluice_lag_seconds", ("stage", "flights")] == 7
     metrics.behind("flights", 0)
     assert samples(metrics)["sluice_lag_seconds", ("stage", "flights")] == 0
-
-
-def test_the_memory_of_processes():
-    metrics = Metrics("flights", "1", memory=lambda: {"service": 5, "java": 7})
-    found = samples(metrics)
-    assert found["sluice_memory_bytes", ("process", "java")] == 7
 
 
 def test_memory_is_read_of_this_process_and_its_children():
@@ -166,15 +158,17 @@ def test_memory_is_read_of_this_process_and_its_children():
 
 
 def test_the_build_is_named(metrics):
-    assert samples(metrics)["sluice_build_info", ("pipeline", "flights"), ("version", "1.2.3")] == 1
+    assert samples(metrics)["sluice_build_info", ("version", "1.2.3")] == 1
 
 
-def test_two_services_in_one_process_do_not_share_counts(metrics):
+def test_two_pipelines_in_one_process_do_not_share_counts(metrics):
     metrics.batch_written(entry(0))
-    assert samples(Metrics("other", "1"))["sluice_batches_total",] == 0
+    assert samples(Metrics("1"))["sluice_batches_total",] == 0
 
 
-@pytest.mark.parametrize("metric", TABLE, ids=lambda metric: metric.name)
+@pytest.mark.parametrize(
+    "metric", [*TABLE, *ABOUT_PIPELINES, *ABOUT_PROCESSES, *ABOUT_FILES], ids=lambda metric: metric.name
+)
 def test_names_follow_prometheus_conventions(metric):
     kind = metric.type.__name__
     assert metric.name.startswith("sluice_")
@@ -190,5 +184,5 @@ def test_the_page_about_them_has_the_same_rows():
     rows = [line for line in page.splitlines() if line.startswith("| `sluice_")]
     assert rows == [
         f"| `{m.name}` | {m.type.__name__.lower()} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |"
-        for m in TABLE
+        for m in (*TABLE, *ABOUT_PIPELINES, *ABOUT_PROCESSES, *ABOUT_FILES)
     ]

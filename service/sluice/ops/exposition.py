@@ -1,0 +1,75 @@
+"""The page of metrics: those of each pipeline with the label `pipeline`, and those of the service's processes.
+
+Each pipeline has a registry of its own (metrics.py), so no pipeline can change the series of another one, and the
+series of a pipeline that was removed are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, LABEL
+from sluice.ops.pipelines import Pipelines, State
+from sluice.ops.process_memory import memory_of_processes
+
+
+class Exposition(Collector):
+    """The metrics of all pipelines of a service."""
+
+    def __init__(self, pipelines: Pipelines, memory: Callable[[], Mapping[str, int]] = memory_of_processes) -> None:
+        """`memory` gives the bytes by kind of process."""
+        self._pipelines, self._memory = pipelines, memory
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._processes = {
+            metric.name: Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
+            for metric in ABOUT_PROCESSES
+        }
+        self._registry.register(self)
+
+    def page(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        for process, size in self._memory().items():
+            self._processes["sluice_memory_bytes"].labels(process).set(size)
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: the names of the series are those of the tables in metrics.py, which do not repeat."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        found: dict[str, Metric] = {}
+        for member in self._pipelines.members:
+            for family in member.metrics.families():
+                joined = found.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                joined.samples += [_labelled(sample, member.name) for sample in family.samples]
+        yield from found.values()
+        yield from self._about_pipelines()
+        yield self._about_files()
+
+    def _about_pipelines(self) -> Iterator[Metric]:
+        running, restarts = ABOUT_PIPELINES
+        up = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
+        again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
+        for member in self._pipelines.members:
+            up.add_metric([member.name], float(member.state is State.RUNNING))
+            again.add_metric([member.name], member.status.starts - 1)
+        yield from (up, again)
+
+    def _about_files(self) -> Metric:
+        (wrong,) = ABOUT_FILES
+        family = GaugeMetricFamily(wrong.name, wrong.help, labels=wrong.labels)
+        files = self._pipelines.wrong_files
+        for file in {member.status.file for member in self._pipelines.members} | files.keys():
+            if file:
+                family.add_metric([file], float(file in files))
+        return family
+
+
+def _labelled(sample: Sample, pipeline: str) -> Sample:
+    return sample._replace(labels={LABEL: pipeline, **sample.labels})

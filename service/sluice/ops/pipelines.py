@@ -1,0 +1,196 @@
+"""The pipelines of a service: what each of them does now, for health checks, metrics and the pages of the HTTP server.
+
+The part that runs pipelines registers them and writes their status; everything else only reads. All methods may be
+called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from sluice.model.secrets import masked
+from sluice.model.spec import Pipeline
+from sluice.ops.health import Health
+from sluice.ops.metrics import Metrics
+
+#: seconds after which a pipeline that should stop counts as hung
+STOP_TIMEOUT_S = 120.0
+
+
+class State(StrEnum):
+    """What a pipeline does.
+
+    STARTING   its query starts: topics, checkpoint and ledger are checked, and there was no batch yet
+    RUNNING    its query has finished a batch, or has found that there are no records yet
+    WAITING    it has failed, and is started again at `PipelineStatus.next_start`
+    STOPPING   it is asked to stop, and finishes its batch
+    ENDED      all its inputs are final, or it was asked to stop
+    FAILED     it has failed, and is not started again
+    """
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """The status of a pipeline. Times are in seconds since 1970.
+
+    file         path of its file, "" if it has none
+    since        when it got its present state; for RUNNING, when it started
+    starts       number of starts in this service; 1 after the first
+    error        message of the last failure, "" if it has not failed since it last ran
+    next_start   when it is started again; None unless it is WAITING
+    """
+
+    state: State = State.STARTING
+    file: str = ""
+    since: float = 0.0
+    starts: int = 1
+    error: str = ""
+    next_start: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A pipeline of the service, with its metrics, its health and its status at one moment."""
+
+    pipeline: Pipeline
+    metrics: Metrics
+    health: Health = field(default_factory=Health)
+    status: PipelineStatus = field(default_factory=PipelineStatus)
+
+    @property
+    def name(self) -> str:
+        return self.pipeline.name
+
+    @property
+    def state(self) -> State:
+        """The state. A pipeline that starts is RUNNING as soon as its health says so."""
+        ready = self.status.state is State.STARTING and self.health.ready() is None
+        return State.RUNNING if ready else self.status.state
+
+
+class Pipelines:
+    """The pipelines of one service, by name; and the files that are wrong, each with what is wrong with it."""
+
+    def __init__(self, *, several: bool = False, now: Callable[[], float] = time.time) -> None:
+        """`several`: whether the service may have more than one pipeline; messages then begin with the names."""
+        self._several, self._now = several, now
+        self._lock = threading.Lock()
+        self._members: dict[str, Registered] = {}
+        self._wrong: dict[str, str] = {}
+
+    def register(self, member: Registered) -> None:
+        """Adds a pipeline, or replaces the one with the same name."""
+        with self._lock:
+            dated = replace(member.status, since=self._now())
+            self._members[member.name] = replace(member, status=dated)
+
+    def update(self, name: str, **changes: Any) -> None:  # noqa: ANN401 - fields of PipelineStatus
+        """Changes fields of a pipeline's status. A new state begins now."""
+        with self._lock:
+            member = self._members[name]
+            status = replace(member.status, **changes)
+            if status.state != member.status.state:
+                status = replace(status, since=self._now())
+            self._members[name] = replace(member, status=status)
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            self._members.pop(name, None)
+
+    def set_wrong_files(self, wrong: Mapping[str, str]) -> None:
+        """Replaces what is known of wrong files: path -> what is wrong."""
+        with self._lock:
+            self._wrong = dict(wrong)
+
+    @property
+    def members(self) -> tuple[Registered, ...]:
+        """The pipelines in the order of their names."""
+        with self._lock:
+            return tuple(member for _, member in sorted(self._members.items()))
+
+    @property
+    def wrong_files(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._wrong)
+
+    def healthy(self) -> str | None:
+        """What only a new start of the service can repair; None if nothing. One line for each pipeline.
+
+        A pipeline that has failed or waits for its next start is no reason to start the service again.
+        """
+        return self._joined(self._hung(member) for member in self.members)
+
+    def ready(self) -> str | None:
+        """Which pipelines do not process records, and which files have no running pipeline; None if there are none."""
+        served = {member.status.file for member in self.members}
+        files = [f"{file}: {text}" for file, text in self.wrong_files.items() if file not in served]
+        return self._joined([*(self._not_ready(member) for member in self.members), *files])
+
+    def described(self) -> dict[str, Any]:
+        """Health, readiness and the status of each pipeline and wrong file, as JSON data."""
+        return {
+            "healthy": self.healthy() is None,
+            "ready": self.ready() is None,
+            "pipelines": [self._described(member) for member in self.members],
+            "wrong_files": [{"file": file, "problem": masked(text)} for file, text in self.wrong_files.items()],
+        }
+
+    def _described(self, member: Registered) -> dict[str, Any]:
+        status = member.status
+        return {
+            "name": member.name,
+            "file": status.file,
+            "state": str(member.state),
+            "since": status.since,
+            "starts": status.starts,
+            "error": masked(status.error),
+            "next_start": status.next_start,
+            "trouble": masked(self._not_ready(member) or ""),
+        }
+
+    def _hung(self, member: Registered) -> str | None:
+        status = member.status
+        trouble = member.health.healthy() if status.state in (State.STARTING, State.RUNNING) else None
+        stopping = self._now() - status.since
+        if status.state is State.STOPPING and stopping > STOP_TIMEOUT_S:
+            trouble = f"it was asked to stop {stopping:.0f} seconds ago, and its batch has not ended"
+        return self._named(member, trouble)
+
+    def _not_ready(self, member: Registered) -> str | None:
+        if hung := self._hung(member):
+            return hung
+        status = member.status
+        match status.state:
+            case State.STARTING | State.RUNNING:
+                trouble = member.health.ready()
+                if trouble is not None and status.error:
+                    trouble = f"{trouble} again: {status.error}"
+            case State.WAITING:
+                seconds = max(0.0, (status.next_start or 0.0) - self._now())
+                trouble = f"failed, starts again in {seconds:.0f} seconds: {status.error}"
+            case State.FAILED:
+                trouble = f"failed: {status.error}"
+            case State.STOPPING:
+                trouble = "stopping"
+            case State.ENDED:
+                trouble = None
+        return self._named(member, trouble)
+
+    def _named(self, member: Registered, trouble: str | None) -> str | None:
+        return f"{member.name}: {trouble}" if trouble and self._several else trouble
+
+    @staticmethod
+    def _joined(troubles: Any) -> str | None:  # noqa: ANN401 - an iterable of str | None
+        return masked("\n".join(filter(None, troubles))) or None

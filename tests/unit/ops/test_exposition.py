@@ -1,0 +1,65 @@
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sluice.kafka.batch_report import Report
+from sluice.ops.exposition import Exposition
+from sluice.ops.pipelines import Pipelines, State
+from tests.unit.ops.registered import registered
+
+
+def samples(pipelines, **options):
+    """name and labels -> value."""
+    page = Exposition(pipelines, **options).page().decode()
+    families = text_string_to_metric_families(page)
+    return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+@pytest.fixture
+def pipelines():
+    found = Pipelines(several=True)
+    for name, state in (("a", State.RUNNING), ("b", State.WAITING)):
+        found.register(registered(name, state, file=f"{name}.yaml", starts=3 if name == "b" else 1))
+    return found
+
+
+def test_series_of_several_pipelines_differ_by_their_label(pipelines):
+    a, b = pipelines.members
+    a.metrics.count(Report(read={"in": {"tuple": 5}}))
+    b.metrics.count(Report(read={"in": {"tuple": 7}}))
+    found = samples(pipelines)
+    assert found["sluice_records_read_total", ("kind", "tuple"), ("pipeline", "a"), ("stream", "in")] == 5
+    assert found["sluice_records_read_total", ("kind", "tuple"), ("pipeline", "b"), ("stream", "in")] == 7
+    assert found["sluice_build_info", ("pipeline", "b"), ("version", "1")] == 1
+
+
+def test_each_family_is_on_the_page_once(pipelines):
+    lines = Exposition(pipelines).page().decode().splitlines()
+    heads = [line for line in lines if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads))
+
+
+def test_the_series_of_a_removed_pipeline_end(pipelines):
+    pipelines.remove("b")
+    assert not any(("pipeline", "b") in labels for labels in samples(pipelines))
+
+
+def test_the_state_of_pipelines_and_files(pipelines):
+    pipelines.set_wrong_files({"b.yaml": "expected a window", "c.yaml": "expected a topic"})
+    found = samples(pipelines)
+    assert found["sluice_pipeline_running", ("pipeline", "a")] == 1
+    assert found["sluice_pipeline_running", ("pipeline", "b")] == 0
+    assert found["sluice_pipeline_restarts_total", ("pipeline", "b")] == 2
+    assert [found["sluice_pipeline_file_wrong", ("file", f"{name}.yaml")] for name in "abc"] == [0, 1, 1]
+
+
+def test_the_memory_of_processes_has_no_pipeline(pipelines):
+    found = samples(pipelines, memory=lambda: {"service": 5, "java": 7})
+    assert found["sluice_memory_bytes", ("process", "java")] == 7
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_a_pipeline_that_starts_is_running_as_soon_as_it_has_begun(began):
+    pipelines = Pipelines()
+    pipelines.register(registered("a", began=began))
+    assert samples(pipelines)["sluice_pipeline_running", ("pipeline", "a")] == began
+    assert pipelines.described()["pipelines"][0]["state"] == ("running" if began else "starting")
