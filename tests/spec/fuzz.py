@@ -40,7 +40,7 @@ def fuzz(minutes: float) -> int:
     ran = 0
     while time.monotonic() < until:
         # windows of a few tuples are in blocks, or in rings
-        limits = EngineLimits(2, random.choice((1, 8)), block=2, events=8, listed=4, candidates=4)
+        limits = EngineLimits(2, random.choice((1, 8)), block=2, events=8, steps=3, listed=4, candidates=4)
         ran += one_round(random.getrandbits(32), limits)
         print(f"{ran} cases", flush=True)  # noqa: T201
     return ran

@@ -48,8 +48,8 @@ def test_with_random_cuts(case: Case):
 
 
 @every_case
-def test_with_a_few_window_events_at_a_time(case: Case):
-    assert differences(run_case(case | {"limits": EngineLimits(events=8)}), case["output"], case) == []
+def test_with_a_few_window_events_and_steps_of_the_combine_plan_at_a_time(case: Case):
+    assert differences(run_case(case | {"limits": EngineLimits(events=8, steps=2)}), case["output"], case) == []
 
 
 @pytest.mark.parametrize("block", [1, 2, 4])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -132,3 +133,24 @@ def test_what_spark_plans_and_commits_with_needs_no_engine():
     check = f"{modules}, sys; print(sorted({{'numba', 'pandas', 'polars'}} & {{*sys.modules}}))"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+#: the rows of the table of storage strategies: module, then the function for each window event, `-` if there is none
+STRATEGY = re.compile(r"^\| [^|]+ \| `(\w+\.py)` \|((?: (?:`\w+`|-) \|)+)$", re.MULTILINE)
+
+
+def test_each_storage_strategy_has_the_functions_of_its_row_and_a_kernel():
+    text = project_file("docs/architecture.md").read_text(encoding="utf-8")
+    table = text[text.index("<!-- strategies -->") : text.index("<!-- end of strategies -->")]
+    found = {module: re.findall(r"`(\w+)`", functions) for module, functions in STRATEGY.findall(table)}
+    kernels = {path.name for path in (PACKAGE / "engine/contents").glob("*.py") if "def run(" in path.read_text()}
+    assert set(found) == kernels
+    for module, functions in found.items():
+        defined = {
+            node.name
+            for node in ast.parse((PACKAGE / "engine/contents" / module).read_text()).body
+            if isinstance(node, ast.FunctionDef)
+        }
+        assert {"_insert", "_room", "_fire"} <= set(functions) <= {"_insert", "_evict", "_clear", "_room", "_fire"}
+        assert {*functions, "run"} <= defined
+        assert {"_evict", "_clear"} & defined <= set(functions)

@@ -4,7 +4,7 @@ The name of a file says all that its code depends on, so a file never changes, p
 a compiled kernel always matches the present sources. A process that needs code which another process compiles waits
 for it.
 
-    engine/contents/group_contents.run-<stamp>-<key>.code
+    engine/contents/block_stacks.run-<stamp>-<key>.code
       stamp: a hash of the definitions that the kernel reaches (kernel_stamps.py) and of the versions of the compiler
       key: a hash of the types of the arguments, the CPU and the compiler's settings
 

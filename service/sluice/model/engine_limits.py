@@ -15,6 +15,8 @@ class EngineLimits:
                   room in the last block of each window
     events        the most window events that are written before they are read, so that they are still in the CPU's
                   cache then
+    steps         the steps of a combine plan (combine_plan.py) that are executed together: few enough that all
+                  summaries that they use stay in the CPU's cache
     listed        the tuples that results list before they are computed, which bounds the memory of a batch
     candidates    the most pairs of a join that are evaluated at a time, which bounds the memory for pairs that do not
                   match
@@ -25,6 +27,7 @@ class EngineLimits:
     max_block: int = 32
     block: int = 16
     events: int = 16_384
+    steps: int = 2048
     listed: int = 1 << 20
     candidates: int = 2_000_000
 

@@ -25,9 +25,9 @@ LAYOUT, WIDTH = layout([Summary(OLDEST, 0), Summary(YOUNGEST, 0), Summary(SUM_IN
 
 
 @inlined
-def meld(top: int, below: int, sums: combine_plan.Summaries, outputs: np.ndarray, melds: np.ndarray) -> None:
+def meld(top: int, below: int, sums: combine_plan.Summaries, melds: np.ndarray) -> None:
     melds[0] += 1
-    combine_plan.append_step(sums, outputs, combine_plan.MERGE, top, NIL, below)
+    combine_plan.append_step(sums, combine_plan.MERGE, top, NIL, below)
 
 
 class Heap:
@@ -37,16 +37,18 @@ class Heap:
         self.by = by
         self.nodes, self.rows = np.zeros(room, pairing_heap.NODE), np.zeros((room, 2), np.int64)
         back, self.outputs, stack = (np.zeros((rows, WIDTH), np.int64) for rows in (0, 1, room))
-        self.sums = combine_plan.summaries(LAYOUT, Interner().text, self.rows, back, stack)
+        sums = combine_plan.summaries(LAYOUT, Interner().text, self.rows, back, stack)
+        self.sums = sums._replace(steps=np.zeros(room + 2, combine_plan.STEP))  # a root has fewer than `room` children
         self.free, self.stored, self.root = list(range(room)), [], NIL
         self.melds = np.zeros(1, np.int64)
-        self.kept = self.sums, self.outputs, self.melds
+        self.kept = self.sums, self.melds
 
     def add(self, number: int, word: int) -> None:
         slot = self.free.pop(number % len(self.free))
         self.rows[slot] = number, word
-        combine_plan.append_step(self.sums, self.outputs, combine_plan.FOLD, slot, slot, NIL)
+        combine_plan.append_step(self.sums, combine_plan.FOLD, slot, slot, NIL)
         self.root = pairing_heap.add(self.nodes, self.rows, self.by, self.root, slot, meld, *self.kept)
+        combine_plan.execute(self.sums, self.outputs)
         self.stored.append(slot)
 
     def take(self) -> int:
@@ -54,11 +56,12 @@ class Heap:
         slot = self.root
         self.stored.remove(slot)
         self.root = pairing_heap.remove_root(self.nodes, self.rows, self.by, slot, meld, *self.kept)
+        combine_plan.execute(self.sums, self.outputs)
         self.free.append(slot)
         return int(self.rows[slot, 1])
 
     def summary(self) -> list[int]:
-        combine_plan.append_step(self.sums, self.outputs, combine_plan.OUTPUT, 0, self.root, NIL)
+        combine_plan.append_step(self.sums, combine_plan.OUTPUT, 0, self.root, NIL)
         combine_plan.execute(self.sums, self.outputs)
         first, _, last, _, total, least, number, _ = self.outputs[0].tolist()
         return [first, last, total, least, number]

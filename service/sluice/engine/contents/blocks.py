@@ -29,8 +29,7 @@ TAKEN, PARTS, IDLE, COUNTS = range(4)
 class Blocks(NamedTuple):
     """The blocks of an operator, as kernels read and write them."""
 
-    #: whether tuples are stored in blocks; a block has 2 ** `shift` tuples
-    wanted: bool
+    #: a block has 2 ** `shift` tuples
     shift: int
     #: for each block, the first place of the next younger block of its group, and the last place of the next older one
     links: np.ndarray

@@ -1,12 +1,16 @@
 """The combine plan: a list of steps that say which summaries to combine, executed once per aggregate.
 
-Which summaries combine depends on the windows only, not on the aggregation functions. So the steps are computed once
-for all aggregates of an operator. The loop of one aggregate then runs through the steps without any other decisions.
+Which summaries combine depends on the windows only, not on the aggregation functions. So the kernel of a storage
+strategy appends the steps once for all aggregates of an operator. A second kernel, `execute`, then runs through the
+steps once per aggregate, without any other decisions.
+
+The kernel of a strategy stops when the plan is full, and `run_planned` executes the plan and continues. No kernel calls
+`execute`, because the code of a kernel contains the code of all kernels that it calls.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +18,9 @@ from sluice.columns.interner import InternedText
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import prefetch
+from sluice.engine.contents.firing_results import Results, Run
 from sluice.engine.contents.summaries import Layout, SummaryField, Words, combined, lifted, put, with_each, words
+from sluice.model.engine_limits import LIMITS
 
 #: The kinds of steps. `a + b` combines two summaries, `tuple x` is the summary of the tuple in place x, and a summary
 #: whose number is NIL is left out.
@@ -33,8 +39,8 @@ STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("r
 PREFETCH_THRESHOLD = 16_384
 #: an empty table
 NOTHING = np.zeros((0, 0), np.int64)
-#: the capacity of the plan in steps: few enough that all summaries that they use stay in the CPU cache
-MAX_STEPS = 2048
+#: the elements of `Summaries.used`: the steps in the plan; the steps that an event needs if there was no room for them
+STEPS, NEEDED = range(2)
 
 
 class Summaries(NamedTuple):
@@ -44,7 +50,7 @@ class Summaries(NamedTuple):
     text: InternedText
     #: the words of every stored tuple, by place
     rows: np.ndarray
-    #: for each group the summary of its back (see group_contents.py)
+    #: for each group the summary of its back (see two_stacks.py)
     back: np.ndarray
     #: the summary of each block in the front of a group, or of each node of a heap
     stack: np.ndarray
@@ -52,44 +58,77 @@ class Summaries(NamedTuple):
     spread: np.ndarray
     shift: int
     steps: np.ndarray
-    #: the number of steps in the plan (one element)
-    step_count: np.ndarray
+    #: how many steps are executed together (`EngineLimits.steps`)
+    together: int
+    #: the counters STEPS and NEEDED
+    used: np.ndarray
 
 
 def summaries(
     layout: Layout, text: InternedText, rows: np.ndarray, back: np.ndarray, stack: np.ndarray,
-    spread: np.ndarray = NOTHING, shift: int = 0,
+    spread: np.ndarray = NOTHING, shift: int = 0, together: int = LIMITS.steps,
 ) -> Summaries:  # fmt: skip
     """The tables with an empty plan."""
-    return Summaries(layout, text, rows, back, stack, spread, shift, np.empty(MAX_STEPS, STEP), np.zeros(1, np.int64))
+    return Summaries(
+        layout, text, rows, back, stack, spread, shift, np.empty(together, STEP), together, np.zeros(2, np.int64)
+    )  # fmt: skip
 
 
 @inlined
-def append_step(s: Summaries, outputs: np.ndarray, what: int, into: int, left: int, right: int) -> None:
-    """Appends a step to the plan. If the plan is full, its steps are executed first."""
-    if s.step_count[0] == len(s.steps):
-        execute(s, outputs)
-    step = s.steps[s.step_count[0]]
+def plan_fits(s: Summaries, steps: int) -> bool:
+    """Whether the plan has room for the steps of one event. If not, notes in NEEDED how many they are.
+
+    An event that needs more than `together` steps gets a plan of its own.
+    """
+    planned = s.used[STEPS]
+    if planned + steps <= s.together or (planned == 0 and steps <= len(s.steps)):
+        return True
+    s.used[NEEDED] = steps
+    return False
+
+
+@inlined
+def append_step(s: Summaries, what: int, into: int, left: int, right: int) -> None:
+    """Appends a step to the plan. The caller has made sure with `plan_fits` that there is room."""
+    step = s.steps[s.used[STEPS]]
     step.what = what
     step.into = into
     step.left = left
     step.right = right
-    s.step_count[0] += 1
+    s.used[STEPS] += 1
+
+
+def run_planned(run: Run, tables: Any, events: np.ndarray, results: Results, start: int) -> int:  # noqa: ANN401 - a strategy's
+    """Runs the kernel `run` of a storage strategy, and executes its plan whenever it is full, and at the end.
+
+    `tables.sums` are the Summaries. Returns the number of the first event without room for results.
+    """
+    while True:
+        start = run(tables, events, results, start)
+        execute(tables.sums, results.summary)
+        needed = int(tables.sums.used[NEEDED])
+        if not needed:
+            return start
+        tables.sums.used[NEEDED] = 0
+        if needed > len(tables.sums.steps):
+            tables = tables._replace(sums=tables.sums._replace(steps=np.empty(needed, STEP)))
 
 
 @kernel
 def execute(s: Summaries, outputs: np.ndarray) -> None:
     """Executes all steps and empties the plan. `outputs` is the output table, which receives results of firings."""
-    if len(s.stack) + len(s.back) > PREFETCH_THRESHOLD:
-        _prefetch_operands(s)
-    with_each(s.layout, _execute_steps, s, outputs)
-    s.step_count[0] = 0
+    for first in range(0, s.used[STEPS], s.together):
+        end = min(first + s.together, s.used[STEPS])
+        if len(s.stack) + len(s.back) > PREFETCH_THRESHOLD:
+            _prefetch_operands(s, first, end)
+        with_each(s.layout, _execute_steps, s, outputs, first, end)
+    s.used[STEPS] = 0
 
 
 @inlined
-def _execute_steps(of: SummaryField, s: Summaries, outputs: np.ndarray) -> None:
+def _execute_steps(of: SummaryField, s: Summaries, outputs: np.ndarray, first: int, end: int) -> None:
     text, rows, back, stack = s.text, s.rows, s.back, s.stack
-    for k in range(s.step_count[0]):
+    for k in range(first, end):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == OUTPUT:
             put(of, _of_both(s, of, stack, left, right), outputs, into)
@@ -145,9 +184,9 @@ def _last(s: Summaries, of: SummaryField, row: int, behind: int) -> Words:
 
 
 @inlined
-def _prefetch_operands(s: Summaries) -> None:
+def _prefetch_operands(s: Summaries, first: int, end: int) -> None:
     """Prefetches the summaries and tuples that the steps will read, so that the memory accesses overlap."""
-    for k in range(s.step_count[0]):
+    for k in range(first, end):
         what, into, left, right = s.steps[k].what, s.steps[k].into, s.steps[k].left, s.steps[k].right
         if what == OUTPUT:
             if left != NIL:

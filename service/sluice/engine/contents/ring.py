@@ -61,8 +61,7 @@ def run(r: Rings, events: np.ndarray, results: Results, start: int) -> int:
                 return k
             _fire(r, p, events[k].slot, results)
         elif code == CLEAR:
-            r.rings[p].size = 0
-            multisets.clear(r.counted, p)
+            _clear(r, p)
     return len(events)
 
 
@@ -96,6 +95,12 @@ def _evict(r: Rings, p: int) -> None:
     multisets.count(r.counted, r.rows, _place(r, p, 0), p, -1)
     r.rings[p].oldest = _place(r, p, 1) - p * r.places
     r.rings[p].size -= 1
+
+
+@inlined
+def _clear(r: Rings, p: int) -> None:
+    r.rings[p].size = 0
+    multisets.clear(r.counted, p)
 
 
 @inlined

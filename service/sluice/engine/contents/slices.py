@@ -11,7 +11,7 @@ inclusive: the interval of the last pane or window that fired.
                                           front             back
 
 If both ends of the next interval are not before the previous ones, the kernel removes from the front the times that
-left, and adds to the back the times that entered (as group_contents.py does with tuples). The front has a summary per
+left, and adds to the back the times that entered (as two_stacks.py does with tuples). The front has a summary per
 time: of this time and all later times of the front. When the front is empty, the whole interval becomes the front. If
 an end of the interval goes back, the summary is built anew, which costs O(times in the interval).
 
@@ -90,10 +90,11 @@ def run(c: Slices, events: np.ndarray, results: Results, start: int) -> int:
         if code == INSERT:
             _insert(c, p, events, k)
         elif code == FIRE:
-            if not _fire(c, p, events[k].slot, events[k].begin, events[k].end, results):
+            if not _room(c, p, events[k].begin, events[k].end, results):
                 return k
+            _fire(c, p, events[k].slot, results)
         elif code == FORGET:
-            _forget(c, p, events[k].end, results)
+            _evict(c, p, events[k].end, results)
     return len(events)
 
 
@@ -282,7 +283,7 @@ def _leave(c: Slices, group: int, begin: int) -> None:
 def _build_front(c: Slices, group: int) -> None:
     """Makes the whole interval the front: computes the summaries from the latest time back to the earliest.
 
-    `ahead` runs in the other direction and prefetches (see `_build_front` in group_contents.py).
+    `ahead` runs in the other direction and prefetches (see `build_front` in two_stacks.py).
     """
     x, low = c.groups[group].high, c.groups[group].low
     _copy(c.sums, x, c.stack, x)
@@ -300,8 +301,8 @@ def _build_front(c: Slices, group: int) -> None:
 
 
 @inlined
-def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results) -> bool:
-    """Writes a result row for each group with tuples in [begin, end]. Returns False (and writes none) without room."""
+def _room(c: Slices, p: int, begin: int, end: int, results: Results) -> bool:
+    """Moves the interval of each group to [begin, end]. Returns whether there is room for the results of the firing."""
     rows, tuples = 0, 0
     group = c.ends[p].oldest
     while group != NIL:
@@ -309,8 +310,12 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
         rows += 1
         tuples += c.groups[group].tuples if c.listing else 0
         group = c.groups[group].younger
-    if not room(results, rows, tuples, 0):
-        return False
+    return room(results, rows, tuples, 0)
+
+
+@inlined
+def _fire(c: Slices, p: int, firing: int, results: Results) -> None:
+    """Writes a result row for each group that has tuples in its interval."""
     group = c.ends[p].oldest
     while group != NIL:
         if c.groups[group].tuples:
@@ -322,7 +327,6 @@ def _fire(c: Slices, p: int, firing: int, begin: int, end: int, results: Results
             if c.listing:
                 _list(c, group, results)
         group = c.groups[group].younger
-    return True
 
 
 @inlined
@@ -352,7 +356,7 @@ def _list(c: Slices, group: int, results: Results) -> None:
 
 
 @inlined
-def _forget(c: Slices, p: int, until: int, results: Results) -> None:
+def _evict(c: Slices, p: int, until: int, results: Results) -> None:
     """Removes all tuples up to time `until` (inclusive). No later event of the partition refers to them."""
     group = c.ends[p].oldest
     while group != NIL:

@@ -17,14 +17,15 @@ from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.tables import Data
-from sluice.engine.contents import combine_plan, group_contents, multisets, ring, window_inspection
-from sluice.engine.contents.blocks import TAKEN, Blocks
+from sluice.engine.contents import multisets, ring, window_inspection
+from sluice.engine.contents.blocks import TAKEN
 from sluice.engine.contents.fired_contents import CountedValues, FiredContents, FiringDetails
-from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
+from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
 from sluice.engine.contents.summaries import NONE
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.storage_strategy import strategy
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
 from sluice.engine.operators.compaction import compact
 from sluice.engine.operators.operator import Stateful
@@ -114,7 +115,7 @@ class AggregateOperator(Stateful[AggregateState]):
         events["code"], events["partition"] = processing_time.FIRE, p
         firings["partition"], firings["kind"], firings["stored"] = p, WINDOW, one["size"]
         firings["reason"] = NO_POLICY
-        run, kernel = self._contents(state, np.zeros(0, np.int64))
+        run, kernel = strategy(self.program, state, np.zeros(0, np.int64))
         found = self._found(state, firings, run_kernel(run, kernel, events, self._room(state, 0)))
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
@@ -187,7 +188,7 @@ class AggregateOperator(Stateful[AggregateState]):
         state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
         blocks = state.free.next(len(arrivals) if self.program.packed else 0, state.top)
         state.reserve_slots(state.top + len(blocks))
-        (run, kernel), results = self._contents(state, blocks), self._room(state, len(arrivals))
+        (run, kernel), results = strategy(self.program, state, blocks), self._room(state, len(arrivals))
         parts: list[Rows] = []
         for events, firings in self.window_events(state, arrivals, end):
             take = partial(self._take, parts, state, firings)
@@ -257,24 +258,6 @@ class AggregateOperator(Stateful[AggregateState]):
             np.empty(rows if program.listing else 0, np.int64),
             np.empty(state.top + arrivals, np.int32), np.zeros(KINDS, np.int64), np.zeros(KINDS, np.int64),
             np.zeros((rows, 2 * len(state.counted.series)), np.int64), np.zeros(0, multisets.PAIR),
-        )  # fmt: skip
-
-    def _contents(self, state: AggregateState, blocks: np.ndarray) -> tuple[Run, group_contents.Contents | ring.Rings]:
-        """The kernel that computes window contents, and its arguments. `blocks` has the numbers of free blocks."""
-        program, linked = self.program, state.linked
-        if program.ring:
-            return ring.run, ring.Rings(
-                program.layout, program.edges, state.strings.text, state.rings, state.tuples, program.ring, state.words,
-                state.counted.kernel,
-            )  # fmt: skip
-        links = state.links if linked else state.chain
-        rows, shift = state.tuples, program.block.bit_length() - 1
-        spread = state.spread.reshape(len(state.spread) * program.block, program.summary if program.packed else 0)
-        return group_contents.run, group_contents.Contents(
-            combine_plan.summaries(program.layout, state.strings.text, rows, state.back, state.stack, spread, shift),
-            program.edges, state.group_records, bool(program.group_by), state.group_of, links, state.nodes,
-            program.clause.eviction, state.ends, program.clause.sliding, program.listing, linked, state.counted.kernel,
-            Blocks(program.packed, shift, links, state.words, blocks, state.idle, state.used),
         )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from sluice.columns.state_tables import (  # fmt: skip
 from sluice.columns.tables import Format, column, grown
 from sluice.engine.contents import multisets
 from sluice.engine.contents.blocks import COUNTS, IDLE, PARTS
-from sluice.engine.contents.group_contents import ENDS, GROUP_RECORD
+from sluice.engine.contents.groups import ENDS, GROUP_RECORD
 from sluice.engine.contents.ring import RING
 from sluice.engine.operators.aggregate.aggregate_program import Program, widths
 from sluice.engine.operators.aggregate.group_pairs import rename_pairs, take_groups
