@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluice.model.spec import Coding, FormatOptions, Key, Stream
 from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, parse_type
-from sluice.wire.formats import csv_format
+from sluice.wire import csv_rows
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import codec
@@ -111,11 +111,11 @@ def test_bad_rows_leave_their_neighbours_as_they_are():
 @settings(max_examples=150)
 def test_csv_that_is_written_reads_back_as_it_was(given_tuples, delimiter):
     schema, batch = given_tuples
-    written = csv_format.encode(batch, delimiter)
+    written = csv_rows.encode(batch, delimiter)
     for value in written.to_pylist():
         (line,) = csv.reader(io.StringIO(value.decode(), newline=""), delimiter=delimiter, strict=True)
         assert len(line) == len(schema)
-    back = csv_format.decode(written, schema, delimiter, {})
+    back = csv_rows.decode(written, schema, delimiter, {})
     assert back.bad == []
     assert bits(back.tuples) == bits(batch)
 

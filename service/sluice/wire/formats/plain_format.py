@@ -1,20 +1,14 @@
-"""The formats text and raw: a value is one attribute. For raw the attribute is the value's bytes in base64."""
+"""The formats text and raw: a value is one attribute. For raw the attribute is the value's bytes in base64.
+
+The codecs are plain_values.py.
+"""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-
-from sluice.columns.arrow_types import arrow_schema
-from sluice.model.types import Kind, Schema
-from sluice.wire.dead_letters import Reason, reason
-from sluice.wire.decoded import Decoded, record_batch
+from sluice.model.types import Kind
 from sluice.wire.formats.format_contract import Codec, Finder, Format, Part, names_of
-from sluice.wire.json.json_values import shown
-from sluice.wire.plain_text import read, utf8, written
 
 
 class TextFormat(Format):
@@ -26,7 +20,9 @@ class TextFormat(Format):
             finder.problem("format", f"a format of several attributes ({word} has one) for {names}", word)
 
     def codec(self, part: Part) -> Codec:
-        return Codec(partial(decode_text, schema=part.schema), encode_text)
+        from sluice.wire import plain_values  # noqa: PLC0415 - it imports pyarrow
+
+        return Codec(partial(plain_values.decode_text, schema=part.schema), plain_values.encode_text)
 
 
 class RawFormat(TextFormat):
@@ -40,29 +36,6 @@ class RawFormat(TextFormat):
             finder.problem("format", what, part.coding.format)
 
     def codec(self, part: Part) -> Codec:
-        return Codec(partial(decode_raw, schema=part.schema), encode_raw)
+        from sluice.wire import plain_values  # noqa: PLC0415 - it imports pyarrow
 
-
-def decode_text(values: pa.BinaryArray, schema: Schema) -> Decoded:
-    ((name, type_),) = schema
-    texts, good = utf8(values)
-    bad = [(int(row), reason(Reason.NOT_TEXT, "its bytes are not UTF-8")) for row in np.flatnonzero(~good)]
-    rows, texts = np.flatnonzero(good), texts.filter(pa.array(good))
-    column, fits = read(texts, type_)
-    for row in np.flatnonzero(~fits):
-        got = shown(texts[int(row)].as_py())
-        bad.append((int(rows[row]), reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {got}")))
-    return Decoded(record_batch([column], arrow_schema(schema), len(column)), rows[fits], sorted(bad))
-
-
-def encode_text(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    return written(tuples.column(0)).cast(pa.binary())
-
-
-def decode_raw(values: pa.BinaryArray, schema: Schema) -> Decoded:
-    column = pa.array([b64encode(value).decode() for value in values.to_pylist()], pa.string())
-    return Decoded(record_batch([column], arrow_schema(schema), len(column)), np.arange(len(column)), [])
-
-
-def encode_raw(tuples: pa.RecordBatch) -> pa.BinaryArray:
-    raise TypeError(f"the format raw is for reading, not for {tuples.schema.names}")  # `check` refuses it
+        return Codec(partial(plain_values.decode_raw, schema=part.schema), plain_values.encode_raw)

@@ -1,0 +1,139 @@
+"""CSV (RFC 4180) to tuples and back: one row per record, with the fields in the order of the schema.
+
+Rows without quotes and line ends are split a batch at a time with Arrow; the others go one by one through Python's csv
+module.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import arrow_schema, arrow_type
+from sluice.model.types import Kind, Schema, Type
+from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.decoded import Decoded, record_batch
+from sluice.wire.json.json_values import shown
+from sluice.wire.plain_text import read, utf8, written
+
+csv.field_size_limit(2**31 - 1)
+#: the pattern of characters for which a row needs Python's csv module
+SPECIAL = '["\r\n]'
+EMPTY = ""
+
+
+def decode(values: pa.BinaryArray, schema: Schema, delimiter: str, defaults: Mapping[str, Any]) -> Decoded:
+    """The tuples in these values.
+
+    An empty field is an empty string, or null if the attribute is no string; null becomes the attribute's default.
+    """
+    reasons: dict[int, str] = {}
+    texts, good = utf8(values)
+    _note(reasons, np.flatnonzero(~good), reason(Reason.NOT_TEXT, "its bytes are not UTF-8"))
+    fields, rows = _fields(texts, np.flatnonzero(good), len(schema), delimiter, reasons)
+    columns, right = [], np.ones(len(rows), np.bool_)
+    for (name, type_), field in zip(schema, fields, strict=True):
+        column, fits = _column(field, type_, defaults.get(name))
+        for row in np.flatnonzero(~fits & right):
+            reasons[int(rows[row])] = _why(name, type_, field[int(row)].as_py())
+        right &= fits
+        columns.append((column, fits))
+    kept = [column.filter(pa.array(right[fits])) for column, fits in columns]
+    tuples = record_batch(kept, arrow_schema(schema), int(np.count_nonzero(right)))
+    return Decoded(tuples, rows[right], sorted(reasons.items()))
+
+
+def _note(reasons: dict[int, str], rows: np.ndarray, why: str) -> None:
+    reasons.update(dict.fromkeys(map(int, rows), why))
+
+
+def _why(name: str, type_: Type, text: str) -> str:
+    if not text:
+        return reason(Reason.NULL, f"{name}: expected {type_}, got nothing")
+    return reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(text)}")
+
+
+def _column(texts: pa.StringArray, type_: Type, default: Any) -> tuple[pa.Array, np.ndarray]:  # noqa: ANN401
+    values, fits = read(texts, type_)
+    if default is None or type_.kind is Kind.STRING:
+        return values, fits
+    empty = pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
+    places = np.where(empty, len(values), np.cumsum(fits) - 1)[fits | empty]
+    both = pa.concat_arrays([values, pa.array([default], arrow_type(type_))])
+    return both.take(pa.array(places)), fits | empty
+
+
+def _fields(
+    texts: pa.StringArray, rows: np.ndarray, count: int, delimiter: str, reasons: dict[int, str]
+) -> tuple[list[pa.StringArray], np.ndarray]:
+    """Splits the rows into fields. Gives a column for each attribute, and the numbers of the rows in the columns.
+
+    Rows with another number of fields than `count` get a reason and are left out.
+    """
+    texts = texts.take(pa.array(rows))
+    special = pc.match_substring_regex(texts, SPECIAL).to_numpy(zero_copy_only=False) | (
+        pc.equal(texts, EMPTY).to_numpy(zero_copy_only=False)
+    )
+    plain = pc.split_pattern(texts.filter(pa.array(~special)), delimiter)
+    lengths = pc.list_value_length(plain).to_numpy(zero_copy_only=False)
+    whole = lengths == count
+    for row, length in zip(rows[~special][~whole], lengths[~whole], strict=True):
+        reasons[int(row)] = _wrong_number(count, int(length))
+    plain = plain.filter(pa.array(whole))
+    columns = [pc.list_element(plain, number) for number in range(count)]
+    if not special.any():
+        return columns, rows[whole]
+    exact, exact_rows = _exactly(texts.filter(pa.array(special)), rows[special], count, delimiter, reasons)
+    found = np.concatenate([rows[~special][whole], exact_rows])
+    order = np.argsort(found)
+    merged = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(columns, exact, strict=True)]
+    return merged, found[order]
+
+
+def _wrong_number(expected: int, got: int) -> str:
+    return reason(Reason.NOT_CSV, f"expected {expected} fields, got {got}")
+
+
+def _exactly(
+    texts: pa.StringArray, rows: np.ndarray, count: int, delimiter: str, reasons: dict[int, str]
+) -> tuple[list[pa.StringArray], np.ndarray]:
+    good, found = [], []
+    for row, text in zip(map(int, rows), texts.to_pylist(), strict=True):
+        if not text:
+            reasons[row] = reason(Reason.NO_VALUE, "expected a row of CSV, got nothing")
+            continue
+        try:
+            lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+        except csv.Error as error:
+            reasons[row] = reason(Reason.NOT_CSV, str(error))
+            continue
+        if len(lines) != 1:
+            reasons[row] = reason(Reason.NOT_CSV, f"expected one row, got {len(lines)}")
+        elif len(lines[0]) != count:
+            reasons[row] = _wrong_number(count, len(lines[0]))
+        else:
+            good.append(row)
+            found.append(lines[0])
+    columns = list(zip(*found, strict=True)) or [()] * count
+    return [pa.array(column, pa.string()) for column in columns], np.array(good, np.int64)
+
+
+def encode(tuples: pa.RecordBatch, delimiter: str) -> pa.BinaryArray:
+    fields = [_quoted(written(column), delimiter, alone=tuples.num_columns == 1) for column in tuples.columns]
+    return pc.binary_join_element_wise(*fields, pa.scalar(delimiter)).cast(pa.binary())
+
+
+def _quoted(texts: pa.StringArray, delimiter: str, *, alone: bool) -> pa.StringArray:
+    """Quotes the texts that contain special characters; in a row of one field also empty texts."""
+    needed = pc.or_(pc.match_substring_regex(texts, SPECIAL), pc.match_substring(texts, delimiter))
+    if alone:
+        needed = pc.or_(needed, pc.equal(texts, EMPTY))
+    quote = pa.scalar('"')
+    quoted = pc.binary_join_element_wise(quote, pc.replace_substring(texts, '"', '""'), quote, "")
+    return pc.if_else(needed, quoted, texts)
