@@ -94,9 +94,15 @@ class Watermarks:
         rows = np.empty(2 * len(items) + len(progress.sources) + 1 + self._most_steps(items.at, start, end), ROW)
         count, progress.watermark, progress.steps = _walk(
             self._rule, progress.sources, progress.watermark, progress.steps, items.kind, items.event, items.at,
-            np.maximum(items.source, 0), value, end, rows,
+            self._source_of(items), value, end, rows,
         )  # fmt: skip
         return _taken(items, rows[:count]), ahead
+
+    def _source_of(self, items: Items) -> np.ndarray:
+        """The number of each item's record in `progress.sources`. A stream that an operator writes has one record,
+        though tuples and marks that passed an operator keep their topic partitions.
+        """
+        return np.zeros(len(items), np.int32) if self._rule.made else np.maximum(items.source, 0)
 
     def due(self, progress: Progress) -> int:
         """The operator clock at which the next topic partition becomes idle if nothing comes from it before, or

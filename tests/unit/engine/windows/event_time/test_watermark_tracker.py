@@ -124,6 +124,28 @@ def test_a_watermark_comes_behind_what_it_makes_a_sort_send():
     ]  # fmt: skip
 
 
+MAPPED = """
+pipeline: mapped
+streams:
+  numbers: {topic: numbers, schema: {x: int64, t: float64}}
+  inner: {event_time: {attribute: t, lag: 0}}
+  counts: {topic: counts}
+operators:
+  - {name: m, map: numbers, output: [inner]}
+  - name: count
+    aggregate: inner
+    window: timeInterval, intervalDuration(10)
+    output: {counts: {from: intervalStart(), xs: Collect(x)}}
+"""
+
+
+def test_a_stream_that_a_map_writes_has_one_watermark_for_all_topic_partitions():
+    """The tuples keep the topic partitions of their records, of which the stream behind the map has none."""
+    rows = [(3, 11.0, 2), (1, 12.0, 1), (2, 21.0, 7)]
+    given = events(*({"tuple": {"x": x, "t": t}, "topic_partition": of} for x, t, of in rows))
+    assert briefly(everything(pipeline(MAPPED), given)) == ["2 counts 10.0 [3, 1]", "2 counts window"]
+
+
 def spreads(event_time: str, inner: str = "t") -> bool:
     text = f"""
 pipeline: p
