@@ -22,7 +22,7 @@ from sluice.config.load import load_text
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.engine.stream.rejects import NO_VALUE
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.spec import Map, Pipeline
+from sluice.model.spec import Map, Pipeline, Union
 from sluice.replayer.event_file import Batch, Cutter, Event, Placed, numbered, topic_partitions
 from sluice.replayer.player import Player, with_origin
 
@@ -35,6 +35,7 @@ PARAMETERS = {
         "emit", "window_set",
     ),
     "sort": ("window", "partition_by", "align", "limit"),
+    "dedup": ("by", "within", "keep"),
     "custom": ("window", "partition_by", "align", "handler"),
     "join": (
         "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
@@ -57,6 +58,7 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     Between batches the state is serialised and loaded into a new engine.
 
     The following is allowed beyond the vectors. An event may have a `topic_partition` (default 0). The operator may
+    have a `union`, the names of several input streams, of which each event names one as its `port`. The operator may
     have a `schema`, attribute -> type, for types that the values do not show: a `timestamp`, or the attributes of a
     case without tuples. It may have the `mark_when` and `marks_in` of its input. A join has `schema_left` and
     `schema_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched tuples of that side are written
@@ -100,9 +102,12 @@ def on_stream(event: Event) -> Event:
 
 
 def pipeline_of(case: dict[str, Any]) -> Pipeline:
-    """The case's operator as a pipeline from the stream `input`, or for a join `left` and `right`, to `output`."""
+    """The case's operator as a pipeline from the stream `input` to `output`.
+
+    A join has the inputs `left` and `right`, a union the streams that it names.
+    """
     operator = case["operator"]
-    inputs = ("left", "right") if operator.get("kind") == "join" else ("input",)
+    inputs = ("left", "right") if operator.get("kind") == "join" else operator.get("union", ("input",))
     written = ["output", *(name for name in UNMATCHED if operator.get(name))]
     file = {
         "pipeline": "case",
@@ -119,27 +124,29 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
 
 def limited(pipeline: Pipeline, limits: EngineLimits) -> Pipeline:
     """The pipeline whose operators have these sizes of tables. The outputs are the same."""
-    operators = (one if isinstance(one, Map) else replace(one, limits=limits) for one in pipeline.operators)
+    operators = (one if isinstance(one, Map | Union) else replace(one, limits=limits) for one in pipeline.operators)
     return replace(pipeline, operators=tuple(operators))
 
 
 def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
     """The case's operator in the form of the pipeline file."""
-    kind = operator.get("kind", "aggregate")
+    kind, input_ = operator.get("kind", "aggregate"), operator.get("union", "input")
     given = {name: operator[name] for name in PARAMETERS[kind] if operator.get(name)}
     if "aggregate_incomplete_windows" in operator and kind == "aggregate":  # the default of a pipeline file is true
         given["aggregate_incomplete_windows"] = operator["aggregate_incomplete_windows"]
     match kind:
         case "sort":
-            return given | {"sort": "input", "order_by": dict(operator["order_by"]), "output": ["output"]}
+            return given | {"sort": input_, "order_by": dict(operator["order_by"]), "output": ["output"]}
+        case "dedup":
+            return given | {"dedup": input_, "output": ["output"]}
         case "custom":
-            return given | {"custom": "input", "output": ["output"]}
+            return given | {"custom": input_, "output": ["output"]}
         case "join":
             ports = {"join": {"left": "left", "right": "right"}, "output": {"output": operator["output"]}}
             windows = {"window_left": operator["left"], "window_right": operator["right"]}
             return given | ports | windows | {name: name for name in UNMATCHED if operator.get(name)}
         case _:
-            return given | {kind: "input", "output": {"output": operator["output"]}}
+            return given | {kind: input_, "output": {"output": operator["output"]}}
 
 
 def about_input(operator: dict[str, Any]) -> dict[str, Any]:
@@ -157,13 +164,13 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
 
     The schema has at least one attribute.
     """
-    join = stream != "input"
+    join = operator.get("kind") == "join"
     end = f"_{stream}" if join else ""
-    window = operator[stream] if join else operator["window"]
+    window = operator[stream] if join else operator.get("window", "")
     schema = dict.fromkeys(_named(operator, stream), "int64") | _deltas(window)
     if "event_time" in operator:
         schema[operator["event_time"]] = "int64" if "event_time_resolution" in operator else "float64"
-    tuples = [e["tuple"] for e in events if "tuple" in e and e.get("port", "input") == stream]
+    tuples = [e["tuple"] for e in events if "tuple" in e and (not join or e["port"] == stream)]
     for values in [operator.get(f"default{end}") or {}, *tuples]:
         for name, value in values.items():
             schema[name] = _type_of(value, schema.get(name))
@@ -173,11 +180,12 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
 
 def _named(operator: dict[str, Any], stream: str) -> list[str]:
     """The attributes of an input that the operator's expressions use, whether or not an event has them."""
-    if stream != "input":
+    if operator.get("kind") == "join":
         expressions = ",".join([*operator["output"].values(), operator.get("match", "")])
         keys = operator.get(f"partition_by_{stream}", []) + operator.get(f"equality_{stream}", [])
         return [*keys, *re.findall(rf"\b{stream}\.(\w+)", expressions)]
-    texts = [*operator.get("output", {}).values(), *operator.get("partition_by", []), *operator.get("group_by", [])]
+    texts = [*operator.get("output", {}).values()]
+    texts += [text for key in ("partition_by", "group_by", "by") for text in operator.get(key, [])]
     texts += dict(operator.get("order_by", ()))
     without_strings = [re.sub(STRING, "", text) for text in texts]
     return [name for text in without_strings for name in re.findall(NAME, text) if name not in RESERVED]

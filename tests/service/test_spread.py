@@ -19,7 +19,7 @@ from sluice.model.spreading import Keys, spread_by
 from sluice.model.types import INT64
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.testing import on_stream, pipeline_of
-from tests.spec import event_strategies
+from tests.spec import dedup_strategies, event_strategies
 from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
 from tests.spec.strategies import SCHEMA, events, operators
@@ -139,6 +139,13 @@ def test_any_sort_over_event_time(case: dict[str, Any], size: int):
     check(pipeline_of(case), case["input"], size)
 
 
+@given(dedup_strategies.cases, sizes)
+@settings(max_examples=50, derandomize=True)
+def test_any_dedup(case: dict[str, Any], size: int):
+    assert spread_by(pipeline_of(case)) is not None
+    check(pipeline_of(case), case["input"], size)
+
+
 # ---- several ---------------------------------------------------------------------------------------------------------
 
 WINDOWS = [
@@ -179,6 +186,33 @@ def test_a_chain_of_windows(first: str, second: str):
         check(pipeline, given_events, size)
 
     of()
+
+
+def behind_dedup(keep: str, within: str, window: str, by: str) -> str:
+    return f"""
+pipeline: unique
+clock_origin: 1970-01-01T00:00:00Z
+streams:
+  input: {{topic: input, schema: {{k: string, n: int64, ts: float64}}, event_time: ts}}
+  inner: {{topic: inner, watermarks: true}}
+  output: {{topic: output}}
+operators:
+  - {{name: d, dedup: input, by: {by}, within: {within}(5), keep: {keep}, output: [inner]}}
+  - {{name: b, aggregate: inner, window: "{window}, partitioned", partition_by: [k],
+     output: {{output: {{k: k, all: Collect(n)}}}}}}
+"""
+
+
+@pytest.mark.parametrize("by", ["[k]", "[k, n]"])
+@pytest.mark.parametrize("within", ["time", "eventTime"])
+@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("window", ["tumbling, count(2)", "sliding, count(3)", "timeInterval, intervalDuration(10)"])
+def test_a_window_behind_a_dedup(keep: str, within: str, window: str, by: str):
+    pipeline = load_text(behind_dedup(keep, within, window, by), "p", environment=None)
+    rows = [{"k": "abcdefg"[n % 7], "n": n % 2, "ts": (n * 37) % 90} for n in range(60)]
+    given_events: list[dict[str, Any]] = [{"at": n / 4, "tuple": row} for n, row in enumerate(rows)]
+    given_events += [{"at": 60.0, "watermark": 70}, {"at": 61.0, "watermark": 100}, {"at": 62.0, "punct": "final"}]
+    check(pipeline, given_events, 25)
 
 
 def join_of_aggregates(first: str, second: str) -> str:

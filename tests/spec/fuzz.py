@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from sluice.model.engine_limits import EngineLimits
-from tests.spec import event_strategies
+from tests.spec import dedup_strategies, event_strategies
+from tests.spec import test_dedups_against_oracle as dedups
 from tests.spec import test_joins_against_oracle as joins
 from tests.spec.join_oracle import run_join, run_sort
 from tests.spec.join_strategies import join_cases, sort_cases
@@ -31,6 +32,7 @@ KINDS = [
     (sort_cases(), partial(joins.check, oracle=run_sort)),
     (event_strategies.cases, event_time.check),
     (event_strategies.sort_cases, event_time.check),
+    (dedup_strategies.cases, dedups.check),
 ]
 
 

@@ -200,7 +200,7 @@ def check_graph_state(state: GraphState) -> None:
     for of in state.operators:
         check_state(of)
         for tables in getattr(of, "sides", [getattr(of, "windows", of)]):
-            if tables is not None:
+            if isinstance(tables, Tables):
                 check_ranges(tables)
 
 

@@ -14,6 +14,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
 from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, MADE, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.union_sources import topic_partition_of as read_from
 from sluice.engine.stream.watermark_text import to_text
 from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
@@ -107,7 +108,7 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
         "at": pa.array(items.at),
         "place": pa.array(_places(items, places)),
         "kind": pa.array(kind),
-        "partition": pa.array(_partitions(items, plan.topic_partitions[stream.name])),
+        "partition": pa.array(_partitions(plan, stream, items)),
         "key": _keys(items),
         "value": values if len(values) == len(items) else _values(values, items),
     }
@@ -143,14 +144,15 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     return kind, kept
 
 
-def _partitions(items: Items, partitions: int) -> np.ndarray:
-    """The number of the topic partition to which each item is written, out of `partitions`.
+def _partitions(plan: Plan, stream: Stream, items: Items) -> np.ndarray:
+    """The number of the topic partition of the stream's topic to which each item is written.
 
     An item of a window partition goes by the hash of its key; another item that an operator made goes to topic
-    partition 0. An item that was read goes to the number of its own topic partition, modulo `partitions`. Final marks,
+    partition 0. An item that was read goes to the number of its own topic partition, modulo their number. Final marks,
     aligned marks and watermarks go to all topic partitions (BROADCAST).
     """
-    chosen = np.maximum(items.source, 0) % np.int32(partitions)
+    partitions = plan.topic_partitions[stream.name]
+    chosen = np.maximum(read_from(plan.pipeline, stream.name, items.source), 0) % np.int32(partitions)
     keyed = (items.source == MADE) & (items.key >= 0)
     if keyed.any():
         chosen[keyed] = partition_for(items.keys, partitions)[items.key[keyed]]

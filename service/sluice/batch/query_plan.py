@@ -10,7 +10,7 @@ from sluice.checkpoint.checkpoint_identity import Identity, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.stores import store_at
 from sluice.kafka.topics import Topic
-from sluice.model.spec import Custom, Join, Map, Operator, Pipeline, Stream, Time, Windowed
+from sluice.model.spec import Custom, Dedup, Join, Map, Operator, Passing, Pipeline, Stream, Time, Union, Windowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,24 @@ class Plan:
 
     @cached_property
     def keyed(self) -> frozenset[str]:
-        """The streams whose records' keys are needed: those from which only Map operators lead to some output."""
+        """The streams whose records' keys are needed: those from which only operators that keep the key lead
+        to some output: Map, Union, and Dedup with `keep: first`.
+        """
         written = {stream.name for stream in self.pipeline.outputs}
         keyed: set[str] = set()
         for operator in reversed(self.pipeline.operators):
             targets = {output.stream for output in operator.outputs}
-            if isinstance(operator, Map) and targets & (written | keyed):
-                keyed.add(operator.input)
+            if isinstance(operator, Passing) and targets & (written | keyed):
+                keyed.update(operator.inputs)
         return frozenset(keyed)
 
     @cached_property
     def panes(self) -> bool:
         """Whether one watermark may fire several windows of a partition, which then come in the order of these."""
-        return any(isinstance(o, Windowed) and o.window.fires_at_watermarks for o in self.pipeline.operators)
+        return any(
+            o.keep == "last" if isinstance(o, Dedup) else isinstance(o, Windowed) and o.window.fires_at_watermarks
+            for o in self.pipeline.operators
+        )
 
     @property
     def pulsing(self) -> bool:
@@ -117,8 +122,10 @@ class Plan:
 def _falls_due(operator: Operator) -> bool:
     """Whether the clock alone may cause an output: a window fires, or an unmatched tuple leaves an outer Join."""
     match operator:
-        case Map():
+        case Map() | Union():
             return False
+        case Dedup():
+            return operator.keep == "last" and operator.over == "clock"
         case Join():
             return any(
                 side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sluice.columns.json_columns import json_values
 from sluice.commands import options
 from sluice.config.load import load
-from sluice.model.spec import Join, Map, Pipeline
+from sluice.model.spec import Dedup, Join, Map, Pipeline, Union
 from sluice.model.stages import stages
 from sluice.model.types import Schema
 
@@ -60,4 +60,6 @@ def _clause(pipeline: Pipeline, name: str, side: str) -> str:
     operator = next(operator for operator in pipeline.operators if operator.name == name)
     if isinstance(operator, Join):
         return {"left": operator.left, "right": operator.right}[side].window.clause()
-    return "" if isinstance(operator, Map) else operator.window.clause()
+    if isinstance(operator, Dedup):
+        return operator.clause
+    return "" if isinstance(operator, Map | Union) else operator.window.clause()

@@ -21,18 +21,21 @@ from sluice.columns.state_tables import PartOfKey
 from sluice.columns.tables import Data, Format, Saved, StateError, column, load, save
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
+from sluice.engine.operators.dedup.dedup_operator import DedupOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator
 from sluice.engine.operators.operator import Operator, OperatorState
+from sluice.engine.operators.union_operator import UnionOperator
 from sluice.engine.operators.window_operators import windowed
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import ALL, FINAL, MAX_TIME, TUPLE, WINDOW, Items, merged_items
 from sluice.engine.stream.rejects import REJECTS, joined
+from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
-from sluice.model.spec import Aggregate, Custom, Join, Map, Pipeline, Sort
+from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Pipeline, SlidingTime, Sort, Union, Windowed
 from sluice.model.spec import Operator as OperatorSpec
 from sluice.model.spreading import equalities_apart, layout
 from sluice.model.types import STRING, Schema
@@ -304,6 +307,11 @@ class Graph:
         match spec:
             case Map():
                 return MapOperator(spec)
+            case Union():
+                schema = arrow_schema(self._schemas[spec.outputs[0].stream])
+                return UnionOperator(spec, schema, [name in self._event_times for name in spec.inputs])
+            case Dedup():
+                return DedupOperator(spec, self._schemas[spec.input], self._event_times.get(spec.input))
             case Join():
                 left, right = spec.inputs
                 timed = left in self._event_times, right in self._event_times
@@ -311,11 +319,20 @@ class Graph:
                 return JoinOperator(spec, *schemas, timed, spread=self._spread)
             case Custom():
                 event_time = self._event_times.get(spec.input)
-                sources = self._partitions.get(spec.input, 1)
-                return HandlerOperator(spec, self._schemas[spec.input], event_time, sources)
+                return HandlerOperator(spec, self._schemas[spec.input], event_time, self._sources(spec))
             case Aggregate() | Sort():
-                sources = self._partitions.get(spec.input, 1)
-                return windowed(spec, self._schemas[spec.input], self._event_times.get(spec.input), sources)
+                event_time = self._event_times.get(spec.input)
+                return windowed(spec, self._schemas[spec.input], event_time, self._sources(spec))
+
+    def _sources(self, spec: Windowed) -> int:
+        """The number of topic partitions that the items of the operator's input may have as `source`.
+
+        A slidingTime window has a stream time for each topic partition of a topic that it reads itself, and one for any
+        other stream (KIP T5).
+        """
+        if isinstance(spec.window, SlidingTime):
+            return self._partitions.get(spec.input, 1)
+        return source_count(self._pipeline, spec.input, self._partitions)
 
     def _align(self, state: GraphState, stream: str, items: Items) -> Items:
         """The items that may be handled now. Items behind a mark that some topic partition has not sent yet are kept in

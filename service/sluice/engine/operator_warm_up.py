@@ -19,6 +19,7 @@ from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Count,
     Custom,
+    Dedup,
     EventTime,
     Join,
     Operator,
@@ -55,11 +56,12 @@ OPERATORS: tuple[Operator, ...] = (
     Aggregate("ticks", "in", Tumbling(Time(1), partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
     *(Aggregate(window.word, "in", window, (Output("out", OUTPUTS),), (KEY,)) for window in SAMPLES),
+    Dedup("dedup", "in", (KEY,), 1, "event_time", (Output("unique", ()),), "last"),
     Sort("sort", "in", WINDOW, (Output("sorted", ()),), (Order(KEY),), (KEY,)),
 )
 
 
-MADE = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA}
+MADE = {"out": tuple((name, e.type) for name, e in OUTPUTS), "pairs": SCHEMA, "sorted": SCHEMA, "unique": SCHEMA}
 STREAMS = {name: Stream(name, schema) for name, schema in MADE.items()} | {
     "in": Stream("in", SCHEMA, event_time=EventTime("value", lag=0))
 }

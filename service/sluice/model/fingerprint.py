@@ -29,7 +29,7 @@ IGNORED = {
         "start",
     },
     "Stream": {"partitions", "marks_in_given"},
-    **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Custom")},
+    **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom")},
     "AvroOptions": {"avro_schema", "avro_writer_schema"},
 }
 

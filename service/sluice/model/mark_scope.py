@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from sluice.model.errors import SluiceError
-from sluice.model.spec import Map, Pipeline, Windowed
+from sluice.model.spec import Passing, Pipeline, Windowed
 from sluice.model.windows.window_policies import Punct
 
 #: word of `marks_in` -> to which tuples a window mark applies
@@ -49,9 +49,10 @@ def require_scope(pipeline: Pipeline, topic_partitions: Mapping[str, int]) -> No
 
 
 def _sources(pipeline: Pipeline, stream: str) -> Iterator[str]:
-    """The streams whose marks a stream has: the stream itself, or those before the maps that write it."""
+    """The streams whose marks a stream has: the stream itself, or those before the operators that pass marks on."""
     writer = next((o for o in pipeline.operators if any(output.stream == stream for output in o.outputs)), None)
     if writer is None:
         yield stream
-    elif isinstance(writer, Map):
-        yield from _sources(pipeline, writer.input)
+    elif isinstance(writer, Passing):
+        for source in writer.inputs:
+            yield from _sources(pipeline, source)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
 from sluice.model.types import Schema
+from sluice.model.unparse import seconds
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -83,6 +84,18 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class Union:
+    """Several streams with the same attributes as one stream: the input of an operator that names a list of streams.
+
+    No file has such an operator by itself. Its output is a stream inside the service.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """One of the two ports of a Join.
 
@@ -149,6 +162,41 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Dedup:
+    """Emits one tuple of each key and period of time, unchanged (Z1). `by` is the key, over the attributes of the
+    input.
+    """
+
+    #: the unit in which the period counts event time: that of the attribute
+    tick: ClassVar[int | None] = None
+
+    name: str
+    input: str
+    by: tuple[Expression, ...]
+    #: the length of a period in nanoseconds, and the time that it counts: "clock" or "event_time"
+    within: int
+    over: str
+    outputs: tuple[Output, ...]
+    #: which tuple of a period is emitted: the "first", at once, or the "last", when the period is over
+    keep: str = "first"
+    limits: EngineLimits = LIMITS
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The length of a period in nanoseconds."""
+        return (self.within,)
+
+    @property
+    def clause(self) -> str:
+        """The period as the file has it."""
+        return f"{'time' if self.over == 'clock' else 'eventTime'}({seconds(self.within)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Custom:
     """A windowed operator that a user writes: `handler` names the Python class whose methods get the window's events.
 
@@ -170,7 +218,9 @@ class Custom:
 
 #: the operators with one window
 Windowed = Aggregate | Sort | Custom
-Operator = Aggregate | Map | Join | Sort | Custom
+Operator = Aggregate | Map | Join | Sort | Dedup | Custom | Union
+#: the operators that pass window marks on between their tuples
+Passing = Map | Dedup | Union
 
 # ---- event time ----------------------------------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ from sluice.model.spec import (
     Aggregate,
     Count,
     Custom,
+    Dedup,
     Join,
-    Map,
     Operator,
     Output,
+    Passing,
     Pipeline,
     Side,
     Stream,
@@ -151,7 +152,7 @@ def _storing(operator: Operator) -> bool:
 
 def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) -> Iterator[KeyRequirement]:
     """The requirements of the operator, and of the operators downstream of it, on the stream at this port."""
-    windowed = not isinstance(operator, Map)
+    windowed = not isinstance(operator, Passing)
     behind = [
         (output, requirement)
         for output in operator.outputs
@@ -160,9 +161,23 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
     if isinstance(operator, Join):
         yield from _of_join(operator, port, behind)
         return
-    if not isinstance(operator, Map):
+    downstream = [_through(operator, output, requirement) for output, requirement in behind]
+    if isinstance(operator, Dedup):
+        yield from _of_dedup(pipeline, operator, downstream)
+    elif not isinstance(operator, Passing):
         yield _own(pipeline, operator, made=made)
-    yield from (_through(operator, output, requirement) for output, requirement in behind)
+    yield from downstream
+
+
+def _of_dedup(pipeline: Pipeline, dedup: Dedup, downstream: list[KeyRequirement]) -> Iterator[KeyRequirement]:
+    """The requirement of a Dedup itself: its key. None if downstream operators require a part of it, because tuples
+    with equal keys have equal parts. Tuples that are emitted when their periods are over may share a cause, and are
+    then in order of the whole key.
+    """
+    why = _windows_in_order(pipeline, dedup)
+    parts = [requirement.key for requirement in downstream if requirement.key]
+    if why or dedup.keep == "last" or not any(set(part) <= set(dedup.by) for part in parts):
+        yield KeyRequirement(dedup.name, () if why else dedup.by, why)
 
 
 def _own(pipeline: Pipeline, operator: Windowed, *, made: bool) -> KeyRequirement:
@@ -190,20 +205,26 @@ def _called(operator: Windowed) -> set[str]:
     return {part.function for part in parts if isinstance(part, AggregateCall)}
 
 
-def _windows_in_order(pipeline: Pipeline, operator: Windowed) -> str:
-    """The reason for one bucket if a downstream operator depends on the order of the windows that one watermark fires.
+def _windows_in_order(pipeline: Pipeline, operator: Windowed | Dedup) -> str:
+    """The reason for one bucket if a downstream operator depends on the order of the windows (of a Dedup: the periods)
+    that one watermark ends.
 
     The outputs of buckets are merged by window (merge.py). A downstream operator does not know the window of a tuple.
     """
-    several = operator.window.fires_at_watermarks
+    several = (
+        operator.keep == "last" and operator.over == "event_time"
+        if isinstance(operator, Dedup)
+        else operator.window.fires_at_watermarks
+    )
     behind = any(_fires_as_they_come(pipeline, output.stream) for output in operator.outputs)
-    return "a downstream window depends on the order of its panes" if several and behind else ""
+    of = "periods" if isinstance(operator, Dedup) else "panes"
+    return f"a downstream window depends on the order of its {of}" if several and behind else ""
 
 
 def _fires_as_they_come(pipeline: Pipeline, stream: str) -> bool:
     readers = [operator for operator in pipeline.operators if stream in operator.inputs]
     windows = [reader.window for reader in readers if isinstance(reader, Windowed)]
-    maps = [output.stream for reader in readers if isinstance(reader, Map) for output in reader.outputs]
+    maps = [output.stream for reader in readers if isinstance(reader, Passing) for output in reader.outputs]
     return any(not window.fires_at_watermarks for window in windows) or any(
         _fires_as_they_come(pipeline, output) for output in maps
     )
@@ -225,7 +246,7 @@ def sees_all(operator: Windowed) -> str:
 # ---- tracing a key upstream ------------------------------------------------------------------------------------------
 
 
-def _through(operator: Windowed | Map, output: Output, requirement: KeyRequirement) -> KeyRequirement:
+def _through(operator: Windowed | Passing, output: Output, requirement: KeyRequirement) -> KeyRequirement:
     """Traces a requirement on an output to the operator's input. The key is empty if it cannot be traced."""
     attributes = dict(output.attributes)
     traced = tuple(_source(operator, attributes[e.name]) for e in requirement.key if isinstance(e, Attribute))
@@ -240,7 +261,7 @@ def _traced(requirement: KeyRequirement, key: Keys, output: Output) -> KeyRequir
     return KeyRequirement(requirement.operator, (), why)
 
 
-def _source(operator: Windowed | Map, expression: Expression) -> Expression | None:
+def _source(operator: Windowed | Passing, expression: Expression) -> Expression | None:
     """The expression over the operator's input that always has the same value as this output attribute; None if none.
 
     For an aggregate it is an expression of `partition_by`. The outputs of a Python class cannot be traced.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
-from sluice.model.spec import Operator, Pipeline
+from sluice.model.spec import Operator, Pipeline, Union
 
 
 def stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
@@ -22,8 +22,13 @@ def stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
     first = [operator for part in parts if not _reads_exchange(pipeline, part) for operator in part]
     behind = [part for part in parts if _reads_exchange(pipeline, part)]
     named = {pipeline.name: first} if first else {}
-    named |= {f"{pipeline.name}.{part[0].name}": part for part in behind}
+    named |= {f"{pipeline.name}.{_first_of(part).name}": part for part in behind}
     return tuple(_stage(pipeline, named[name], name) for name in _upstream_first(pipeline, named))
+
+
+def _first_of(part: list[Operator]) -> Operator:
+    """The first operator that the file names."""
+    return next(operator for operator in part if not isinstance(operator, Union))
 
 
 def _upstream_first(pipeline: Pipeline, stages: Mapping[str, list[Operator]]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.graph import Graph, GraphState
 from sluice.model.expressions import Attribute, Expression
-from sluice.model.spec import Aggregate, Custom, Join, Pipeline, Sliding, Sort, Tumbling, Window
+from sluice.model.spec import Aggregate, Custom, Dedup, Join, Pipeline, Sliding, Sort, Tumbling, Window
 from sluice.pictures.labels import event_time, label
 from sluice.pictures.story import Change, Chip, Port, Scale
 from sluice.pictures.story import Window as Place
@@ -65,6 +65,9 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 else:
                     quiet = isinstance(spec, Aggregate) and not spec.aggregate_incomplete_windows
                     found.append(Traced(port, labels, only_full=quiet and isinstance(spec.window, Sliding)))
+            case Dedup(keep="last"):
+                port = Port(spec.name, "", f"keep last, {spec.clause}", None, clears=False)
+                found.append(Stored(port, _labels(pipeline, spec.input, spec.by)))
             case _:
                 pass
     return found

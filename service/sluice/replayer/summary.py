@@ -12,7 +12,7 @@ from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
-from sluice.model.spec import Join, Map, Operator, Pipeline, Windowed
+from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
 from sluice.model.unparse import policy, seconds
 from sluice.model.windows.window_policies import Count, Delta, Punct, Time
 
@@ -104,14 +104,17 @@ class Summary:
         if self.rejected[operator.name] >= counts.tuples:
             return "all its tuples are dead letters"
         match operator:
-            case Map():
+            case Map() | Union():
                 return "its condition held for no tuple"
+            case Dedup():
+                return f"no period of {seconds(operator.within)} s was over"
             case Join():
                 return "no two tuples matched"
-            case _ if operator.window.fires_at_watermarks:
-                return self._no_watermark(operator, counts)
-            case _:
-                return self._no_trigger(operator, counts)
+        return self._not_fired(operator, counts)
+
+    def _not_fired(self, operator: Windowed, counts: Counts) -> str:
+        at_watermarks = operator.window.fires_at_watermarks
+        return self._no_watermark(operator, counts) if at_watermarks else self._no_trigger(operator, counts)
 
     def _no_watermark(self, operator: Windowed, counts: Counts) -> str:
         if counts.watermark is not None:

@@ -5,7 +5,7 @@ import pytest
 from sluice.config.load import load_text
 from sluice.model.errors import PipelineError
 
-FILES = ["wrong_files.txt", "wrong_joins.txt"]
+FILES = ["wrong_files.txt", "wrong_joins.txt", "wrong_dedups.txt"]
 
 
 def read_file(name):

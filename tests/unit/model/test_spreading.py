@@ -6,6 +6,7 @@ import pytest
 
 from sluice.config.load import load_text
 from sluice.model.spreading import spread_by
+from sluice.model.unparse import expressions
 
 PIPELINE = """
 pipeline: p
@@ -41,6 +42,37 @@ def test_what_counts_the_firings_of_a_pane_needs_one_bucket_only_if_panes_fire_a
     text = PIPELINE.replace("schema: {{k: string", "event_time: ts, schema: {{ts: int64, k: string")
     pipeline = load_text(text.format(window=window, groups="[]", call=call), "p", environment=None)
     assert (spread_by(pipeline) is not None) == spread
+
+
+DEDUP = """
+pipeline: p
+streams:
+  input: {{topic: input, event_time: ts, schema: {{ts: int64, k: string, g: string}}}}
+  unique: {{}}
+  output: {{topic: output}}
+operators:
+  - {{name: d, dedup: input, by: {by}, within: {within}, keep: {keep}, output: [unique]}}
+  - {{name: o, aggregate: unique, window: "{window}, partitioned", partition_by: [k],
+     output: {{output: {{n: Count()}}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("by", "within", "keep", "window", "key"),
+    [
+        ("[k]", "time(1)", "first", "tumbling, count(2)", "k"),
+        ("[k, g]", "time(1)", "first", "tumbling, count(2)", "k"),  # equal keys have equal k
+        ("[g]", "time(1)", "first", "tumbling, count(2)", None),
+        ("[k, g]", "time(1)", "last", "tumbling, count(2)", None),  # periods that end together: by the whole key
+        ("[k]", "time(1)", "last", "tumbling, count(2)", "k"),
+        ("[k]", "eventTime(1)", "last", "tumbling, count(2)", None),  # periods that end at one watermark: in order
+        ("[k]", "eventTime(1)", "last", "timeInterval, intervalDuration(10)", "k"),
+    ],
+)
+def test_the_key_of_a_dedup_and_of_a_window_behind_it(by: str, within: str, keep: str, window: str, key: str | None):
+    pipeline = load_text(DEDUP.format(by=by, within=within, keep=keep, window=window), "p", environment=None)
+    found = spread_by(pipeline)
+    assert (None if found is None else expressions(found["input"])) == key
 
 
 @pytest.mark.parametrize(

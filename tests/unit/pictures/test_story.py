@@ -107,6 +107,14 @@ def test_sessions_over_the_clock_end_at_their_own_times():
     assert ends[2:] == [(6.0, "a"), (7.0, "b")]
 
 
+def test_a_dedup_shows_the_tuples_that_it_stores():
+    operator = {"kind": "dedup", "by": ["k"], "within": "time(5)", "keep": "last"}
+    told = story(operator, x(0, 1, k="a"), x(1, 2, k="a"), x(2, 3, k="b"), {"at": 30})
+    assert changes(told) == [["[1]"], ["-1 [2]"], ["[3]"], ["-2 []"], ["-3 []"], []]
+    assert [step.outputs[0].values["x"] for step in told.steps if step.outputs] == [2, 3]
+    assert told.ports[0].clause == "keep last, time(5)"
+
+
 def test_a_join_shows_both_sides():
     case = {
         "operator": {

@@ -6,21 +6,30 @@ from collections.abc import Mapping
 from dataclasses import replace
 from graphlib import CycleError
 
-from sluice.config.checks.custom_operators import custom
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.join_checks import join
 from sluice.config.checks.mark_checks import check_scopes, marks
+from sluice.config.checks.operators.custom_operators import custom
+from sluice.config.checks.operators.dedup_checks import dedup
+from sluice.config.checks.operators.sort_checks import sort
+from sluice.config.checks.operators.union_checks import Unions
 from sluice.config.checks.rollup_checks import check_rollups
 from sluice.config.checks.settings import settings
-from sluice.config.checks.sort_checks import sort
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.wall_clock_alignment import align
 from sluice.config.checks.watermark_checks import check_watermark_sources
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import over_group
-from sluice.config.syntax.file_models import AggregateShape, CustomShape, JoinShape, MapShape, SortShape
+from sluice.config.syntax.file_models import (
+    AggregateShape,
+    CustomShape,
+    DedupShape,
+    JoinShape,
+    MapShape,
+    SortShape,
+)
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import DeltaText, ParsedClause
@@ -35,9 +44,9 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     codings = StreamFormats(report, "url" in file.registry)
     streams = Streams(shaped, report, codings)
     streams.check()
-    typed = Operators(streams, shaped, report)
+    typed, unions = Operators(streams, shaped, report), Unions(streams)
     order = streams.order()
-    operators = tuple(map(typed.operator, order))
+    operators = tuple(one for index in order for one in (unions.resolve(index), typed.operator(index)) if one)
     declared = {
         name: codings.stream(name, shape, streams.schemas.get(name), written=name in streams.writers)
         for name, shape in file.streams.items()
@@ -45,6 +54,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     declared = {
         name: replace(timed(of, streams.event_times.get(name)), **marks(typed, name)) for name, of in declared.items()
     }
+    declared |= {name: unions.stream(name) for name in unions.found}
     streams.check_watermarks()
     pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
     if not report.problems:
@@ -83,6 +93,8 @@ class Operators(ExpressionChecks):
                 return join(self, index, shape)
             case SortShape() as shape:
                 return sort(self, index, shape)
+            case DedupShape() as shape:
+                return dedup(self, index, shape)
             case CustomShape() as shape:
                 return custom(self, index, shape)
 

@@ -9,7 +9,7 @@ from sluice.config.checks.event_time_checks import sized_window, window_function
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, check_syntax, parse
-from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, inputs_of
+from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, input_key, inputs_of
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import ParsedClause
@@ -90,8 +90,7 @@ class ExpressionChecks:
             return None, UNKNOWN
         if of is None and clause.kind.needs_event_time:
             what = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
-            ((inner, _),) = inputs_of(shape)
-            self.report.problem(self.path(index, *inner), what)
+            self.report.problem(self.path(index, input_key(shape)), what)
             return None, UNKNOWN
         path = self.path(index)
         found = UNKNOWN if clause.faults else sized_window(clause, shape, of, path, self.report, scope=scope)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path
 from sluice.model.expressions import AggregateCall, Attribute, Expression
-from sluice.model.spec import Aggregate, EventTime, Operator, Stream, TimeInterval, Windowed
+from sluice.model.spec import Aggregate, EventTime, Operator, Stream, TimeInterval, Union, Windowed
 
 #: what is wrong with the event time of a result, by the function that gives it
 WRONG = {
@@ -20,8 +20,8 @@ WRONG = {
 def check_rollups(
     operators: tuple[Operator, ...], streams: Mapping[str, Stream], paths: Sequence[Path], report: Report
 ) -> None:
-    """`paths` has the path of each operator in the file."""
-    for path, operator in zip(paths, operators, strict=True):
+    """`paths` has the path of each operator in the file, which has no unions."""
+    for path, operator in zip(paths, (one for one in operators if not isinstance(one, Union)), strict=True):
         if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
             continue
         for output in operator.outputs:
@@ -47,6 +47,8 @@ def _function(expression: Expression | None, event_time: EventTime | None) -> st
 
 
 def _over_event_time(operators: tuple[Operator, ...], stream: str) -> bool:
-    """Whether a window over event time reads the stream."""
-    readers = (one for one in operators if isinstance(one, Windowed) and one.input == stream)
+    """Whether a window over event time reads the stream, by itself or among others."""
+    unions = (one.name for one in operators if isinstance(one, Union) and stream in one.inputs)
+    names = {stream, *unions}
+    readers = (one for one in operators if isinstance(one, Windowed) and one.input in names)
     return any(reader.window.needs_event_time or not reader.window.policies for reader in readers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, create_model
@@ -21,6 +22,8 @@ from sluice.model.types import SCALARS
 from sluice.model.windows.kinds import SIZED, kinds_reading
 from sluice.wire.formats.format_table import FORMATS
 
+#: between the names of the streams of a union
+PLUS = "+"
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]*$"
 TYPE = rf"^\s*(list<\s*)*({'|'.join(SCALARS)})\s*(>\s*)*$"
 #: what every window clause has: a policy, or a part that its kind needs
@@ -32,6 +35,15 @@ NEEDED = (
     *(part for of in SIZED.values() for part in of.parts if of.parts[part].needed),
 )
 WINDOW = rf"\b({'|'.join(NEEDED)})\s*\("
+
+
+def union_of(streams: Sequence[str]) -> str:
+    """The name of the union of these streams. No stream of a file has a name with a plus sign."""
+    return PLUS.join(streams)
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return bool(values) and all(isinstance(value, str) for value in values)
 
 
 def written(value: object) -> object:
@@ -55,13 +67,20 @@ ExpressionText = Annotated[
     BeforeValidator(written),
     WithJsonSchema({"type": ["string", "number", "boolean"], "examples": ["Sum(price * size) / Sum(size)", "symbol"]}),
 ]
+#: the input of an operator: a stream, or several with the same attributes, which the operator reads as one
+Input = Annotated[
+    str,
+    BeforeValidator(lambda value: union_of(value) if isinstance(value, list) and _are_texts(value) else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+INPUT = "The input stream, or a list of streams with the same attributes, which are read as one."
 #: limited because parsing takes time that grows with the square of the length
 WindowText = Annotated[str, Field(max_length=4_000)]
 Attributes = dict[str, ExpressionText]
 
 # A discriminator returns the tag of a union's member. pydantic also inserts this tag into the path of an error.
 MAPPING, LIST, AGGREGATE, MAP, JOIN, SORT = "<mapping>", "<list>", "<aggregate>", "<map>", "<join>", "<sort>"
-NAMED, CUSTOM = "<named>", "<custom>"
+NAMED, DEDUP, CUSTOM = "<named>", "<dedup>", "<custom>"
 Outputs = Annotated[
     Annotated[dict[str, Attributes], Tag(MAPPING)] | Annotated[list[str], Tag(LIST)],
     Discriminator(lambda value: LIST if isinstance(value, list) else MAPPING),
@@ -293,7 +312,7 @@ class AggregateShape(FileModel):
     """Computes aggregation functions over the windows of a stream (SPL's Aggregate)."""
 
     name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
-    aggregate: str = Field(description="The input stream.")
+    aggregate: Input = Field(description=INPUT, examples=["trades", ["trades", "late_trades"]])
     window: WindowText = Field(
         description="The window clause, in SPL's syntax: `tumbling` or `sliding`, an eviction policy, for `sliding` "
         "optionally a trigger policy, and optionally `partitioned` with a policy of partition eviction. Policies: "
@@ -344,7 +363,7 @@ class MapShape(FileModel):
     """Gives one or no output tuple for each tuple, and forwards marks (SPL's Functor and Filter)."""
 
     name: Name = Field(description="The operator's name.")
-    map: str = Field(description="The input stream.")
+    map: Input = Field(description=INPUT)
     where: ExpressionText | None = Field(
         None,
         description="A condition. Tuples for which it is not true are dropped.",
@@ -438,7 +457,7 @@ class SortShape(FileModel):
     """Emits the tuples of a stream in sorted order (SPL's Sort)."""
 
     name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
-    sort: str = Field(description="The input stream.")
+    sort: Input = Field(description=INPUT)
     window: WindowText = Field(
         description="The window clause. A tumbling window emits its tuples in order when it fires, and so does each "
         "pane of timeInterval. `sliding, count(n)` stores n tuples; when another tuple arrives, it "
@@ -465,11 +484,36 @@ class SortShape(FileModel):
     output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
 
 
+class DedupShape(FileModel):
+    """Emits one tuple of each key and period of time, unchanged; the others are duplicates."""
+
+    name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
+    dedup: Input = Field(description=INPUT)
+    by: list[ExpressionText] = Field(
+        description="The key: tuples with equal values are duplicates of each other.",
+        min_length=1,
+        examples=[["id"]],
+    )
+    within: str = Field(
+        description="The length of a period, which the first tuple of a key begins: `time(seconds)` by the operator "
+        "clock, or `eventTime(seconds)` by the event time of the tuples.",
+        max_length=100,
+        examples=["time(600)", "eventTime(10m)"],
+        json_schema_extra={"pattern": r"\b(time|eventTime)\s*\("},
+    )
+    keep: Literal["first", "last"] = Field(
+        "first",
+        description="Which tuple of a period is emitted: the first one, at once, or the last one, when the period is "
+        "over.",
+    )
+    output: list[str] = Field(description="The streams to which the tuples are written unchanged.", min_length=1)
+
+
 class CustomShape(FileModel):
     """Calls a Python class with the events of windows."""
 
     name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
-    custom: str = Field(description="The input stream.")
+    custom: Input = Field(description=INPUT)
     handler: str = Field(
         description="The Python class, a WindowHandler, as `package.module:Class`. It is called tuple by tuple.",
         examples=["trading.gaps:Gaps"],
@@ -490,29 +534,31 @@ class CustomShape(FileModel):
 
 
 #: the key that gives the kind of an operator -> the tag of that kind
-KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "custom": CUSTOM}
+KINDS = {"aggregate": AGGREGATE, "map": MAP, "join": JOIN, "sort": SORT, "dedup": DEDUP, "custom": CUSTOM}
 #: tag -> model
 SHAPES: dict[str, type[FileModel]] = {
-    AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, CUSTOM: CustomShape,
+    AGGREGATE: AggregateShape, MAP: MapShape, JOIN: JoinShape, SORT: SortShape, DEDUP: DedupShape,
+    CUSTOM: CustomShape,
 }  # fmt: skip
-OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | CustomShape
+OperatorShape = AggregateShape | MapShape | JoinShape | SortShape | DedupShape | CustomShape
+#: the path of a value within an operator
+Inner = tuple[str | int, ...]
 #: keys besides `output` that name an output stream of an operator
 UNMATCHED = ("unmatched_left", "unmatched_right")
 
 
-def inputs_of(operator: OperatorShape) -> list[tuple[tuple[str, ...], str]]:
+def inputs_of(operator: OperatorShape) -> list[tuple[Inner, str]]:
     """The input streams in the order of their ports, each with its path within the operator."""
-    match operator:
-        case AggregateShape():
-            return [(("aggregate",), operator.aggregate)]
-        case MapShape():
-            return [(("map",), operator.map)]
-        case SortShape():
-            return [(("sort",), operator.sort)]
-        case CustomShape():
-            return [(("custom",), operator.custom)]
-        case JoinShape(join=ports):
-            return [(("join", "left"), ports.left), (("join", "right"), ports.right)]
+    if isinstance(operator, JoinShape):
+        return [(("join", "left"), operator.join.left), (("join", "right"), operator.join.right)]
+    word = input_key(operator)
+    names = getattr(operator, word).split(PLUS)
+    return [((word, number), name) for number, name in enumerate(names)] if len(names) > 1 else [((word,), names[0])]
+
+
+def input_key(operator: OperatorShape) -> str:
+    """The key that names the kind of an operator and its input."""
+    return next(word for word, tag in KINDS.items() if isinstance(operator, SHAPES[tag]))
 
 
 def kind_of(value: object) -> str | None:
@@ -526,6 +572,7 @@ AnyOperator = Annotated[
     | Annotated[MapShape, Tag(MAP)]
     | Annotated[JoinShape, Tag(JOIN)]
     | Annotated[SortShape, Tag(SORT)]
+    | Annotated[DedupShape, Tag(DEDUP)]
     | Annotated[CustomShape, Tag(CUSTOM)],
     Discriminator(kind_of),
 ]

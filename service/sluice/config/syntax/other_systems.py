@@ -61,6 +61,10 @@ OPERATORS = {
     "select": "map with the input stream, and output with its attributes",
     "flatmap": "custom with the input stream, and handler with a Python class",
     "reduce": "aggregate with the input stream, and a window",
+    "deduplicate": "dedup with the input stream, by with the key, and within with the length of a period",
+    "distinct": "dedup with the input stream, by with the key, and within with the length of a period",
+    "dropduplicates": "dedup with the input stream, by with the key, and within with the length of a period",
+    "dropduplicateswithinwatermark": "dedup with the input stream, by with the key, and within: eventTime(seconds)",
     "punctor": "mark_when of a stream, which makes window marks, and an operator that reads the stream",
 }
 

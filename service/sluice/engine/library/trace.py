@@ -11,7 +11,19 @@ from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import EMPTY_FIRING, Items
 from sluice.engine.stream.rejects import readable
-from sluice.model.spec import Aggregate, EventTime, Join, Map, Pipeline, Side, Sliding, Sort, Windowed  # fmt: skip
+from sluice.model.spec import (  # fmt: skip
+    Aggregate,
+    Dedup,
+    EventTime,
+    Join,
+    Map,
+    Pipeline,
+    Side,
+    Sliding,
+    Sort,
+    Union,
+    Windowed,
+)
 from sluice.model.types import Schema
 
 Record = dict[str, Any]
@@ -76,7 +88,7 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
     for spec in pipeline.operators:
         about = {"operator": spec.name}
         match spec:
-            case Sort(window=Sliding()) | Map():
+            case Sort(window=Sliding()) | Map() | Dedup() | Union():
                 found[spec.name] = [None]
             case Aggregate() if not spec.window.traced:
                 found[spec.name] = [None]

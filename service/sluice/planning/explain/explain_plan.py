@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sluice.model.expressions import Expression
-from sluice.model.spec import Aggregate, Custom, Join, Map, Operator, Pipeline, Sort, Stream
+from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Operator, Pipeline, Sort, Stream, Union
 from sluice.model.spreading import layout
 from sluice.model.stages import stages
 from sluice.model.unparse import expressions
@@ -77,7 +77,9 @@ def _windows(operator: Operator) -> tuple[str, ...]:
             return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in sides)
         case Aggregate() | Sort() | Custom():
             return (operator.window.clause() + _by(operator.partition_by),)
-        case Map():
+        case Dedup():
+            return (f"{operator.clause} by {expressions(operator.by)}",)
+        case Map() | Union():
             return ()
 
 
@@ -91,9 +93,11 @@ def _state(operator: Operator, needs: Footprint | None) -> str | None:
         return "what its window holds, and what the class remembers of it, as JSON"
     if needs is None:
         return None
-    each = f"{needs.partition:,} bytes for each window partition"
+    each = f"{needs.partition:,} bytes for each {'key' if isinstance(operator, Dedup) else 'window partition'}"
     if not needs.tuple:
         return each
+    if isinstance(operator, Dedup):
+        return f"{each} with one period and {needs.tuple:,} for its stored tuple"
     count = _held(operator)
     if count is None:
         return f"{each} and {needs.tuple:,} for each tuple in it"

@@ -6,6 +6,7 @@ from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Count,
     Custom,
+    Dedup,
     EventTime,
     Join,
     Map,
@@ -13,17 +14,20 @@ from sluice.model.spec import (  # fmt: skip
     Pipeline,
     Sliding,
     Sort,
+    Union,
     Windowed,
 )
 from sluice.model.unparse import seconds
-from sluice.model.windows.window_kind import WITHIN_BATCH
+from sluice.model.windows.window_kind import WITHIN_BATCH, with_watermarks
 
 
 def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
     """When the operator emits outputs, and how long a tuple waits until then, as two texts."""
     match operator:
-        case Map():
+        case Map() | Union():
             return "with each tuple", WITHIN_BATCH
+        case Dedup():
+            return _dedup(operator, pipeline.streams[operator.input].event_time)
         case Join():
             return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(operator)
         case Sort(window=Sliding(eviction=Count(size))):
@@ -37,6 +41,15 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
             return fires + _limited(operator), waits + _quiet(operator, event_time)
     raise AssertionError(operator)
+
+
+def _dedup(operator: Dedup, event_time: EventTime | None) -> tuple[str, str]:
+    if operator.keep == "first":
+        return "with the first tuple of each key and period", WITHIN_BATCH
+    waits, fires = f"{seconds(operator.within)} s", "with the last tuple of each key and period, when that is over"
+    if operator.over == "clock" or event_time is None:
+        return fires, waits
+    return fires, with_watermarks(waits, event_time.lag)
 
 
 def _limited(operator: Operator) -> str:

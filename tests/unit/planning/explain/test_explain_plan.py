@@ -87,6 +87,29 @@ def test_it_says_when_a_window_fires_and_what_a_tuple_waits_for(window: str, fir
 
 
 @pytest.mark.parametrize(
+    ("within", "keep", "fires", "waits", "state"),
+    [
+        ("time(10)", "first", "with the first tuple of each key and period",
+         "none: the output is in the batch that read the tuple", r"\d+ bytes for each key"),
+        ("time(10)", "last", "with the last tuple of each key and period, when that is over", "10 s",
+         r"\d+ bytes for each key with one period and \d+ for its stored tuple"),
+        ("eventTime(10)", "last", "with the last tuple of each key and period, when that is over",
+         "10 s, and 2 s, by which watermarks lag",
+         r"\d+ bytes for each key with one period and \d+ for its stored tuple"),
+    ],
+)  # fmt: skip
+def test_a_dedup_is_explained(within: str, keep: str, fires: str, waits: str, state: str):
+    head = HEAD.replace("topic: orders,", "topic: orders, event_time: {attribute: time, lag: 2},")
+    operator = f"""
+  - {{name: one, dedup: orders, by: [shop], within: {within}, keep: {keep}, output: [totals]}}
+"""
+    (stage,) = stages(operator, head.replace("  best: {topic: best}\n", ""))
+    (step,) = stage.steps
+    assert (step.kind, step.windows, step.fires, step.waits) == ("dedup", (f"{within} by shop",), fires, waits)
+    assert re.fullmatch(state, step.state or "")
+
+
+@pytest.mark.parametrize(
     ("eviction", "told"),
     [
         ("count(10)", r"\d+ bytes for each window partition"),  # which has room for ten from the first on

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sluice.engine.windows.event_time.event_ticks import exact_nanoseconds
-from sluice.model.spec import Window
+from sluice.engine.windows.event_time.event_ticks import Sized, exact_nanoseconds
 from sluice.model.windows.session_window import MOST_GAP
 
 
@@ -16,7 +15,7 @@ class ClockTimes:
     #: the name in messages; every tuple has this time
     attribute = "the clock"
 
-    def sizes(self, window: Window) -> tuple[int, ...]:
+    def sizes(self, window: Sized) -> tuple[int, ...]:
         return window.sizes
 
     def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:

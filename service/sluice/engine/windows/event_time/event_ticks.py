@@ -6,12 +6,14 @@ the shortest decimal that names it, rounded to the nearest nanosecond. A sliding
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.json_columns import nanoseconds
 from sluice.engine.windows.event_time.event_records import NEVER
-from sluice.model.spec import EventTime, Window
+from sluice.model.spec import EventTime
 from sluice.model.types import FLOAT64, Type
 
 LARGEST = 2**63 - 1
@@ -46,10 +48,20 @@ def exact_nanoseconds(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray | Non
     return found, bad if bad.any() else None
 
 
+class Sized(Protocol):
+    """A window or another operator with sizes in nanoseconds. `tick`: see WindowKind."""
+
+    @property
+    def tick(self) -> int | None: ...
+
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+
+
 class Ticks:
     """How a window counts event time. A slidingTime window counts whole milliseconds (KIP W4)."""
 
-    def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
+    def __init__(self, of: EventTime, type_: Type, window: Sized) -> None:
         self.attribute = of.attribute
         self.type = type_
         tick = window.tick or of.tick
@@ -62,7 +74,7 @@ class Ticks:
         self.most = largest - 4 * (sum(sizes) + 1)
         self._latest = largest - 2 * (sum(sizes) + 1)
 
-    def sizes(self, window: Window) -> tuple[int, ...]:
+    def sizes(self, window: Sized) -> tuple[int, ...]:
         """The sizes of the window, in ticks."""
         return tuple(size // self._nanoseconds for size in window.sizes)
 

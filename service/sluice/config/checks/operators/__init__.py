@@ -1,0 +1,1 @@
+"""Checks operators of each kind, and builds them."""

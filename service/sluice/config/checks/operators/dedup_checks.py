@@ -1,0 +1,62 @@
+"""Checks a dedup and builds it (docs/reference/extensions.md, rules Z1 to Z8)."""
+
+from __future__ import annotations
+
+from sluice.config.checks.expression_checks import ExpressionChecks
+from sluice.config.syntax.clause_parts import Part, read_parts
+from sluice.config.syntax.durations import EXAMPLES, seconds
+from sluice.config.syntax.file_models import DedupShape
+from sluice.model.errors import Fault, Path
+from sluice.model.spec import Dedup, EventTime
+from sluice.model.windows.session_window import MOST_GAP
+from sluice.time_units import SECOND
+
+#: the word of a period -> the time that it counts
+TIMES = {"time": "clock", "eventTime": "event_time"}
+EXPECTED = f"time(seconds) or eventTime(seconds), with a number above 0, at most 3,650 days, such as {EXAMPLES}"
+
+
+def dedup(typed: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
+    """The dedup. Its output tuples have the attributes of the input, unchanged (Z1)."""
+    scope = typed.scope(shape.dedup, "in a dedup")
+    by = typed.keys(typed.path(index, "by"), shape.by, scope)
+    outputs = typed.outputs(index, shape, scope, typed.unchanged(shape.dedup))
+    over, within = period(typed, index, shape)
+    return Dedup(shape.name, shape.dedup, by, within, over, outputs, shape.keep)
+
+
+def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str, int]:
+    """The time that a period counts, and its length in nanoseconds; some values if `within` is wrong."""
+    path, faults = typed.path(index, "within"), list[Fault]()
+    parts = list(read_parts(shape.within, faults))
+    found = length(parts[0]) if len(parts) == 1 and not faults else None
+    if found is None:
+        typed.report.problem(path, EXPECTED, shape.within)
+        return "clock", 1
+    over, within = TIMES[parts[0].word], found
+    of = typed.streams.event_times.get(shape.dedup)
+    if over == "event_time" and of is not None:
+        check_ticks(typed, path, shape.within, within, of)
+    elif over == "event_time" and shape.dedup in typed.streams.schemas and not typed.wrong(shape.dedup):
+        typed.report.problem(typed.path(index, "dedup"), f"an input with event_time, as the period is {shape.within}")
+    elif over == "clock" and of is not None and shape.keep == "last":
+        what = f"tuples that come out after {shape.within} may be late for a window over event time; use eventTime"
+        typed.report.caution(path, what)
+    return over, within
+
+
+def length(part: Part) -> int | None:
+    """The nanoseconds of `time(10)` or `eventTime(10)`; None if it is neither."""
+    match part:
+        case Part(word=word, arguments=(text,)) if word in TIMES:
+            given = seconds(text)
+            exact = given * SECOND if given is not None else 0
+            return int(exact) if 0 < exact <= MOST_GAP and exact == int(exact) else None
+    return None
+
+
+def check_ticks(typed: ExpressionChecks, path: Path, text: str, within: int, of: EventTime) -> None:
+    """The period is a whole number of ticks, as the sizes of windows are."""
+    if within % of.tick:
+        unit = {1_000_000: "milliseconds", 1000: "microseconds"}[of.tick]
+        typed.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)

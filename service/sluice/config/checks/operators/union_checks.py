@@ -1,0 +1,73 @@
+"""Checks inputs that are lists of streams, and makes a union of each list (R1 to R5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sluice.config.checks.event_time_checks import inherited
+from sluice.config.checks.stream_checks import Streams
+from sluice.config.syntax.file_models import JoinShape, input_key, inputs_of, union_of
+from sluice.model.errors import Path
+from sluice.model.expressions import Attribute
+from sluice.model.spec import Output, Stream, Union
+from sluice.model.types import Schema
+
+
+class Unions:
+    """The unions of a file. Operators that name the same list of streams share one."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self.found: dict[str, Union] = {}
+
+    def resolve(self, index: int) -> Union | None:
+        """The union that an operator reads, if no operator before reads it. Sets the attributes of its stream.
+
+        The attributes of the streams that the union reads are known by now.
+        """
+        shape = self._streams.operators[index]
+        if isinstance(shape, JoinShape):
+            return None
+        word, names = input_key(shape), [name for _, name in inputs_of(shape)]
+        name = union_of(names)
+        if len(names) == 1 or name in self.found:
+            return None
+        path = self._streams.path(index, word)
+        self._check_distinct(path, names)
+        schemas = [self._streams.schemas.get(one) for one in names]
+        known = [schema for schema in schemas if schema is not None]
+        if len(known) < len(names):
+            return None
+        self._check_attributes(path, names, known)
+        self._streams.schemas[name] = known[0]
+        found = inherited([(self._streams.event_times.get(one), self._streams.schemas[one]) for one in names], known[0])
+        if found is not None:
+            self._streams.event_times[name] = found
+        unchanged = tuple((attribute, Attribute(attribute, kind)) for attribute, kind in known[0])
+        self.found[name] = Union(name, tuple(names), (Output(name, unchanged),))
+        return self.found[name]
+
+    def stream(self, name: str) -> Stream:
+        """The stream of a union: it exists only inside the service."""
+        return Stream(name, self._streams.schemas[name], event_time=self._streams.event_times.get(name))
+
+    def _check_distinct(self, path: Path, names: Sequence[str]) -> None:
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                self._streams.report.problem((*path, number), "each stream only once", name)
+
+    def _check_attributes(self, path: Path, names: Sequence[str], schemas: Sequence[Schema]) -> None:
+        """All streams must have the attributes of the first one, with the same types (R1)."""
+        first, wanted = names[0], dict(schemas[0])
+        for number, (name, schema) in enumerate(zip(names[1:], schemas[1:], strict=True), 1):
+            given = dict(schema)
+            for attribute in [*wanted, *(one for one in given if one not in wanted)]:
+                if given.get(attribute) != wanted.get(attribute):
+                    has, needs = (_typed(attribute, of.get(attribute)) for of in (given, wanted))
+                    what = f"a stream with the attributes of {first}, which has {needs}; {name} has {has}"
+                    self._streams.report.problem((*path, number), what, name)
+                    break
+
+
+def _typed(attribute: str, kind: object) -> str:
+    return f"no {attribute}" if kind is None else f"the {kind} {attribute}"

@@ -1,0 +1,166 @@
+"""The kernel that decides which tuples of a Dedup are duplicates (docs/reference/extensions.md, rules Z1 to Z8).
+
+The first tuple of a key begins a period. Each tuple of the key that is less than the length of a period away from the
+first one, in either direction, belongs to this period. So the periods of a key begin at least one length apart:
+
+    time         a-------)      b-------)  c-------)          a, b, c: the first tuples of three periods
+    belongs to  a: (a - size, a + size)                       a tuple between a and b that is near to both belongs to a
+
+Over the operator clock, tuples come in order of time, and a key has at most one period.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.kernel import inlined, kernel
+from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS, DedupSettings, Periods
+from sluice.engine.operators.session.session_list import enter, not_after, take, younger_of
+from sluice.engine.stream.items import TUPLE, WATERMARK
+from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
+from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
+
+#: the indices of `used`
+EMITTED_COUNT, FREED_COUNT, LATE_COUNT = range(3)
+
+
+@kernel
+def run(w: Periods, r: DedupSettings, arrivals: np.ndarray, end: int) -> None:
+    """Handles all items, and over the clock the periods that are over by `end`.
+
+    The output tables have room: `emitted` for the periods in use and one for each item, the others for each item.
+    """
+    for i in range(len(arrivals)):
+        if r.clock:
+            _advance(w, r, arrivals[i].at, i)
+        w.passes[i] = arrivals[i].kind != TUPLE
+        if arrivals[i].kind == TUPLE:
+            _arrive(w, r, arrivals, i)
+        elif arrivals[i].kind == WATERMARK and not r.clock:
+            _advance(w, r, arrivals[i].time, i)
+    if r.clock:
+        _advance(w, r, end, len(arrivals))
+
+
+@kernel
+def prune(w: Periods, r: DedupSettings, partitions: int) -> None:
+    """Removes the periods of all keys that are over."""
+    for p in range(partitions):
+        _forget(w, r, p)
+
+
+@kernel
+def drain(w: Periods, r: DedupSettings, partitions: int, cause: int) -> None:
+    """Emits the newest tuple of each period of each key, before the item `cause`, and removes the periods
+    (Z8).
+
+    `emitted` has room for the periods in use.
+    """
+    for p in range(partitions):
+        while w.partitions[p].oldest != NIL:
+            s = w.partitions[p].oldest
+            _emit(w, p, s, w.periods[s].time + r.size, cause)
+        schedule(w.partitions, w.matches, w.starts[0], p, ENDLESS)
+
+
+@inlined
+def _arrive(w: Periods, r: DedupSettings, arrivals: np.ndarray, i: int) -> None:
+    """Handles a tuple: it is late, belongs to a period (Z4), or begins one."""
+    p, time = arrivals[i].partition, arrivals[i].time
+    if time < w.clocks[0]:
+        w.late[w.used[LATE_COUNT]].item = i
+        w.late[w.used[LATE_COUNT]].behind = w.clocks[0] - time
+        w.used[LATE_COUNT] += 1
+        if r.holding:
+            _free_slot(w, arrivals[i].slot)
+        return
+    if not r.holding:
+        _forget(w, r, p)
+    older = not_after(w.partitions, w.periods, p, time)
+    younger = younger_of(w.partitions, w.periods, p, older)
+    if older != NIL and time - w.periods[older].time < r.size:
+        if r.holding:
+            _replace(w, older, time, arrivals[i].slot)
+    elif younger != NIL and w.periods[younger].time - time < r.size:
+        if r.holding:
+            _replace(w, younger, time, arrivals[i].slot)
+    else:
+        _begin(w, r, p, older, time, arrivals[i].slot)
+        w.passes[i] = not r.holding
+
+
+@inlined
+def _replace(w: Periods, s: int, time: int, slot: int) -> None:
+    """The tuple becomes the newest one of the period, unless the period has one with a later time."""
+    if time < w.periods[s].last:
+        _free_slot(w, slot)
+        return
+    _free_slot(w, w.periods[s].slot)
+    w.periods[s].last = time
+    w.periods[s].slot = slot
+
+
+@inlined
+def _begin(w: Periods, r: DedupSettings, p: int, older: int, time: int, slot: int) -> None:
+    """Adds a period behind `older` (Z2)."""
+    s = w.scalars[FREE_PERIOD]
+    if s == NIL:
+        s = w.scalars[PERIODS]
+        w.scalars[PERIODS] += 1
+    else:
+        w.scalars[FREE_PERIOD] = w.periods[s].younger
+    enter(w.partitions, w.periods, p, older, s, time)
+    w.periods[s].last = time
+    w.periods[s].slot = slot
+    if r.holding and older == NIL:
+        schedule(w.partitions, w.matches, w.starts[0], p, time + r.size)
+
+
+@inlined
+def _forget(w: Periods, r: DedupSettings, p: int) -> None:
+    """Removes the periods of a key that are over."""
+    s = w.partitions[p].oldest
+    while s != NIL and w.clocks[0] != NEVER and w.periods[s].time + r.size <= w.clocks[0]:
+        following = w.periods[s].younger
+        _free(w, p, s)
+        s = following
+
+
+@inlined
+def _free(w: Periods, p: int, s: int) -> None:
+    take(w.partitions, w.periods, p, s)
+    w.periods[s].younger = w.scalars[FREE_PERIOD]
+    w.scalars[FREE_PERIOD] = s
+
+
+@inlined
+def _free_slot(w: Periods, slot: int) -> None:
+    w.freed[w.used[FREED_COUNT]] = slot
+    w.used[FREED_COUNT] += 1
+
+
+@inlined
+def _advance(w: Periods, r: DedupSettings, now: int, cause: int) -> None:
+    """Moves the time forward. With `keep: last`, emits the newest tuples of the periods that are over (Z3)."""
+    if w.clocks[0] != NEVER and now <= w.clocks[0]:
+        return
+    w.clocks[0] = now
+    start = w.starts[0]
+    while w.matches[start + ROOT].due <= now:
+        p = w.matches[start + ROOT].partition
+        _emit(w, p, w.partitions[p].oldest, w.partitions[p].due, cause)
+        oldest = w.partitions[p].oldest
+        due = w.periods[oldest].time + r.size if oldest != NIL else ENDLESS
+        schedule(w.partitions, w.matches, start, p, due)
+
+
+@inlined
+def _emit(w: Periods, p: int, s: int, due: int, cause: int) -> None:
+    one = w.emitted[w.used[EMITTED_COUNT]]
+    one.cause = cause
+    one.due = due
+    one.partition = p
+    one.slot = w.periods[s].slot
+    w.used[EMITTED_COUNT] += 1
+    _free(w, p, s)
