@@ -24,6 +24,7 @@ from sluice.spark.query import prepare
 from sluice.spark.service import run
 from sluice.spark.session import session
 from sluice.spark.watch import explained
+from sluice.state.server.pool import named_socket
 from sluice.wire.mark_headers import HEADER
 from tests.unit.kafka.tools import visible
 
@@ -34,9 +35,10 @@ PATIENCE = 120
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    one = session("tests", "local[2]")
-    yield one
-    one.stop()
+    with named_socket():
+        one = session("tests", "local[2]")
+        yield one
+        one.stop()
 
 
 @pytest.fixture

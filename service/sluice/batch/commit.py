@@ -1,8 +1,7 @@
-"""Writes the outputs of a batch's tasks to Kafka in one transaction. Runs in Spark's process beside the driver.
+"""Writes the outputs of a batch's tasks to Kafka in one transaction. Runs in one process of the service.
 
 If Kafka does not take the batch because of a transient error, the batch is written again with a new producer, for
-`requests.RETRY_TIMEOUT_S` seconds. The ledger shows whether an earlier attempt has written the batch. If a call of the
-client library does not return, this process ends: Spark then fails the batch, and the service ends with exit code 3.
+`requests.RETRY_TIMEOUT_S` seconds. The ledger shows whether an earlier attempt has written the batch.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.kafka.transactions import WriterSettings, writer
 from sluice.model.errors import cut
-from sluice.processes import end_soon
 from sluice.time_units import MILLISECOND
 from sluice.wire.dead_letters import DeadLetter, Reason, reason, word_of
 from sluice.wire.mark_headers import header
@@ -49,8 +47,6 @@ MAX_REASON = 200
 HEADERS = SCHEMA.field("headers").type
 #: seconds between two attempts to write a batch
 PAUSE = 0.5
-#: seconds between a call that did not return and the end of this process; within them the error is reported to Spark
-REPORT = 5.0
 
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
@@ -79,11 +75,8 @@ def _written(gathered: BatchResult, writing: WriterSettings, batch: int, reads: 
     try:
         writing = replace(writing, large=gathered.size > LARGE)
         writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
-    except HungError:
-        end_soon(REPORT)
-        raise
     except UnavailableError as error:
-        if time.monotonic() > deadline:
+        if isinstance(error, HungError) or time.monotonic() > deadline:
             raise
         LOGGER.warning("writing the batch again: %s", error)
         return False

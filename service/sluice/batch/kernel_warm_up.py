@@ -55,7 +55,13 @@ def everything() -> list[Work]:
 def of_pipeline(pipeline: Pipeline) -> list[Work]:
     """The parts that compile the kernels that a pipeline needs. No code of the user runs."""
     found = [engine.without_user_code(operator) for operator in pipeline.operators]
-    parts: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in found if operator]
+    operators: list[Work] = [partial(engine.feed, operator, pipeline.streams) for operator in found if operator]
+    return [*operators, *of_routing(pipeline)]
+
+
+def of_routing(pipeline: Pipeline) -> list[Work]:
+    """The parts that compile the kernels that decode records and choose their buckets."""
+    parts: list[Work] = []
     streams = [stream for stream in pipeline.streams.values() if stream.topic and stream.schema]
     for form, compiling in (("json", json), ("avro", avro)):
         if any(coding.format.startswith(form) for stream in streams for coding in codings(stream)):

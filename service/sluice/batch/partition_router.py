@@ -5,18 +5,20 @@ The results are packed rows: one for each bucket, one of counts, and one of dead
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from confluent_kafka import Message
 
 from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS
+from sluice.batch.envelope import COUNTS, DEAD_LETTERS, IDLE_CLOCK, RECORDS, Packed, packed_time
 from sluice.batch.partition_slice import PartitionSlice
 from sluice.batch.query_plan import Plan
-from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, port_of, topic_partition_of
+from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, place, port_of, topic_partition_of
 from sluice.batch.reject_collector import RejectCollector
 from sluice.columns.key_bytes import key_bytes
 from sluice.engine.stream.expression_eval import evaluate
@@ -25,14 +27,22 @@ from sluice.engine.stream.mark_conditions import standing
 from sluice.kafka.batch_report import Report
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.murmur2 import partition_for
+from sluice.kafka.planned_batch import Planned
 from sluice.model.spec import Stream
 from sluice.model.spreading import spread_by
 from sluice.wire.dead_letters import Reason, reason
-from sluice.wire.header_text import with_lists
+from sluice.wire.header_text import to_text, with_lists
 from sluice.wire.mark_headers import CLOCK, NAMES
 from sluice.wire.received_records import received
 from sluice.wire.record_codec import Records
 
+#: columns of Spark's source
+RECEIVED = pa.schema([
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.string()), ("place", pa.int64()),
+    ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
+])  # fmt: skip
+#: number of records of a topic partition in one Arrow batch that is made of them
+RECORDS_PER_BATCH = 100_000
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
@@ -50,6 +60,41 @@ def route_records(plan: Plan, time: int, batches: Iterable[pa.RecordBatch]) -> I
         if batch.num_rows:
             lane = lane or PartitionRouter(plan, time, batch.column("place")[0].as_py())
             yield lane.packed(with_lists(batch))
+
+
+def arrived_rows(
+    plan: Plan, before: Planned, batch: Planned, records: Mapping[tuple[str, int], Sequence[Message]]
+) -> dict[int, list[Packed]]:
+    """The packed rows of each bucket that has any, from records that a Kafka client read: as the tasks of Spark make
+    them from the records of Spark's source.
+
+    before    the batch before, at whose offsets this batch starts
+    records   by topic and topic partition: the records of the batch, in order of their offsets
+    """
+    arrived: dict[int, list[Packed]] = defaultdict(list)
+    if batch.pulse != before.pulse:
+        for number in range(plan.buckets):
+            arrived[number].append((IDLE_CLOCK, packed_time(batch.pulse)))
+    number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
+    for (topic, partition), messages in records.items():
+        port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)
+        for packed in route_records(plan, batch.time, _as_columns(messages, place(port, partition))):
+            for label, holds, body in zip(*(column.to_pylist() for column in packed.columns), strict=True):
+                arrived[number_of[label]].append((holds, body))
+    return arrived
+
+
+def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBatch]:
+    """The records of a topic partition in the columns of Spark's source. `first` is the value of the column `place`."""
+    for start in range(0, len(messages), RECORDS_PER_BATCH):
+        some = messages[start : start + RECORDS_PER_BATCH]
+        columns = [
+            [message.key() for message in some], [message.value() for message in some],
+            [to_text(message.headers()) for message in some], [first] * len(some),
+            [message.offset() for message in some], [message.timestamp()[1] * 1000 for message in some],
+        ]  # fmt: skip
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=RECEIVED)
 
 
 @dataclass(frozen=True, slots=True)

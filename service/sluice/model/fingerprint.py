@@ -23,6 +23,7 @@ IGNORED = {
         "trigger_interval",
         "max_records_per_batch",
         "max_bytes_per_batch",
+        "direct_records",
         "checkpoint",
         "delivery",
         "on_data_loss",

@@ -8,6 +8,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sluice.batch.envelope import ROUTED
 from sluice.batch.query_plan import Plan
@@ -19,6 +20,9 @@ from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.spark.cluster.placement import Placement
 from sluice.spark.idle_clock import idle_clock_source
+from sluice.spark.lanes.batch_lanes import BatchLanes
+from sluice.spark.lanes.direct_lane import DirectLane
+from sluice.spark.lanes.record_feed import RecordFeed
 from sluice.spark.pace import measured
 from sluice.spark.route_records import route
 from sluice.spark.sink import sink
@@ -57,17 +61,25 @@ def start(spark: SparkSession, plan: Plan, placed: Placement | None = None) -> S
 
     `placed` decides on which executor of a cluster each bucket is.
     """
-    spark.dataSource.register(sink(plan))
     rows = inputs(spark, plan, timed=placed is not None)
     if placed is not None:
         rows = placed.table(plan.pipeline.name, plan.buckets).joined(rows)
-    writer = rows.writeStream.format("sluice").outputMode("append")
     return (
-        writer.queryName(plan.pipeline.name)
+        _writer(spark, plan, rows, direct=placed is None)
+        .queryName(plan.pipeline.name)
         .option("checkpointLocation", plan.checkpoint)
         .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
         .start()
     )
+
+
+def _writer(spark: SparkSession, plan: Plan, rows: DataFrame, *, direct: bool) -> DataStreamWriter:
+    """Connects the rows to the sink, or to the two lanes if small batches may do without a job of Spark."""
+    if direct and plan.pipeline.settings.direct_records:
+        feed = RecordFeed.of(plan.pipeline.settings.kafka)
+        return rows.writeStream.foreachBatch(BatchLanes(plan, DirectLane(plan, feed)))
+    spark.dataSource.register(sink(plan))
+    return rows.writeStream.format("sluice").outputMode("append")
 
 
 def inputs(spark: SparkSession, plan: Plan, *, timed: bool = False) -> DataFrame:

@@ -38,6 +38,7 @@ from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
 from sluice.spark.session import session
 from sluice.spark.watch import GRACE, Progress, WatchedQuery, watch
+from sluice.state.server.pool import named_socket
 from sluice.wire.dead_letters import Reason
 from sluice.wire.mark_headers import WORDS
 
@@ -89,6 +90,7 @@ def serve(
         ]
         _log_topics(plans)
         os.environ[VARIABLE] = to_text(pipeline)  # Java passes it on to the daemon of Spark's Python workers
+        stack.enter_context(named_socket())
         spark = session(pipeline.name, master)
         LOGGER.info("Spark is up", extra={"master": master})
         stack.callback(stopped, spark.stop)
@@ -204,7 +206,14 @@ class ProgressListener:
         self._offsets.commit(read)
         self._metrics.behind(self._stage, behind)
         took = progress["durationMs"].get(WHOLE, 0) / 1000
-        self._log.batch_ended(progress["batchId"], progress["sources"][0]["numInputRows"], took, behind)
+        self._log.batch_ended(progress["batchId"], _records(progress), took, behind)
+
+
+def _records(progress: Progress) -> int:
+    """The number of records of the batch. Spark counts none in a batch without a job: then the number of offsets."""
+    source = progress["sources"][0]
+    starts, ends = flat(source["startOffset"] or {}), flat(source["endOffset"] or {})
+    return int(source["numInputRows"]) or sum(end - starts.get(place, 0) for place, end in ends.items())
 
 
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:

@@ -18,7 +18,12 @@ from pyspark.sql.types import StructType
 from sluice.batch.commit import commit
 from sluice.batch.envelope import ROUTED, Packed
 from sluice.batch.query_plan import Plan
+from sluice.kafka.kafka_errors import HungError
+from sluice.processes import end_soon
 from sluice.spark.run_bucket import run_bucket
+
+#: seconds between a call that did not return and the end of this process; within them the error is reported to Spark
+REPORT = 5.0
 
 
 @dataclass
@@ -41,11 +46,12 @@ class Writer(DataSourceStreamArrowWriter):
         return TaskOutput(run_bucket(self._plan, arrived))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        commit(
-            self._plan,
-            batchId,
-            [row for message in messages if isinstance(message, TaskOutput) for row in message.rows],
-        )
+        rows = [row for message in messages if isinstance(message, TaskOutput) for row in message.rows]
+        try:
+            commit(self._plan, batchId, rows)
+        except HungError:  # Spark fails the batch, and the service ends with exit code 3
+            end_soon(REPORT)
+            raise
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Does nothing, because tasks write nothing to Kafka."""

@@ -30,6 +30,7 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         trigger_interval=duration("trigger_interval", file.trigger_interval, report),
         max_records_per_batch=file.max_records_per_batch,
         max_bytes_per_batch=file.max_bytes_per_batch,
+        direct_records=file.direct_records,
         buckets=file.buckets,
         checkpoint=file.checkpoint,
         delivery=file.delivery,

@@ -643,6 +643,15 @@ class FileShape(FileModel):
         "headers. Each start of the service measures the size of the next records. This lowers "
         "max_records_per_batch, to at least one record.",
     )
+    direct_records: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="A batch of at most this many records is computed by the service's own process, without a job of "
+        "Spark, which lowers the latency of small batches. 0: each batch is a job of Spark. It has no effect on a "
+        "cluster.",
+        examples=[2000],
+    )
     buckets: int | None = Field(
         None,
         ge=1,

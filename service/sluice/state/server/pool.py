@@ -3,11 +3,13 @@
 The pool is forked from Spark's Python daemon after all modules are imported and all kernels are compiled, so a new
 state server can work at once. Every worker that the daemon forks inherits the pool socket. A task creates a pair of
 connected sockets and sends one of them, with the number of the bucket and the name of the query, through the pool
-socket. The pool passes it on to the bucket's state server. No socket has a name in the file system, and all these
-processes end when the daemon ends.
+socket. The pool passes it on to the bucket's state server. All these processes end when the daemon ends.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for UNASKED further batches is ended, so that its memory is free. Its state is in the checkpoint.
+
+The service's own process is no child of the daemon. It sends its requests to a second socket, which has a name in a
+folder that only the service's user can open. The environment variable VARIABLE names it to both.
 
 Any of these processes may be killed. The parent of the pool is a supervisor, whose only work is to fork a new pool
 when the pool has died. The new pool reads the requests that are still queued in the same pool socket. If the supervisor
@@ -23,12 +25,14 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from sluice.processes import name_process
 
@@ -43,6 +47,11 @@ INTERVAL = 1.0
 PAUSE = 0.1
 #: maximum number of bytes of a message in the pool socket
 MAX_MESSAGE_BYTES = 4096
+
+#: environment variable with the path of the pool's second socket; without it there is none
+VARIABLE = "SLUICE_POOL_SOCKET"
+#: maximum length of its path: that of the address of a Unix socket
+MAX_PATH = 100
 
 Keep = Callable[[socket.socket], None]
 
@@ -62,14 +71,46 @@ def start_pool(keep: Keep) -> None:
     when the other end is closed.
     """
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    doors = [inside, *_named()]
     daemon = os.getpid()
     sys.stdout.flush()
     if not os.fork():
         outside.close()
         supervisor = os.getpid()
-        _stay(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, keep).run()))
-    inside.close()
+        _stay(lambda: _supervise(daemon, lambda: Pool(doors, supervisor, keep).run()))
+    for door in doors:
+        door.close()
     PoolSocket.way, PoolSocket.daemon = outside, daemon
+
+
+@contextmanager
+def named_socket() -> Iterator[None]:
+    """Gives the pools that are started inside the context a second socket, in a folder of this user."""
+    with tempfile.TemporaryDirectory(prefix="sluice-", ignore_cleanup_errors=True) as folder:
+        path = str(Path(folder, "pool"))
+        if len(path) < MAX_PATH:
+            os.environ[VARIABLE] = path
+        try:
+            yield
+        finally:
+            os.environ.pop(VARIABLE, None)
+
+
+def _named() -> list[socket.socket]:
+    """The pool's second socket, if the environment names one. The socket of an earlier daemon loses its name."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return []
+    with suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    door.bind(path)
+    return [door]
+
+
+def reachable() -> bool:
+    """Whether this process can send requests: a worker can, the service's own process when the pool runs."""
+    return PoolSocket.way is not None or os.path.exists(os.environ.get(VARIABLE, ""))  # noqa: PTH110
 
 
 def _supervise(daemon: int, work: Callable[[], None]) -> None:
@@ -90,21 +131,41 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
 
     `version` is the version of the state that the request is about: the number of the batch.
 
-    Raises RuntimeError outside of the workers of sluice.spark.daemon. Raises OSError if the pool and its supervisor are
-    dead, and then ends the daemon.
+    Raises OSError if the pool and its supervisor are dead; in a worker it then ends the daemon. Raises RuntimeError in
+    a process that can reach no pool.
     """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            _send([f"{bucket} {version} {query}".encode()], [theirs.fileno()])
+    except BaseException:
+        ours.close()
+        raise
+    return ours
+
+
+def _send(question: list[bytes], answer: list[int]) -> None:
+    """Sends a request to the pool. `answer` is the file descriptor of the socket for the answer."""
     if PoolSocket.way is None:
+        _send_by_name(question, answer)
+        return
+    try:
+        socket.send_fds(PoolSocket.way, question, answer)
+    except OSError:
+        if os.getppid() == PoolSocket.daemon:
+            os.kill(PoolSocket.daemon, signal.SIGTERM)
+        raise
+
+
+def _send_by_name(question: list[bytes], answer: list[int]) -> None:
+    """Sends a request to the pool's second socket."""
+    path = os.environ.get(VARIABLE)
+    if not path:
         msg = "spark.python.daemon.module must be sluice.spark.daemon"
         raise RuntimeError(msg)
-    ours, theirs = socket.socketpair()
-    with theirs:
-        try:
-            socket.send_fds(PoolSocket.way, [f"{bucket} {version} {query}".encode()], [theirs.fileno()])
-        except OSError:
-            if os.getppid() == PoolSocket.daemon:
-                os.kill(PoolSocket.daemon, signal.SIGTERM)
-            raise
-    return ours
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
+        way.connect(path)
+        socket.send_fds(way, question, answer)
 
 
 def received_connection(control: socket.socket) -> socket.socket | None:
@@ -122,18 +183,18 @@ class StateServer:
 
 
 class Pool:
-    """The work of the pool process. `door` is the pool socket. The pool ends when its parent process has ended."""
+    """The work of the pool process. `doors` are its sockets. The pool ends when its parent process has ended."""
 
-    def __init__(self, door: socket.socket, parent: int, keep: Keep) -> None:
-        self._door, self._parent, self._keep = door, parent, keep
+    def __init__(self, doors: Sequence[socket.socket], parent: int, keep: Keep) -> None:
+        self._doors, self._parent, self._keep = doors, parent, keep
         #: by query (least recently used first) and by bucket
         self._keepers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
         while os.getppid() == self._parent:
-            if select.select([self._door], [], [], INTERVAL)[0]:
-                name, numbers, _, _ = socket.recv_fds(self._door, MAX_MESSAGE_BYTES, 1)
+            for door in select.select(self._doors, [], [], INTERVAL)[0]:
+                name, numbers, _, _ = socket.recv_fds(door, MAX_MESSAGE_BYTES, 1)
                 with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
                     self._lead(name.decode(), task)
 
@@ -161,7 +222,7 @@ class Pool:
         ours, theirs = socket.socketpair()
         if not os.fork():
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
-            for one in (ours, task, self._door, *self._controls()):
+            for one in (ours, task, *self._doors, *self._controls()):
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from sluice.files import project_file
-from sluice.state.server.pool import QUERIES, UNASKED
+from sluice.state.server import pool
+from sluice.state.server.pool import QUERIES, UNASKED, VARIABLE
 from tests.unit.test_processes import await_true, running
 
 
 class Daemon:
-    def __init__(self) -> None:
+    def __init__(self, path: str = "") -> None:
+        """`path`: of the pool's second socket."""
         script = Path(__file__).parents[1] / "daemon.py"
         self.process = subprocess.Popen(
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={"PYTHONPATH": f"{project_file('service')}:{project_file('tests').parent}"},
+            env={"PYTHONPATH": f"{project_file('service')}:{project_file('tests').parent}", VARIABLE: path},
         )  # fmt: skip
 
     def tell(self, command: str) -> str:
@@ -114,3 +117,41 @@ def test_a_state_server_whose_batch_is_repeated_stays(daemon):
     repeated = daemon.ask("a", 0, UNASKED + 1)
     assert repeated[1] == 2
     assert daemon.ask("a", 1, 3 * UNASKED) == (early, 3)
+
+
+@pytest.fixture
+def named() -> Iterator[Daemon]:
+    """A daemon whose pool has a second socket. This process, which is not its child, knows the socket's name."""
+    with pool.named_socket():
+        one = Daemon(os.environ[VARIABLE])
+        yield one
+        one.process.kill()
+        one.process.communicate()
+
+
+def asked_from_outside(bucket: int) -> tuple[int, int]:
+    with pool.connection("a", bucket, 0) as task, task.makefile("rb") as file:
+        process, asked = file.read().split()
+    return int(process), int(asked)
+
+
+def test_another_process_reaches_the_state_servers_of_the_workers_by_the_second_socket(named):
+    process, asked = named.ask("a", 0)
+    assert asked_from_outside(0) == (process, asked + 1)
+
+
+def test_a_new_pool_has_the_second_socket_too(named):
+    process, _ = named.ask("a", 0)
+    named.tell(f"kill {named.tell('nursery')}")
+    other, asked = asked_from_outside(0)
+    assert other != process
+    assert asked == 1
+
+
+def test_without_a_pool_the_second_socket_refuses(named):
+    named.ask("a", 0)
+    processes = int(named.tell("nursery")), int(named.tell("supervisor"))
+    named.process.kill()
+    await_true(lambda: not any(map(running, processes)))
+    with pytest.raises(ConnectionRefusedError):
+        asked_from_outside(0)

@@ -1,0 +1,88 @@
+"""The direct lane: the service's own process does the work of a small batch, without a job of Spark.
+
+    offset log --> records of the batch --> packed rows --> state servers --> transaction
+                   record_feed.py           batch/          state/server/    batch/commit.py
+
+Spark plans, logs and commits the batch as always, and calls the lane in between. The packed rows are made by the
+functions that the tasks of Spark call, and the same state servers apply them, so both lanes give equal outputs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from confluent_kafka import Message
+
+from sluice.batch.envelope import Packed, split_pass_through
+from sluice.batch.kernel_warm_up import here, of_routing
+from sluice.batch.partition_router import arrived_rows
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.offset_log import before_all, planned
+from sluice.kafka.planned_batch import Planned
+from sluice.spark.lanes.record_feed import NotAtHandError, RecordFeed
+from sluice.state.server import pool
+from sluice.state.server.request import request
+
+LOGGER = logging.getLogger("sluice")
+
+#: applies packed rows to the state of a bucket: plan, number of the bucket, number of the batch, rows
+Apply = Callable[[Plan, int, int, list[Packed]], list[Packed]]
+
+
+class DirectLane:
+    """Does the work of small batches of one query."""
+
+    def __init__(self, plan: Plan, feed: RecordFeed, apply: Apply = request) -> None:
+        self._plan, self._feed, self._apply = plan, feed, apply
+        self._most = plan.pipeline.settings.direct_records
+        self._threads = ThreadPoolExecutor(plan.buckets, thread_name_prefix="sluice-direct")
+        # Loading compiled kernels takes a second, which Spark needs for the first batch anyway.
+        threading.Thread(target=here, args=(of_routing(plan.pipeline),), name="sluice-kernels", daemon=True).start()
+
+    def outputs(self, batch: int) -> list[Packed] | None:
+        """The packed outputs of the batch.
+
+        None if the batch is not small, or if something that the lane needs is missing. Then Spark must do the work: a
+        bucket that has applied the batch already answers its task as it answers a task that Spark repeats.
+        """
+        before, now = self._input(batch)
+        if not self._small(before, now):
+            return None
+        try:
+            records = self._feed.take(before.offsets, now.offsets)
+            return self._made(before, now, batch, records)
+        except (NotAtHandError, OSError, EOFError) as error:
+            LOGGER.info("Spark does a small batch: %s", error, extra={"batch": batch})
+            return None
+
+    def _made(
+        self, before: Planned, now: Planned, batch: int, records: Mapping[tuple[str, int], Sequence[Message]]
+    ) -> list[Packed]:
+        arrived = arrived_rows(self._plan, before, now, records)
+        work = [
+            self._threads.submit(self._of_bucket, number, batch, arrived.get(number, []))
+            for number in range(self._plan.buckets)
+        ]
+        return [row for done in work for row in done.result()]
+
+    def _input(self, batch: int) -> tuple[Planned, Planned]:
+        """The plan of the batch before, at whose offsets this batch starts, and the plan of this batch."""
+        store = self._plan.store
+        return planned(store, batch - 1) if batch else before_all(store), planned(store, batch)
+
+    def _small(self, before: Planned, now: Planned) -> bool:
+        """Whether the batch has at most `direct_records` offsets and no new topic partitions, and the pool runs.
+
+        Markers of transactions have offsets, too, so there may be fewer records.
+        """
+        if before.offsets.keys() != now.offsets.keys() or not pool.reachable():
+            return False
+        spans = [end - before.offsets[place] for place, end in now.offsets.items()]
+        return min(spans, default=0) >= 0 and sum(spans) <= self._most
+
+    def _of_bucket(self, number: int, batch: int, rows: list[Packed]) -> list[Packed]:
+        through, rest = split_pass_through(self._plan.topic_partitions, rows)
+        return [*through, *self._apply(self._plan, number, batch, rest)]

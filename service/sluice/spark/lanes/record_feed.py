@@ -1,0 +1,114 @@
+"""Records of the input topics that the service's own process reads ahead, so that they are there for a small batch."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from sluice.kafka.client import client_properties
+from sluice.kafka.reading import END, MAX_CONSUMED, READER_PROPERTIES, Offsets
+
+#: seconds of a wait for records that Spark's source has seen already
+TIMEOUT_S = 2.0
+#: seconds of one poll while records are missing
+POLL_S = 0.05
+#: properties of a consumer that reads ahead at most 4 MiB
+AHEAD = {"queued.max.messages.kbytes": 4 << 10, "fetch.message.max.bytes": 1 << 20, "fetch.wait.max.ms": 100}
+
+Place = tuple[str, int]
+
+
+class NotAtHandError(Exception):
+    """The records of a batch cannot be read here in time. Spark's source reads them, and reports what is wrong."""
+
+
+class RecordFeed:
+    """A consumer that stays at the end offset of the last batch, and whose client reads ahead in its own threads.
+
+    `consumer` makes a consumer that joins no group, with the isolation level `read_committed`.
+    """
+
+    def __init__(self, consumer: Callable[[], Consumer]) -> None:
+        self._make = consumer
+        self._consumer: Consumer | None = None
+        #: by topic partition: the offset that the next batch starts with
+        self._next: dict[Place, int] = {}
+        #: by topic partition: records at or behind that offset, in order
+        self._ahead: defaultdict[Place, deque[Message]] = defaultdict(deque)
+        #: by topic partition: the offset up to which all records were received (exclusive)
+        self._received: dict[Place, int] = {}
+
+    @classmethod
+    def of(cls, kafka: Mapping[str, str]) -> RecordFeed:
+        """The feed from the brokers of a `kafka:` block."""
+        return cls(lambda: Consumer(client_properties(kafka, "consumer") | READER_PROPERTIES | AHEAD))
+
+    def take(self, starts: Offsets, ends: Offsets) -> dict[Place, Sequence[Message]]:
+        """The records from the start (inclusive) to the end (exclusive) of each topic partition, in order of offsets.
+
+        Both have the same topic partitions. Topic partitions without records are left out. Raises NotAtHandError after
+        TIMEOUT_S, or if the client reports an error; the next call then reads from its own starts on.
+        """
+        try:
+            self._follow(starts)
+            self._await(ends)
+        except KafkaException as error:
+            self.close()
+            raise NotAtHandError(str(error)) from error
+        except NotAtHandError:
+            self.close()
+            raise
+        found = {place: self._taken(place, end) for place, end in ends.items()}
+        self._next = dict(ends)
+        return {place: records for place, records in found.items() if records}
+
+    def close(self) -> None:
+        """Closes the consumer; the next `take` makes a new one."""
+        if self._consumer is not None:
+            with suppress(KafkaException):
+                self._consumer.close()
+        self._consumer, self._next = None, {}
+
+    def _follow(self, starts: Offsets) -> None:
+        """Places the consumer at these offsets, unless it is there already."""
+        if self._consumer is not None and self._next == starts:
+            return
+        self._consumer = self._consumer or self._make()
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+        self._next, self._received = dict(starts), dict(starts)
+        self._ahead.clear()
+
+    def _await(self, ends: Offsets) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while any(self._received[place] < end for place, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise NotAtHandError("records did not arrive in time")
+            self._receive()
+
+    def _receive(self) -> None:
+        """Receives what the client has; waits at most POLL_S if it has nothing."""
+        if self._consumer is None:
+            raise NotAtHandError("there is no consumer")
+        first = self._consumer.poll(POLL_S)
+        if first is None:
+            return
+        for message in (first, *self._consumer.consume(MAX_CONSUMED, 0)):
+            place = message.topic(), message.partition()
+            if message.error() is None:
+                self._ahead[place].append(message)
+                self._received[place] = message.offset() + 1
+            elif message.error().code() == END:
+                # Markers of transactions have offsets, too, so the end may lie behind the last record.
+                self._received[place] = max(self._received[place], message.offset())
+            else:
+                raise KafkaException(message.error())
+
+    def _taken(self, place: Place, end: int) -> list[Message]:
+        ahead, found = self._ahead[place], []
+        while ahead and ahead[0].offset() < end:
+            found.append(ahead.popleft())
+        return found

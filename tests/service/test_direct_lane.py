@@ -1,0 +1,89 @@
+"""Small batches without a job of Spark: the outputs of both lanes are equal, in any alternation."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluice.spark.lanes.direct_lane import DirectLane
+from tests.service.cases import Playing, spreads
+from tests.service.playing import ORIGIN, record, replayed
+from tests.spec.vectors import all_cases
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PIPELINE = """
+streams:
+  in: {schema: {key: string, number: int64}}
+  out: {partitions: 2}
+  dead: {}
+operators:
+  - name: sums
+    aggregate: in
+    window: sliding, count(3), count(1), partitioned
+    partition_by: [key]
+    output: {out: {key: key, n: Count(), all: Collect(number)}}
+dead_letters: dead
+clock: records
+buckets: 2
+direct_records: 20
+"""
+
+
+@pytest.fixture
+def lanes(monkeypatch):
+    """The lane of each batch that runs, in order: "direct" or "spark"."""
+    found, outputs = [], DirectLane.outputs
+
+    def noted(lane, batch):
+        made = outputs(lane, batch)
+        found.append("spark" if made is None else "direct")
+        return made
+
+    monkeypatch.setattr(DirectLane, "outputs", noted)
+    return found
+
+
+def events(first, count):
+    """Tuples of three keys in turn, one a second, in two topic partitions."""
+    return [
+        {"at": n, "tuple": {"key": "abc"[n % 3], "number": n}, "topic_partition": n % 3 % 2}
+        for n in range(first, first + count)
+    ]
+
+
+def test_batches_of_both_lanes_follow_each_other(service, lanes):
+    """The first batch is a large one, which starts the processes that hold the state."""
+    service.create("in", partitions=2)
+    pipeline = service.pipeline(PIPELINE)
+    sent = []
+    for size in (40, 6, 1, 19, 60, 6):
+        new = events(len(sent), size)
+        sent += new
+        service.send("in", [record(event, ORIGIN) for event in new])
+        service.run(pipeline)
+    assert lanes == ["spark", "direct", "direct", "direct", "spark", "direct"]
+    found = [made["tuple"] for made in service.outputs("out") if "tuple" in made]
+    expected = [made["tuple"] for made in replayed(pipeline, sent)["out"] if "tuple" in made]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+def test_bad_records_of_a_small_batch_become_dead_letters(service, lanes):
+    service.create("in", partitions=2)
+    pipeline = service.pipeline(PIPELINE)
+    service.send("in", [record(event, ORIGIN) for event in events(0, 30)])
+    service.run(pipeline)
+    service.send("in", [{"value": b"{", "partition": 1, "timestamp": ORIGIN + 40_000, "headers": [("h", b"1")]}])
+    service.run(pipeline)
+    assert lanes == ["spark", "direct"]
+    (letter,) = service.read("dead")
+    assert letter.value() == b"{"
+    assert ("h", b"1") in letter.headers()
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_conformance_cases_through_both_lanes(service, lanes, buckets):
+    cases = [case for case in all_cases() if buckets == 1 or spreads(case)]
+    playing = Playing(service, cases[:: len(cases) // 8], buckets=buckets, direct_records=200)
+    playing.play(rounds=3)
+    assert playing.wrong() == []
+    assert "direct" in lanes

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sluice.spark.lanes import record_feed
+from sluice.spark.lanes.record_feed import NotAtHandError, RecordFeed
+
+A, B = ("trades", 0), ("trades", 1)
+END = KafkaError._PARTITION_EOF  # noqa: SLF001
+
+
+class Failure:
+    def __init__(self, code):
+        self._code = code
+
+    def code(self):
+        return self._code
+
+
+class Record:
+    """A message of the Kafka client: a record, or with `code` an event."""
+
+    def __init__(self, place, offset, code=None):
+        self._place, self._offset, self._code = place, offset, code
+
+    def topic(self):
+        return self._place[0]
+
+    def partition(self):
+        return self._place[1]
+
+    def offset(self):
+        return self._offset
+
+    def error(self):
+        return None if self._code is None else Failure(self._code)
+
+
+class Consumer:
+    """A consumer that gives the messages of `arrivals`, one list for each poll."""
+
+    def __init__(self, *arrivals):
+        self.arrivals, self.assigned, self.closed = deque(arrivals), [], False
+        self._rest = []
+
+    def assign(self, places):
+        self.assigned.append({(p.topic, p.partition): p.offset for p in places})
+
+    def poll(self, _):
+        first, *self._rest = self.arrivals.popleft() if self.arrivals else [None]
+        return first
+
+    def consume(self, *_):
+        found, self._rest = self._rest, []
+        return found
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Each look at the time takes a tenth of a second."""
+    seconds = iter(range(10_000))
+    monkeypatch.setattr(record_feed.time, "monotonic", lambda: next(seconds) / 10)
+
+
+def offsets(taken):
+    return {place: [record.offset() for record in records] for place, records in taken.items()}
+
+
+def records(place, *numbers):
+    return [Record(place, number) for number in numbers]
+
+
+def test_the_records_between_start_and_end_come_in_order():
+    feed = RecordFeed(lambda: Consumer(records(A, 5, 6), [*records(B, 0), *records(A, 7)]))
+    assert offsets(feed.take({A: 5, B: 0}, {A: 8, B: 1})) == {A: [5, 6, 7], B: [0]}
+
+
+def test_records_behind_the_end_are_kept_for_the_next_batch():
+    consumer = Consumer(records(A, 0, 1, 2, 3))
+    feed = RecordFeed(lambda: consumer)
+    assert offsets(feed.take({A: 0}, {A: 2})) == {A: [0, 1]}
+    assert offsets(feed.take({A: 2}, {A: 4})) == {A: [2, 3]}
+    assert consumer.assigned == [{A: 0}]
+
+
+def test_a_topic_partition_without_new_records_is_left_out_and_not_waited_for():
+    feed = RecordFeed(lambda: Consumer(records(A, 3)))
+    assert offsets(feed.take({A: 3, B: 9}, {A: 4, B: 9})) == {A: [3]}
+
+
+def test_offsets_of_transaction_markers_have_no_record():
+    feed = RecordFeed(lambda: Consumer([*records(A, 0), Record(A, 2, END)]))
+    assert offsets(feed.take({A: 0}, {A: 2})) == {A: [0]}
+
+
+def test_an_end_before_the_batch_ends_is_no_reason_to_stop():
+    feed = RecordFeed(lambda: Consumer([*records(A, 0), Record(A, 1, END)], records(A, 1)))
+    assert offsets(feed.take({A: 0}, {A: 2})) == {A: [0, 1]}
+
+
+def test_after_a_batch_that_spark_did_the_consumer_goes_to_the_start_of_the_next():
+    consumer = Consumer(records(A, 0, 1), records(A, 90))
+    feed = RecordFeed(lambda: consumer)
+    feed.take({A: 0}, {A: 1})
+    assert offsets(feed.take({A: 90}, {A: 91})) == {A: [90]}
+    assert consumer.assigned == [{A: 0}, {A: 90}]
+
+
+@pytest.mark.usefixtures("clock")
+def test_records_that_do_not_arrive_are_left_to_spark():
+    consumer = Consumer(records(A, 0))
+    feed = RecordFeed(lambda: consumer)
+    with pytest.raises(NotAtHandError, match="did not arrive"):
+        feed.take({A: 0}, {A: 2})
+    assert consumer.closed
+
+
+def test_an_error_of_the_client_is_left_to_spark_and_the_next_batch_has_a_new_consumer():
+    consumers = [Consumer([Record(A, 0, KafkaError.OFFSET_OUT_OF_RANGE)]), Consumer(records(A, 1))]
+    feed = RecordFeed(lambda: consumers.pop(0))
+    with pytest.raises(NotAtHandError):
+        feed.take({A: 0}, {A: 1})
+    assert offsets(feed.take({A: 1}, {A: 2})) == {A: [1]}
