@@ -48,27 +48,36 @@ def _complete(folder: Path) -> bool:
 
 
 def _retrieve(folder: Path) -> None:
-    """Downloads the jars into a temporary folder and renames it, so that no process ever sees an incomplete folder."""
-    java = find_java()
     sys.stderr.write(f"Fetching the jars of Spark's Kafka connector and of the broker (60 MB) into {folder} ...\n")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="jars-", dir=folder.parent) as name:
-            _run_ivy(java, Path(name))
-            shutil.copy(project_file("deploy/ivy.xml"), Path(name, "jars"))
-            shutil.rmtree(folder, ignore_errors=True)
-            Path(name, "jars").rename(folder)
+        retrieve(project_file("deploy/ivy.xml"), folder)
     except OSError as error:
         if _complete(folder):  # another process was faster
             return
         raise JarsError(f"cannot write the jars to {folder} ({error}); name another with SLUICE_JARS") from error
 
 
-def _run_ivy(java: str, work: Path) -> None:
+def retrieve(ivy_file: Path, folder: Path) -> None:
+    """Downloads the jars of all configurations of an Ivy file to `folder/<configuration>`, with a copy of the file.
+
+    They are downloaded into a temporary folder, which is then renamed, so that no process ever sees an incomplete
+    folder. Raises JarsError if they cannot be downloaded, JavaError if there is no Java, OSError if the folder cannot
+    be written.
+    """
+    java = find_java()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="jars-", dir=folder.parent) as name:
+        _run_ivy(java, ivy_file, Path(name))
+        shutil.copy(ivy_file, Path(name, "jars", "ivy.xml"))
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(name, "jars").rename(folder)
+
+
+def _run_ivy(java: str, ivy_file: Path, work: Path) -> None:
     ivy = [
         java,
         f"-Divy.default.ivy.user.dir={work}",  # by default Ivy writes to the home folder
-        *("-jar", str(_ivy_jar()), "-ivy", str(project_file("deploy/ivy.xml")), "-cache", str(work / "cache")),
+        *("-jar", str(_ivy_jar()), "-ivy", str(ivy_file), "-cache", str(work / "cache")),
         *("-types", "jar", "bundle", "-warn"),
         *("-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision].[ext]")),
     ]

@@ -1,0 +1,91 @@
+"""The input topics: filled at full speed, or at a fixed rate with the send time in each record."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.peers.workload import START
+
+PARTITIONS = 2
+POLL_EVERY = 10_000
+
+
+def make_topic(bootstrap: str, name: str, **config: str) -> bool:
+    """Creates a topic of PARTITIONS topic partitions. Returns False if it exists."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    try:
+        admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result()
+    except KafkaException as error:
+        if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
+            return False
+        raise
+    return True
+
+
+def delete_topics(bootstrap: str, prefix: str) -> None:
+    """Deletes all topics whose name begins with `prefix`, with those that a system made for itself."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    names = [name for name in admin.list_topics(timeout=10).topics if name.startswith(prefix)]
+    if names:
+        for deleted in admin.delete_topics(names).values():
+            deleted.result()
+
+
+def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
+    """Writes the records to the topic, 45 bytes each, unless it has them already."""
+    if not make_topic(bootstrap, topic):
+        return
+    producer = Producer({
+        "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
+        "queue.buffering.max.messages": 2_000_000,
+    })  # fmt: skip
+    for i in range(records):
+        _produce(producer, topic, i, keys, b"}")
+        if i % POLL_EVERY == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) -> None:
+    """Writes `rate` records a second; attribute w of each is the time in seconds at which it is sent."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
+    begin = time.monotonic()
+    for i in range(int(rate * seconds)):
+        wait = begin + i / rate - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+        _produce(producer, topic, i, keys, b',"w":%.6f}' % time.time())
+        producer.poll(0)
+    producer.flush()
+
+
+def _produce(producer: Producer, topic: str, i: int, keys: int, end: bytes) -> None:
+    key, timestamp = b"k%d" % (i % keys), START + i
+    value = b'{"k":"%s","v":%.1f,"ts":%d' % (key, (i * 7919) % 1000 / 10, timestamp) + end
+    while True:
+        try:
+            producer.produce(topic, value, key, timestamp=timestamp)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            return
+
+
+def committed_reader(bootstrap: str, topic: str, wait_ms: int = 500) -> Consumer:
+    """A consumer that reads committed records of the whole topic from its beginning."""
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "bench-peers", "isolation.level": "read_committed",
+        "enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": wait_ms,
+        "enable.partition.eof": True,
+    })  # fmt: skip
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    return consumer
+
+
+def end_offsets(consumer: Consumer, topic: str) -> int:
+    """The end offsets of all topic partitions, added up; markers of transactions count."""
+    ends = (consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10) for p in range(PARTITIONS))
+    return sum(high for _, high in ends)
