@@ -22,20 +22,22 @@ WINDOWS = {
 
 
 class Sluice(System):
-    """`delivery` is that of the pipeline file: exactly_once or at_least_once."""
+    """`delivery` and `direct_records` are those of the pipeline file."""
 
-    def __init__(self, delivery: str = "exactly_once") -> None:
-        self._delivery = delivery
+    def __init__(self, delivery: str = "exactly_once", direct_records: int = 0) -> None:
+        self._settings = {"delivery": delivery, "direct_records": direct_records}
         self.guarantee = delivery.replace("_", " ")
-        self.name = "Sluice" if delivery == "exactly_once" else f"Sluice, {self.guarantee}"
-        self.settings = "lz4; the clock follows the records; all else is default"
+        kind = [self.guarantee] if delivery == "at_least_once" else []
+        self.name = ", ".join(["Sluice", *kind, *(["direct"] if direct_records else [])])
+        direct = f"direct_records: {direct_records}" if direct_records else "every batch is a job of Spark"
+        self.settings = f"lz4; the clock follows the records; {direct}"
 
     def install(self) -> None:
         """`make setup` has installed it."""
 
     def command(self, task: Task) -> Sequence[str]:
         file = task.folder / "pipeline.yaml"
-        file.write_text(yaml.safe_dump(_pipeline(task, self._delivery)))
+        file.write_text(yaml.safe_dump(_pipeline(task, self._settings)))
         options = ["--no-http", "--checkpoint", str(task.folder / "checkpoint")]
         kafka = ["--kafka", f"bootstrap.servers={task.bootstrap}", "--kafka", "compression.type=lz4"]
         return [sys.executable, "-m", "sluice", "run", str(file), *options, *kafka]
@@ -44,7 +46,7 @@ class Sluice(System):
         return "message=running" in output
 
 
-def _pipeline(task: Task, delivery: str) -> dict[str, Any]:
+def _pipeline(task: Task, settings: dict[str, Any]) -> dict[str, Any]:
     schema = {"k": "string", "v": "float64", "ts": "int64", **({"w": "float64"} if task.live else {})}
     source = {"format": "json", "schema": schema}
     streams = {
@@ -58,7 +60,7 @@ def _pipeline(task: Task, delivery: str) -> dict[str, Any]:
         "streams": streams,
         "operators": [{"name": "measured", **_operator(task, schema)}],
         "dead_letters": "dead",
-        "delivery": delivery,
+        **settings,
     }
     if not task.live:
         pipeline["clock_origin"] = START // 1000
