@@ -66,7 +66,8 @@ def _pipeline(task: Task, settings: dict[str, Any]) -> dict[str, Any]:
         pipeline["clock_origin"] = START // 1000
     if task.workload == "join":
         streams["others"] = {"topic": task.inputs[1], **source}
-        pipeline["merge"] = "timestamp"
+        # A record waits for later ones of all topic partitions. The clock of the day ends the wait of the last one.
+        pipeline |= {"merge": "timestamp", "clock": "processing", "merge_wait": 1}
     return pipeline
 
 
