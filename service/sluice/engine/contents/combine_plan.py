@@ -37,6 +37,11 @@ BEGIN, ADD, FOLD, SUFFIX_SCAN, MERGE, OUTPUT, OUTPUT_SUFFIX = range(7)
 STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("right", np.int32)])
 #: up to this many summaries fit into the CPU cache, so that prefetching does not pay
 PREFETCH_THRESHOLD = 16_384
+#: a full plan has this many times the steps that are executed together. A call of a kernel from Python costs some
+#: microseconds, which is a tenth of the time of 2,048 steps
+FULL = 4
+#: the initial room for the steps of an event
+MARGIN = 64
 #: an empty table
 NOTHING = np.zeros((0, 0), np.int64)
 #: the elements of `Summaries.used`: the steps in the plan; the steps that an event needs if there was no room for them
@@ -70,18 +75,19 @@ def summaries(
 ) -> Summaries:  # fmt: skip
     """The tables with an empty plan."""
     return Summaries(
-        layout, text, rows, back, stack, spread, shift, np.empty(together, STEP), together, np.zeros(2, np.int64)
+        layout, text, rows, back, stack, spread, shift, np.empty(FULL * together + MARGIN, STEP), together,
+        np.zeros(2, np.int64),
     )  # fmt: skip
 
 
 @inlined
 def plan_fits(s: Summaries, steps: int) -> bool:
-    """Whether the plan has room for the steps of one event. If not, notes in NEEDED how many they are.
+    """Whether the next event may plan this many steps. If not, notes in NEEDED how many they are.
 
-    An event that needs more than `together` steps gets a plan of its own.
+    An event may plan fewer steps. So a plan is full when it has FULL * `together` steps, or when its table has no room
+    for the steps of one more event.
     """
-    planned = s.used[STEPS]
-    if planned + steps <= s.together or (planned == 0 and steps <= len(s.steps)):
+    if s.used[STEPS] < FULL * s.together and s.used[STEPS] + steps <= len(s.steps):
         return True
     s.used[NEEDED] = steps
     return False
@@ -110,8 +116,9 @@ def run_planned(run: Run, tables: Any, events: np.ndarray, results: Results, sta
         if not needed:
             return start
         tables.sums.used[NEEDED] = 0
-        if needed > len(tables.sums.steps):
-            tables = tables._replace(sums=tables.sums._replace(steps=np.empty(needed, STEP)))
+        room = FULL * tables.sums.together + 2 * needed  # twice: the next event may need more
+        if room > len(tables.sums.steps):
+            tables = tables._replace(sums=tables.sums._replace(steps=np.empty(room, STEP)))
 
 
 @kernel
