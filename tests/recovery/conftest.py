@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from tests.recovery.harness import Service
+from tests.recovery.harness.service import Service
 
 NUMBERS = count()
 
@@ -25,21 +25,3 @@ def services(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     yield make
     for one in made:
         one.clean_up()
-
-
-class Shared:
-    """One service for several tests; after a test that failed the next one gets a new service."""
-
-    def __init__(self, make: Callable[[], Service]) -> None:
-        self._make = make
-        self._service: Service | None = None
-
-    def service(self) -> Service:
-        """It runs, and all of its outputs so far are right. `Service.check_outputs` says so of those of this test."""
-        if self._service is None or not self._service.sound:
-            if self._service:
-                self._service.clean_up()
-            self._service = self._make()
-        self._service.start()
-        self._service.sound = False
-        return self._service

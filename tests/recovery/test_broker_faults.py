@@ -6,24 +6,23 @@ the records with the times that they have in the topic, however late the broker 
 
 from __future__ import annotations
 
-import json
-import threading
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from tests.recovery.conftest import Shared
-from tests.recovery.harness import Record, Service, frozen, wait_until
-from tests.recovery.proxy import Proxy, proxied_broker
-from tests.unit.kafka.tools import visible
+from sluice.processes import descendants
+from tests.recovery.harness.process_table import frozen
+from tests.recovery.harness.proxy import Proxy, proxied_broker
+from tests.recovery.harness.service import Service
+from tests.recovery.harness.shared_service import Shared
+from tests.recovery.harness.steady_source import Source, appended, feeding
+from tests.recovery.harness.waiting import last_seconds
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-KEYS = 10
 FILE = """
 trigger_interval: 0.1
 streams:
@@ -76,7 +75,7 @@ def network() -> Iterator[Network]:
 @pytest.fixture(scope="module")
 def shared(services, network) -> Shared:
     def make() -> Service:
-        service = services(FILE, kafka=network.direct, through=network.through)
+        service = services(FILE, kafka=network.direct, through=network.through, http=True)
         service.create("in", partitions=1, **{"message.timestamp.type": "LogAppendTime"})
         service.create(*OUTPUTS)
         return service
@@ -90,39 +89,12 @@ def service(shared, network) -> Iterator[Service]:
     network.proxy.resume()
     network.proxy.accept()
     one = shared.service()
-    with feeding(one) as sent:
-        sent(20)
+    with feeding(one) as source:
+        source.await_sent(20)
         await_firing(one)
     yield one
     network.proxy.resume()
     network.proxy.accept()
-
-
-@contextmanager
-def feeding(service: Service) -> Iterator[Callable[[int], None]]:
-    """Sends a tuple about every 20 ms, past the proxy; what is yielded waits for so many more."""
-    producer = Producer(service.kafka | {"enable.idempotence": True, "linger.ms": 0})
-    over, confirmed = threading.Event(), threading.Semaphore(0)
-
-    def delivered(error: object, _: object) -> None:
-        if error is None:
-            confirmed.release()
-
-    def feed() -> None:
-        while not over.wait(0.02):
-            number = time.monotonic_ns() // 1_000_000
-            value = {"k": f"key {number % KEYS}", "v": number}
-            producer.produce(service.topic("in"), json.dumps(value).encode(), value["k"], on_delivery=delivered)
-            producer.poll(0)
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    try:
-        yield lambda count: [confirmed.acquire(timeout=120) for _ in range(count)] and None
-    finally:
-        over.set()
-        thread.join()
-        assert producer.flush(120) == 0
 
 
 def await_firing(service: Service, codes: Sequence[int] = ()) -> None:
@@ -133,22 +105,7 @@ def await_firing(service: Service, codes: Sequence[int] = ()) -> None:
 
 def await_outputs(service: Service, codes: Sequence[int] = ()) -> None:
     """What `replay` gives for the records of the topic, with their times there."""
-    service.await_outputs(codes, expected=service.expected(events(service)))
-
-
-def events(service: Service) -> list[Record]:
-    """What the input topic holds; at the end enough time has passed for every window."""
-    found = [
-        {"at": message.timestamp()[1] / 1000, "stream": "in", "tuple": json.loads(message.value())}
-        for message in visible(service.kafka, service.topic("in"))
-    ]
-    return [*found, {"at": found[-1]["at"] + 5}]
-
-
-def last_seconds(duration: float) -> None:
-    """The length of an outage is what the test is about."""
-    end = time.monotonic() + duration
-    wait_until(lambda: time.monotonic() > end, "time passes")
+    service.await_outputs(codes, expected=service.expected(appended(service)))
 
 
 def outage(network: Network, meanwhile: Callable[[], None] = lambda: None) -> Sequence[int]:
@@ -165,42 +122,56 @@ def outage(network: Network, meanwhile: Callable[[], None] = lambda: None) -> Se
 
 
 def test_e11_the_broker_dies_and_comes_back_while_windows_fire(service, network):
-    with feeding(service) as sent:
+    with feeding(service) as source:
         codes = outage(network)
-        sent(50)
+        source.await_sent(50)
         await_firing(service, codes)
     await_outputs(service, codes)
 
 
 @pytest.mark.slow
 def test_e11_the_broker_dies_and_comes_back_while_a_batch_is_in_hand(service, network):
-    with feeding(service) as sent:
+    with feeding(service) as source:
         service.at("produced")
         service.await_moment("produced")
         codes = outage(network, lambda: service.go_on("produced"))
-        sent(50)
+        source.await_sent(50)
     await_outputs(service, codes)
 
 
 @pytest.mark.slow
 def test_e11_the_broker_is_frozen_while_windows_fire(service, network):
-    with feeding(service) as sent:
+    with feeding(service) as source:
         with frozen(network.broker.pid):
             last_seconds(SHORT)
-        sent(50)
+        source.await_sent(50)
         await_firing(service)
     await_outputs(service)
 
 
 @pytest.mark.slow
+def test_e11_windows_fire_while_nothing_comes_after_a_restart_and_a_freeze(service, network):
+    """The idle clock has to move for each: the last record waits for the end of its window."""
+    source = Source(service)
+    network.broker.terminate()
+    network.broker.restart()
+    source.send()
+    await_outputs(service)
+    with frozen(network.broker.pid):
+        last_seconds(15)
+    source.send()
+    await_outputs(service)
+
+
+@pytest.mark.slow
 def test_e11_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
-    with feeding(service) as sent:
+    with feeding(service) as source:
         service.at("committing")
         service.await_moment("committing")
         with frozen(network.broker.pid):
             service.go_on("committing")
             last_seconds(SHORT)
-        sent(50)
+        source.await_sent(50)
     await_outputs(service)
 
 
@@ -223,22 +194,26 @@ def test_e11_the_broker_is_gone_for_longer_than_the_service_waits(service, netwo
 
 
 def test_e11_connections_are_cut_again_and_again(service, network):
-    with feeding(service) as sent:
+    chance = random.Random(7)
+    with feeding(service) as source:
         for number in range(8):
             (network.proxy.cut if number % 2 else network.proxy.reset)()
-            sent(20)
+            source.await_sent(20)
+        for _ in range(15):
+            chance.choice([network.proxy.cut, network.proxy.reset])()
+            last_seconds(chance.uniform(0.1, 1.5))
         await_firing(service)
     await_outputs(service)
 
 
 @pytest.mark.slow
 def test_e11_connections_are_refused_for_a_while(service, network):
-    with feeding(service) as sent:
+    with feeding(service) as source:
         network.proxy.refuse()
         network.proxy.reset()
         last_seconds(SHORT)
         network.proxy.accept()
-        sent(50)
+        source.await_sent(50)
         await_firing(service)
     await_outputs(service)
 
@@ -246,8 +221,8 @@ def test_e11_connections_are_refused_for_a_while(service, network):
 @pytest.mark.slow
 def test_e11_the_network_is_slow(service, network):
     network.proxy.delay(requests=0.1, answers=0.1)
-    with feeding(service) as sent:
-        sent(100)
+    with feeding(service) as source:
+        source.await_sent(100)
         await_firing(service)
     network.proxy.resume()
     await_outputs(service)
@@ -256,30 +231,65 @@ def test_e11_the_network_is_slow(service, network):
 @pytest.mark.slow
 def test_e11_no_byte_passes_for_a_while(service, network):
     """Connections stay open: nobody is told that anything is wrong."""
-    with feeding(service) as sent:
+    with feeding(service) as source:
         network.proxy.hold_requests()
         network.proxy.hold_answers()
         last_seconds(SHORT)
         network.proxy.resume()
-        sent(50)
+        source.await_sent(50)
         await_firing(service)
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_answers_are_lost_for_a_while(service, network):
+    """Requests reach the broker. The connections then break, and the answers with them."""
+    with feeding(service) as source:
+        network.proxy.hold_answers()
+        last_seconds(10)
+        network.proxy.reset()
+        network.proxy.resume()
+        source.await_sent(50)
+        await_firing(service)
+        assert service.page("/healthz") == (200, "ok\n")
+    await_outputs(service)
+
+
+@pytest.mark.slow
+def test_e11_a_batch_that_hangs_is_unhealthy_and_sigterm_ends_the_service(service, network):
+    service.end()
+    service.start(SLUICE_BATCH_SECONDS="5")
+    with feeding(service):
+        await_firing(service)
+        service.wait_until(lambda: service.page("/healthz")[0] == 200, "the service is healthy")
+        network.proxy.hold_answers()
+        service.wait_until(lambda: service.page("/healthz")[0] == 503, "the service is unhealthy")
+        assert "a batch has been running for" in service.page("/readyz")[1]
+        started = descendants(service.pid)
+        began = time.monotonic()
+        service.end()
+        assert time.monotonic() - began < 12
+        assert started
+    network.proxy.reset()
+    network.proxy.resume()
+    service.start()
     await_outputs(service)
 
 
 @pytest.mark.slow
 def test_e12_the_answer_to_a_commit_is_lost(service, network):
     """The broker has committed the batch, and the connection breaks before the service knows."""
-    with feeding(service) as sent:
+    with feeding(service) as source:
         commit_sent(service, network.proxy.hold_answers)
         network.proxy.reset()
         network.proxy.resume()
-        sent(50)
+        source.await_sent(50)
     await_outputs(service, codes=[UNAVAILABLE])
 
 
 @pytest.mark.slow
 def test_e12_the_request_for_a_commit_is_lost(service, network):
-    with feeding(service) as sent:
+    with feeding(service) as source:
         service.at("committing")
         service.await_moment("committing")
         network.proxy.hold_requests()
@@ -287,7 +297,7 @@ def test_e12_the_request_for_a_commit_is_lost(service, network):
         last_seconds(1)
         network.proxy.reset()
         network.proxy.resume()
-        sent(50)
+        source.await_sent(50)
     await_outputs(service, codes=[UNAVAILABLE])
 
 

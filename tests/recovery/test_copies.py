@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from sluice.checkpoint import offset_log
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
-from sluice.kafka import ledger
 from sluice.kafka.batch_report import Report
 from sluice.kafka.kafka_errors import LedgerError
 from sluice.kafka.transactions import TransactionalWriter, WriterSettings
 from sluice.spark.query import prepare
-from tests.recovery.checkpoint_service import Running
+from tests.recovery.harness.sums_and_runs import FILE, tuples
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -34,13 +33,15 @@ def commit(folder, batch):
 
 
 @pytest.fixture
-def copies(broker, tmp_path):
+def copies(services, tmp_path):
     """Two copies of a checkpoint at batch 0; and what writes a batch as a copy has planned it."""
-    one = Running(broker, tmp_path)
+    one = services(FILE)
+    one.create("in", partitions=1)
     pipelines = [
         load(one.file, overrides={"checkpoint": str(folder)}) for folder in (one.checkpoint, tmp_path / "other")
     ]
     query = prepare(pipelines[0]).query
+    one.checkpoint.mkdir(exist_ok=True)
     (one.checkpoint / "metadata").write_text('{"id":"x"}')
     (one.checkpoint / "sources" / "0").mkdir(parents=True)
     (one.checkpoint / "sources" / "0" / "0").write_text(f'\0v1\n{{"{one.name}.in":{{"0":0}}}}')
@@ -78,24 +79,31 @@ def test_a_copy_whose_planned_batch_is_not_the_one_that_was_written_is_refused(c
 
 
 @pytest.mark.slow
-def test_real_services_on_two_copies(broker, tmp_path):
+def test_s7_real_services_on_two_copies(services, tmp_path):
     """Both have planned a batch of the same number; one of them has written it."""
-    one, other = Running(broker, tmp_path), tmp_path / "other"
-    one.send(50)
-    one.until_complete()
-    shutil.copytree(one.checkpoint, other)
-    one.send(10)
-    one.until_planned(other)
-    one.send(50)
-    one.until_complete()
-    stores = [FolderStore(other), FolderStore(one.checkpoint)]
-    number = batches(stores[0])[1]
-    assert len({offset_log.digest(store, number) for store in stores}) == 2
-    assert ledger.read_position(one.kafka, one.name).next_batch == number + 1
+    one = services(FILE)
+    one.create("in")
+    one.send("in", tuples(50))
+    one.start()
+    one.await_outputs()
+    one.end()
+    other = services(FILE, name=one.name, checkpoint=Path(shutil.copytree(one.checkpoint, tmp_path / "other")))
+    other.adopt(one)
+    one.send("in", tuples(10))
+    other.at("feeding")
+    other.start()
+    other.await_moment("feeding")
+    planned = other.kill().planned
+    one.send("in", tuples(50))
+    one.start()
+    one.await_outputs()
+    one.end()
+    stores = [FolderStore(other.checkpoint), FolderStore(one.checkpoint)]
+    assert len({offset_log.digest(store, planned) for store in stores}) == 2
+    assert one.position().next_batch == planned + 1
 
-    process = one.start(other)
-    assert process.exit_code() == 4
-    last = process.log().splitlines()[-1]
-    assert f"batch {number} read other records than the checkpoint has planned" in last
-    assert "--reset-ledger" in last
-    assert one.outputs() == one.expected()
+    other.start()
+    assert other.await_end() == 4
+    assert f"batch {planned} read other records than the checkpoint has planned" in other.sentence
+    assert "--reset-ledger" in other.sentence
+    one.check_outputs(one.expected())

@@ -10,23 +10,51 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from sluice.checkpoint.checkpoint_identity import FILE
+from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
 from sluice.cli import main
-from tests.recovery.checkpoint_service import Running
+from tests.recovery.harness.service import Service
 from tests.unit.state.damage import flip
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-RECORDS = 1500
+RECORDS, KEYS, HELD = 1500, 20, 30
+#: so many batches that there are several snapshots, and a log behind the last one
+FILE = f"""
+buckets: 1
+max_records_per_batch: 100
+clock: records
+trigger_interval: 0.05
+streams:
+  in: {{schema: {{k: string, v: int64}}}}
+  out: {{marks: none}}
+operators:
+  - name: sums
+    aggregate: in
+    window: sliding, count({HELD}), count(1), partitioned
+    partition_by: [k]
+    aggregate_incomplete_windows: true
+    output: {{out: {{k: k, v: Max(v), n: Count(), s: Sum(v)}}}}
+"""
+
+
+def tuples(first: int, count: int) -> list[dict]:
+    return [{"k": f"key {number % KEYS}", "v": number} for number in range(first, first + count)]
+
+
+def ended_service(services) -> Service:
+    """A service that has read some records and has ended."""
+    one = services(FILE)
+    one.create("in")
+    one.send("in", tuples(0, RECORDS))
+    one.start()
+    one.await_outputs()
+    one.end()
+    return one
 
 
 @pytest.fixture(scope="module")
-def ended(broker, tmp_path_factory):
-    """A service that has read some records and has ended."""
-    one = Running(broker, tmp_path_factory.mktemp("ended"))
-    one.send(RECORDS)
-    one.until_complete()
-    return one
+def ended(services) -> Service:
+    return ended_service(services)
 
 
 @pytest.fixture
@@ -44,16 +72,15 @@ def half(path):
     return path.stat().st_size // 2
 
 
-def test_the_service_goes_on_from_an_older_snapshot_and_says_so(broker, tmp_path):
-    one = Running(broker, tmp_path)
-    one.send(RECORDS)
-    one.until_complete()
+def test_the_service_goes_on_from_an_older_snapshot_and_says_so(services):
+    one = ended_service(services)
     newest = snapshots(one.checkpoint)[0]
     flip(newest, half(newest))
-    one.send(300)
-    log = one.until_complete()
-    assert one.outputs() == one.expected()
-    (line,) = [line for line in log.splitlines() if "is damaged" in line]
+    one.send("in", tuples(RECORDS, 300))
+    one.start()
+    one.await_outputs()
+    one.end()
+    (line,) = [line for line in one.log().splitlines() if "is damaged" in line]
     assert "level=warning" in line
     assert f"{newest}: block 0 (bytes " in line
 
@@ -62,26 +89,26 @@ def test_where_nothing_whole_leads_to_the_state_the_service_ends_with_code_4(end
     """The snapshots, and the logs behind them."""
     for file in (checkpoint / "buckets" / "0").iterdir():
         flip(file, half(file))
-    ended.send(10)  # the state is made again for the next batch
-    process = ended.start(checkpoint)
-    assert process.exit_code() == 4
-    last = process.log().splitlines()[-1]
+    ended.send("in", tuples(RECORDS, 10))  # the state is made again for the next batch
+    ended.start("--checkpoint", str(checkpoint))
+    assert ended.await_end() == 4
+    last = ended.log().splitlines()[-1]
     assert last.startswith(f"sluice: {snapshots(checkpoint)[0]}: block 0 (bytes ")
     assert "is damaged; " in last
 
 
-@pytest.mark.parametrize("name", ["metadata", "commits", "offsets", "sources/0/0", FILE])
+@pytest.mark.parametrize("name", ["metadata", "commits", "offsets", "sources/0/0", IDENTITY])
 def test_a_damaged_file_beside_the_state_ends_it_with_code_4(ended, checkpoint, name):
     file = checkpoint / name
     if file.is_dir():
         file = max((one for one in file.iterdir() if one.name.isdigit()), key=lambda one: int(one.name))
     flip(file, half(file))
-    process = ended.start(checkpoint)
-    assert process.exit_code() == 4
-    assert "Traceback" not in process.log()
-    assert "py4j" not in process.log().lower()
-    last = process.log().splitlines()[-1]
-    assert (str(file) if name != FILE else FILE) in last
+    ended.start("--checkpoint", str(checkpoint))
+    assert ended.await_end() == 4
+    assert "Traceback" not in ended.log()
+    assert "py4j" not in ended.log().lower()
+    last = ended.log().splitlines()[-1]
+    assert (str(file) if name != IDENTITY else IDENTITY) in last
     assert "damaged" in last or "cannot be read" in last
 
 
@@ -90,7 +117,7 @@ def test_readers_of_the_checkpoint_say_the_same(ended, checkpoint):
     command = ["windows", str(ended.file), "--key", "key 3", "--checkpoint", str(checkpoint)]
     whole = CliRunner().invoke(main, command)
     assert whole.exit_code == 0
-    assert len(json.loads(whole.stdout)["held"]) == 30
+    assert len(json.loads(whole.stdout)["held"]) == HELD
 
     flip(newest, half(newest))
     again = CliRunner().invoke(main, command)

@@ -5,47 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from itertools import count
 from pathlib import Path
 
 import pytest
 from confluent_kafka import IsolationLevel
 
-from tests.recovery.conftest import Shared
-from tests.recovery.harness import Service, frozen, wait_until
+from tests.recovery.harness.process_table import frozen
+from tests.recovery.harness.service import Service
+from tests.recovery.harness.shared_service import Shared
+from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
+from tests.recovery.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-KEYS = 10
-FILE = """
-max_records_per_batch: 400
-clock: records
-streams:
-  in: {schema: {k: string, v: int64}}
-  sums: {marks: none}
-  runs: {}
-operators:
-  - name: sums
-    aggregate: in
-    window: sliding, count(20), count(1), partitioned
-    partition_by: [k]
-    aggregate_incomplete_windows: true
-    output: {sums: {k: k, n: Count(), s: Sum(v), last: Last(v)}}
-  - name: runs
-    aggregate: in
-    window: tumbling, count(7), partitioned
-    partition_by: [k]
-    output: {runs: {k: k, all: Collect(v)}}
-"""
-OUTPUTS = ("sums", "runs")
 #: exit codes: the JVM was killed, checkpoint and ledger do not fit, another instance runs or has taken over, a batch
 #: failed
 JAVA_ENDED, REFUSED, TAKEN, FAILED = 3, 4, 5, 6
-numbers = count()
-
-
-def tuples(size: int) -> list[dict]:
-    return [{"k": f"key {number % KEYS}", "v": number} for number in (next(numbers) for _ in range(size))]
 
 
 @pytest.fixture(scope="module")

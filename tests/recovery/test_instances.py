@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
-from tests.recovery.checkpoint_service import Running
+from tests.recovery.harness.process_table import send_signal
+from tests.recovery.harness.sums_and_runs import FILE, tuples
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_an_idle_service_keeps_others_from_its_checkpoint_until_it_is_killed(broker, tmp_path):
-    one = Running(broker, tmp_path)
-    one.send(50)
-    first = one.start()
-    first.wait_until(one.complete)
+def test_e15_an_idle_service_keeps_others_from_its_checkpoint_until_it_is_killed(services):
+    first = services(FILE)
+    first.create("in")
+    first.send("in", tuples(50))
+    first.start()
+    first.await_outputs()
 
-    second = one.start()
-    assert second.exit_code() == 5
-    last = second.log().splitlines()[-1]
-    assert "another instance of the pipeline" in last
-    assert f"process {first.pid} on " in last
+    second = services(FILE, name=first.name, checkpoint=first.checkpoint)
+    second.start()
+    assert second.await_end() == 5
+    assert "another instance of the pipeline" in second.sentence
+    assert f"process {first.pid} on " in second.sentence
 
-    one.send(10)
-    first.wait_until(one.complete)  # it goes on, undisturbed
-    os.kill(first.pid, signal.SIGKILL)
-    one.send(10)
-    one.until_complete()
-    first.kill()
-    assert one.outputs() == one.expected()
+    first.send("in", tuples(10))
+    first.await_outputs()  # it goes on, undisturbed
+    send_signal([first.pid])
+    second.adopt(first)
+    second.send("in", tuples(10))
+    second.start()
+    second.await_outputs()

@@ -5,39 +5,34 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
-import pyarrow as pa
 import pytest
 import yaml
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.files import project_file
-from sluice.kafka import ledger
-from sluice.kafka.murmur2 import partition_for
-from sluice.processes import Tethered
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from sluice_demo.flights import load as load_flights
+from tests.recovery.harness.output_reader import OutputReader, shown, topic_partition
+from tests.recovery.harness.service import Position, position_of, skipped
+from tests.recovery.harness.sluice_process import SluiceProcess
+from tests.unit.kafka.tools import create, visible
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 FLIGHTS = int(os.environ.get("SLUICE_TEST_FLIGHTS", "200000"))
 MOST = 2_000
 TOPIC_PARTITIONS = 3
-OUTPUTS = ("flights.delays", "flights.days")
-#: seconds that anything may take
-PATIENCE = 600
 
 
 def test_a_service_that_is_killed_writes_everything_once(broker, tmp_path):
@@ -47,119 +42,77 @@ def test_a_service_that_is_killed_writes_everything_once(broker, tmp_path):
     chance = random.Random(seed)
     events = list(islice(flight_events(), FLIGHTS))
     send(broker, events)
-    service = Service(broker, tmp_path, chance)
-    expected = replayed(load(service.file), events)
+    service = Flights(broker, tmp_path, chance)
+    try:
+        check_across_kills(service, events, chance)
+    finally:
+        service.clean_up()
 
+
+def check_across_kills(service, events, chance):
+    expected = replayed(load(service.file), events)
     others = [service.await_pause, service.await_some_batches, service.await_some_batches]
     chance.shuffle(others)
-    stands = [service.killed(moment) for moment in (service.await_plan, *others)]
+    positions = [service.killed(moment) for moment in (service.await_plan, *others)]
     service.start()
-    service.await_records(sum(map(len, expected.values())))
+    service.await_outputs(expected)
     service.end()
 
-    assert stands[0].next_batch == 0, "nothing had been written at the first kill"
-    assert any(stand.planned == stand.next_batch for stand in stands), "a batch is rerun"
-    assert any(stand.planned == stand.next_batch - 1 > stand.committed for stand in stands), "a batch is there already"
-    assert skipped(broker) >= 1, "the ledger knew it"
-    found = outputs(broker)
-    assert {place: len(records) for place, records in found.items()} == {p: len(r) for p, r in expected.items()}
-    for place, records in expected.items():
-        assert found[place] == records, place
+    assert positions[0].next_batch == 0, "nothing had been written at the first kill"
+    assert any(one.planned == one.next_batch for one in positions), "a batch is rerun"
+    assert any(one.planned == one.next_batch - 1 > one.committed for one in positions), "a batch is there already"
+    assert skipped(service.kafka, "flights") >= 1, "the ledger knew it"
+    for (topic, place), records in expected.items():
+        assert [shown(message) for message in visible(service.kafka, topic, place)] == records, (topic, place)
 
 
-# ---- the service -----------------------------------------------------------------------------------------------------
-
-
-class Stand(NamedTuple):
-    """Of a killed service: the last batch that Spark planned, the last that it knows to be done, the ledger's next."""
-
-    planned: int
-    committed: int
-    next_batch: int
-
-
-class Service:
-    """`sluice run` in a process group of its own, on examples/flights.yaml."""
+class Flights(SluiceProcess):
+    """`sluice run` on examples/flights.yaml."""
 
     def __init__(self, broker: str, folder: Path, chance: random.Random) -> None:
-        self._kafka = {"bootstrap.servers": broker}
-        self._folder = folder
+        super().__init__(folder / "flights.yaml", folder)
+        self.kafka = {"bootstrap.servers": broker}
         self._chance = chance
         self._checkpoint = folder / "checkpoint"
-        self._moments = folder / "moments"
-        self._moments.mkdir()
-        self.file = folder / "flights.yaml"
         pipeline = yaml.safe_load(project_file("examples/flights.yaml").read_text())
-        pipeline |= {"kafka": self._kafka, "checkpoint": str(self._checkpoint), "max_records_per_batch": MOST}
+        pipeline |= {"kafka": self.kafka, "checkpoint": str(self._checkpoint), "max_records_per_batch": MOST}
         for output in ("delays", "days"):
             pipeline["streams"][output]["partitions"] = TOPIC_PARTITIONS
         self.file.write_text(yaml.safe_dump(pipeline, sort_keys=False))
 
-    def start(self) -> None:
-        path = [str(Path(__file__).parent / "pausing"), os.environ.get("PYTHONPATH", str(Path.cwd()))]
-        self._process = Tethered(
-            [sys.executable, "-m", "sluice", "run", str(self.file), "--no-http"],
-            folder=self._folder,
-            log=self._folder / "service.log",
-            environment={"SLUICE_TEST_MOMENTS": str(self._moments), "PYTHONPATH": os.pathsep.join(path)},
-        )
-
-    def end(self) -> None:
-        self._process.terminate(PATIENCE)
-        assert self._process.exit_code == 0, self.log()
-
-    def killed(self, moment: Callable[[], None]) -> Stand:
-        """Starts it and kills it at this moment; how things stand then."""
+    def killed(self, moment: Callable[[], None]) -> Position:
+        """Starts it and kills it at this moment; the positions then."""
         self.start()
-        try:
-            moment()
-        finally:
-            self._process.kill()
-        committed, planned = batches(FolderStore(self._checkpoint))
-        stand = ledger.read_position(self._kafka, "flights", "read_uncommitted")
-        return Stand(_number(planned), _number(committed), stand.next_batch if stand else 0)
+        moment()
+        self.kill()
+        return position_of(self.kafka, self._checkpoint, "flights")
 
     def await_plan(self) -> None:
         """The first batch is planned, and nothing written."""
-        self._await(lambda: batches(FolderStore(self._checkpoint))[1] is not None)
+        self.at("feeding")
+        self.await_moment("feeding")
 
     def await_pause(self) -> None:
         """A batch is in Kafka, and not in Spark's log."""
         self.await_some_batches()
-        (self._moments / "written").write_text("pause")
-        self._await((self._moments / "written.reached").exists)
+        self.at("written")
+        self.await_moment("written")
 
     def await_some_batches(self) -> None:
         """Some batches have been written, and the next is somewhere on its way."""
-        target = _number(batches(FolderStore(self._checkpoint))[0]) + self._chance.randint(2, 12)
-        self._await(lambda: _number(batches(FolderStore(self._checkpoint))[0]) >= target)
+        target = self._done() + self._chance.randint(2, 12)
+        self.wait_until(lambda: self._done() >= target, "some batches are written")
         time.sleep(self._chance.uniform(0, 1))
 
-    def await_records(self, count: int) -> None:
-        consumer = reader(self._kafka)
-        seen = 0
-        while seen < count:
-            messages = consumer.consume(10_000, 1)
-            seen += sum(message.error() is None for message in messages)
-            self._check()
-        consumer.close()
+    def _done(self) -> int:
+        done, _ = batches(FolderStore(self._checkpoint))
+        return -1 if done is None else done
 
-    def log(self) -> str:
-        return (self._folder / "service.log").read_text(errors="replace")[-5000:]
-
-    def _await(self, happened: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not happened():
-            assert time.monotonic() < deadline, self.log()
-            self._check()
-            time.sleep(0.005)
-
-    def _check(self) -> None:
-        assert self._process.exit_code is None, self.log()
-
-
-def _number(batch: int | None) -> int:
-    return -1 if batch is None else batch
+    def await_outputs(self, expected) -> None:
+        readers = [OutputReader(self.kafka, topic, place, records) for (topic, place), records in expected.items()]
+        self.wait_until(lambda: all(reader.complete() for reader in readers), "all outputs are there")
+        for reader in readers:
+            reader.close()
 
 
 # ---- what goes in and what comes out ---------------------------------------------------------------------------------
@@ -169,19 +122,14 @@ def flight_events():
     """The departures of 2013 with a mark behind each day, as events of a replay."""
     for day in load_flights():
         for departure in day.departures:
-            place = topic_partition(departure.origin)
+            place = topic_partition(departure.origin, TOPIC_PARTITIONS)
             yield {"at": departure.at / 1000, "topic_partition": place, "tuple": json.loads(departure.value)}
-        for place in sorted({topic_partition(departure.origin) for departure in day.departures}):
+        for place in sorted({topic_partition(departure.origin, TOPIC_PARTITIONS) for departure in day.departures}):
             yield {"at": day.end / 1000, "topic_partition": place, "punct": "window"}
 
 
-def topic_partition(key: str) -> int:
-    return int(partition_for(pa.array([key.encode()]), TOPIC_PARTITIONS)[0])
-
-
 def send(broker, events):
-    client = AdminClient({"bootstrap.servers": broker})
-    client.create_topics([NewTopic("flights", TOPIC_PARTITIONS)])["flights"].result()
+    create({"bootstrap.servers": broker}, NewTopic("flights", TOPIC_PARTITIONS))
     producer = Producer({"bootstrap.servers": broker, "linger.ms": 20})
     for event in events:
         record = {"partition": event["topic_partition"], "timestamp": int(event["at"] * 1000)}
@@ -200,38 +148,9 @@ def replayed(pipeline, events):
     for record in replay(pipeline, events):
         stream = record["stream"]
         if "tuple" in record:
-            place[stream] = topic_partition(record["tuple"]["origin"])
+            place[stream] = topic_partition(record["tuple"]["origin"], TOPIC_PARTITIONS)
         if "tuple" in record or pipeline.streams[stream].marks == "record":
             found[pipeline.streams[stream].topic, place[stream]].append(
                 {key: record[key] for key in ("tuple", "punct") if key in record}
             )
     return dict(found)
-
-
-def outputs(broker):
-    """Per topic and topic partition what committed readers see."""
-    consumer = reader({"bootstrap.servers": broker})
-    found = defaultdict(list)
-    while messages := consumer.consume(10_000, 5):
-        for message in messages:
-            assert message.error() is None
-            marks = [value.decode() for name, value in message.headers() or () if name == HEADER]
-            record = {"punct": marks[0]} if marks else {"tuple": json.loads(message.value())}
-            found[message.topic(), message.partition()].append(record)
-    consumer.close()
-    return dict(found)
-
-
-def skipped(broker):
-    """How many batches the ledger knew already when they were run again."""
-    consumer = reader({"bootstrap.servers": broker}, [(ledger.TOPIC, 0)])
-    entries = [json.loads(message.value()) for message in consumer.consume(10_000, 5) if message.value()]
-    consumer.close()
-    return sum(entry["skipped"] for entry in entries if entry["query"] == "flights")
-
-
-def reader(kafka, places=None):
-    consumer = Consumer(kafka | {"group.id": "tests", "isolation.level": "read_committed", "enable.auto.commit": False})
-    places = places or [(topic, number) for topic in OUTPUTS for number in range(TOPIC_PARTITIONS)]
-    consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
-    return consumer

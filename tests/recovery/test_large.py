@@ -5,38 +5,36 @@ from __future__ import annotations
 import json
 import os
 import random
-import threading
-import time
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Message, Producer
 
-from tests.recovery.running import PATIENCE, Running, committed, resident
+from tests.recovery.harness.process_table import peak_memory, processes
+from tests.recovery.harness.service import TOPIC_PARTITIONS, Service
+from tests.recovery.harness.waiting import PATIENCE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-RECORDS = int(os.environ.get("SLUICE_TEST_LARGE_RECORDS", "5000"))
-SIZE = 900_000
-PARTITIONS = 2
+#: more bytes than the memory of any process
+RECORDS, SIZE = int(os.environ.get("SLUICE_TEST_LARGE_RECORDS", "2500")), 900_000
 #: bytes of memory that no process of the service may exceed: the JVM has a heap of 1 GB
 MEMORY = 1500 << 20
-STREAMS = {
-    "in": {"topic": "large.in", "schema": {"id": "int64", "text": "string"}},
-    "out": {"topic": "large.out", "partitions": PARTITIONS, "marks": "none"},
-    "count": {"topic": "large.count", "partitions": 1, "marks": "none"},
-    "dead": {"topic": "large.dead", "partitions": PARTITIONS},
-}
-OPERATORS = [
-    {"name": "all", "map": "in", "output": ["out"]},
-    {
-        "name": "counted", "aggregate": "in", "window": "sliding, count(10), count(1)",
-        "aggregate_incomplete_windows": True, "output": {"count": {"id": "Last(id)", "n": "Count()"}},
-    },
-]  # fmt: skip
+FILE = f"""
+max_bytes_per_batch: {1 << 40}
+streams:
+  in: {{schema: {{id: int64, text: string}}}}
+  out: {{marks: none}}
+  count: {{marks: none, partitions: 1}}
+  dead: {{}}
+operators:
+  - {{name: all, map: in, output: [out]}}
+  - name: counted
+    aggregate: in
+    window: sliding, count(10), count(1)
+    aggregate_incomplete_windows: true
+    output: {{count: {{id: Last(id), n: Count()}}}}
+dead_letters: dead
+"""
 
 
 def value_of(number: int) -> bytes:
@@ -46,14 +44,14 @@ def value_of(number: int) -> bytes:
     return json.dumps({"id": number, "text": text}).encode() if number % 2 else text.encode()
 
 
-def send(broker: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.create_topics([NewTopic("large.in", PARTITIONS)])["large.in"].result()
-    producer = Producer({"bootstrap.servers": broker, "compression.type": "lz4", "linger.ms": 5})
+def send(service: Service) -> None:
+    own = {"compression.type": "lz4", "linger.ms": 5}
+    producer = Producer(service.kafka | own)
     for number in range(RECORDS):
         while True:
             try:
-                producer.produce("large.in", value_of(number), str(number), partition=number % 4 // 2)
+                partition = number % (2 * TOPIC_PARTITIONS) // 2
+                producer.produce(service.topic("in"), value_of(number), str(number), partition=partition)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -61,74 +59,36 @@ def send(broker: str) -> None:
     assert producer.flush(PATIENCE) == 0
 
 
-@contextmanager
-def peak_memory(service: Running) -> Iterator[dict[str, int]]:
-    """The greatest resident memory in bytes that each process of the service has had, looked at twice a second."""
-    most: dict[str, int] = defaultdict(int)
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(0.5):
-            commands = service.descendants()
-            for pid, size in resident(commands).items():
-                name = f"{pid} {commands[pid].split()[0]}"
-                most[name] = max(most[name], size)
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield most
-    finally:
-        over.set()
-        looking.join()
+def number_of(stream: str, message: Message) -> int:
+    """A dead letter has the key of its record."""
+    if stream == "dead":
+        return int(message.key())
+    return json.loads(message.value()[:40].split(b",")[0] + b"}")["id"]
 
 
-def test_a_batch_of_gigabytes_that_was_begun_with_more_memory_needs_a_heap_of_one(broker, tmp_path):
-    send(broker)
-    kafka = {"bootstrap.servers": broker}
-    pipeline = {
-        "pipeline": "large", "streams": STREAMS, "operators": OPERATORS, "dead_letters": "dead", "kafka": kafka,
-        "buckets": 2, "max_bytes_per_batch": 1 << 40,
-    }  # fmt: skip
-    service = Running(tmp_path, pipeline)
-    service.start(environment={"SLUICE_SPARK_driver_memory": "3g"})
-    try:
-        service.wait_for(lambda: any((service.checkpoint / "spool").glob("[0-9]*")))
-    finally:
-        service.kill()
-    assert (service.checkpoint / "offsets" / "0").exists()
-    assert not (service.checkpoint / "commits" / "0").exists()
+def test_a_batch_of_gigabytes_that_was_begun_with_more_memory_needs_a_heap_of_one(services):
+    service = services(FILE)
+    service.create("in")
+    send(service)
+    service.start(SLUICE_SPARK_driver_memory="3g")
+    service.wait_until(lambda: any((service.checkpoint / "spool").glob("[0-9]*")), "the batch is in hand")
+    position = service.kill()
+    assert (position.planned, position.committed, position.next_batch) == (0, -1, 0)
 
-    began = time.monotonic()
-    service.start(environment={"SLUICE_SPARK_driver_memory": "1g"})
-    try:
-        with peak_memory(service) as most:
-            service.wait_for((service.checkpoint / "commits" / "0").exists, 3000)
-            took = time.monotonic() - began
-            service.end()
-    finally:
-        service.kill()
-    print(f"{RECORDS} records took {took:.0f} s; MB of each process:")  # noqa: T201
-    for name, size in sorted(most.items()):
-        print(f"  {size >> 20:>6} {name}")  # noqa: T201
+    service.start(SLUICE_SPARK_driver_memory="1g")
+    with peak_memory(lambda: processes(service.pid)) as most:
+        service.wait_until((service.checkpoint / "commits" / "0").exists, "the batch is done", 2 * PATIENCE)
+        service.end()
     assert not (service.checkpoint / "spool").exists()
 
-    good, garbage = set(range(1, RECORDS, 2)), set(range(0, RECORDS, 2))
-    found = [json.loads(message.value()) for message in committed(kafka, "large.count", 1)]
-    assert {one["id"] for one in found} == good
-    assert len(found) == len(good)
-    seen = set()
-    for message in committed(kafka, "large.out", PARTITIONS):
-        number = json.loads(message.value()[:40].split(b",")[0] + b"}")["id"]
-        assert json.loads(message.value()) == json.loads(value_of(number))
-        assert number not in seen
-        seen.add(number)
-    assert seen == good
-    seen = set()
-    for message in committed(kafka, "large.dead", PARTITIONS):
-        number = int(message.key())
-        assert message.value() == value_of(number)
-        assert number not in seen
-        seen.add(number)
-    assert seen == garbage
-    assert max(most.values()) < MEMORY
+    good, garbage = [*range(1, RECORDS, 2)], [*range(0, RECORDS, 2)]
+    found = [json.loads(message.value())["id"] for message in service.messages("count", 0)]
+    assert sorted(found) == good
+    for stream, wanted in (("out", good), ("dead", garbage)):
+        found = []
+        for message in (one for place in range(TOPIC_PARTITIONS) for one in service.messages(stream, place)):
+            found.append(number := number_of(stream, message))
+            value, sent = message.value(), value_of(number)
+            assert value == sent if stream == "dead" else json.loads(value) == json.loads(sent)
+        assert sorted(found) == wanted
+    assert max(most.values()) < MEMORY, most

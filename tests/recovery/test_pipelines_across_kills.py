@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from sluice.wire.dead_letters import of_operator, word_of
-from tests.recovery.harness import CLOCK, ORIGIN, TOPIC_PARTITIONS, Record, Service
+from tests.recovery.harness.output_reader import Record
+from tests.recovery.harness.service import CLOCK, ORIGIN, TOPIC_PARTITIONS, Service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
-from tests.recovery.proxy import Proxy, proxied_broker
+from tests.recovery.harness.proxy import Proxy, proxied_broker
 from tests.unit.kafka.tools import create, end, visible
 
 

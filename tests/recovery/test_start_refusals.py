@@ -14,8 +14,8 @@ from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
 from sluice.checkpoint.checkpoint_identity import claim, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.kafka import ledger
-from tests.recovery.harness import Service
-from tests.recovery.test_exactly_once_table import FILE, tuples
+from tests.recovery.harness.service import Service
+from tests.recovery.harness.sums_and_runs import FILE, tuples
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -18,7 +18,8 @@ import pytest
 from sluice.config.load import load_text
 from sluice.files import project_file
 from sluice.replayer.player import replay
-from tests.recovery.harness import PATIENCE, SUPERVISED, processes, wait_until
+from tests.recovery.harness.process_table import SUPERVISED, processes
+from tests.recovery.harness.waiting import PATIENCE, wait_until
 from tests.unit.state.rows import FILE
 
 BATCH = 40
@@ -33,7 +34,7 @@ class Pool:
         self.moments.mkdir(parents=True, exist_ok=True)
         root = str(project_file("service").parent)
         path = os.pathsep.join([str(Path(__file__).parent / "pausing"), root])
-        script = str(Path(__file__).with_name("state_pool.py"))
+        script = str(Path(__file__).parent / "harness" / "state_pool.py")
         self._process = subprocess.Popen(
             [sys.executable, script, str(folder), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, start_new_session=True,

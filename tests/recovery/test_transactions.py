@@ -16,7 +16,7 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.topics import LEDGER_CONFIG
 from sluice.kafka.transactions import TransactionalWriter
-from tests.recovery.proxy import Proxy, proxied_broker
+from tests.recovery.harness.proxy import Proxy, proxied_broker
 from tests.unit.kafka.test_transactions import settings, texts, values
 from tests.unit.kafka.tools import create, visible
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import gc
 
 import pyarrow as pa
-import pyspark.daemon
-import pyspark.worker
+import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import sluice.spark.route_records
 import sluice.spark.sink  # noqa: F401
 from sluice.batch.kernel_warm_up import for_service
 from sluice.processes import forked_processes_end_with_their_parents
-from sluice.spark.masking import print_without_broken_pipes
 from sluice.state.server.pool import start_pool
 from sluice.state.server.state_server import serve
 
@@ -25,7 +23,6 @@ gc.collect()
 gc.freeze()
 
 if __name__ == "__main__":
-    pyspark.daemon.print = print_without_broken_pipes  # type: ignore[attr-defined]
     forked_processes_end_with_their_parents()
     start_pool(serve)
     manager()

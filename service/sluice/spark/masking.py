@@ -1,4 +1,4 @@
-"""Masks the values of ${...} in the text that Spark's processes write to standard error.
+"""Filters the text that Spark's processes write to standard error: masks values of ${...}, and leaves out known traces.
 
 Java has its own log, and Spark's Python processes print stack traces. Neither goes through the log of this package,
 which masks its own lines.
@@ -6,45 +6,68 @@ which masks its own lines.
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
-from sluice.model.secrets import MASKS, masked
+from sluice.model.secrets import masked
 
 STDERR = 2
-#: the last lines of stack traces about a connection that the other side has closed
-CLOSED = ("BrokenPipeError: [Errno 32] Broken pipe", "ConnectionResetError: [Errno 104] Connection reset by peer")
+#: the first line of a stack trace, the line of it that names PySpark's daemon, and the last lines of stack traces about
+#: a connection that the other side has closed
+TRACE = b"Traceback (most recent call last):"
+DAEMON = re.compile(rb'File ".*pyspark.daemon\.py"')
+CLOSED = (b"BrokenPipeError: [Errno 32] Broken pipe", b"ConnectionResetError: [Errno 104] Connection reset by peer")
 #: maximum bytes of a line that is masked as a whole; a longer line is masked in pieces of this size
 LONGEST = 1 << 20
+#: seconds that the end of this process waits for what a process that has ended wrote last
+LAST_WORDS = 0.2
 
 
-def print_without_broken_pipes(*values: object, **options: Any) -> None:  # noqa: ANN401 - the arguments of print
-    """Prints like `print`, but not the stack trace of a Python worker whose connection Spark has closed.
+class TraceFilter:
+    """Leaves out the stack traces of PySpark's daemons about a connection that Spark has closed.
 
-    PySpark's daemon prints it whenever Spark ends an idle worker, several times a minute in a healthy service.
+    Spark closes the connections of workers that were idle for a minute. Each such worker of PySpark's own daemons
+    prints a stack trace: a healthy service would have several of them in its log.
     """
-    text = " ".join(map(str, values))
-    if not (text.startswith("PySpark daemon failed to flush") and text.rstrip().endswith(CLOSED)):
-        print(*values, **options)  # noqa: T201 - it takes the place of PySpark's print
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+
+    def passed(self, line: bytes) -> list[bytes]:
+        """The lines to write now. A stack trace is held back until its last line, which is not indented."""
+        if self._held and line.startswith(b" "):
+            self._held.append(line)
+            return []
+        lines = self.rest()
+        if lines and line.rstrip().endswith(CLOSED) and any(map(DAEMON.search, lines)):
+            return []
+        if line.rstrip() == TRACE:
+            self._held.append(line)
+            return lines
+        return [*lines, line]
+
+    def rest(self) -> list[bytes]:
+        """The lines that are held back; none of them after this call."""
+        lines, self._held = self._held, []
+        return lines
 
 
 @contextmanager
-def masked_stderr() -> Iterator[None]:
+def filtered_stderr() -> Iterator[None]:
     """Gives processes that start inside the context a pipe as standard error.
 
-    A thread masks the lines from the pipe and writes them to the standard error of this process. If there are no values
-    to mask, the processes inherit that standard error itself.
+    A thread filters the lines from the pipe and writes them to the standard error of this process.
     """
-    if not MASKS:
-        yield
-        return
     ours, (reading, writing) = os.dup(STDERR), os.pipe()
     os.dup2(writing, STDERR)
     os.close(writing)
-    threading.Thread(target=_pass_on, args=(reading, ours), name="masked-stderr", daemon=True).start()
+    thread = threading.Thread(target=_pass_on, args=(reading, ours), name="child-stderr", daemon=True)
+    thread.start()
+    atexit.register(thread.join, LAST_WORDS)
     try:
         yield
     finally:
@@ -52,7 +75,14 @@ def masked_stderr() -> Iterator[None]:
 
 
 def _pass_on(reading: int, ours: int) -> None:
-    """Copies masked lines from `reading` to `ours` until the last process that holds the pipe has ended."""
+    """Copies lines from `reading` to `ours` until the last process that holds the pipe has ended."""
+    traces = TraceFilter()
     with open(reading, "rb") as lines, suppress(OSError):
         while line := lines.readline(LONGEST):
-            os.write(ours, masked(line.decode(errors="backslashreplace")).encode(errors="backslashreplace"))
+            _write(ours, traces.passed(line))
+        _write(ours, traces.rest())
+
+
+def _write(ours: int, lines: list[bytes]) -> None:
+    for line in lines:
+        os.write(ours, masked(line.decode(errors="backslashreplace")).encode(errors="backslashreplace"))

@@ -20,7 +20,7 @@ from sluice.jvm.jars import jars
 from sluice.processes import end_with_us
 from sluice.spark.cluster import placement, shipping
 from sluice.spark.home import spark_home
-from sluice.spark.masking import masked_stderr
+from sluice.spark.masking import filtered_stderr
 
 LOGGER = logging.getLogger("sluice.spark")
 
@@ -116,7 +116,7 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     before = SparkContext._gateway  # noqa: SLF001 - no public attribute holds the process of the JVM
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         server.handle_error = _accumulator_error  # type: ignore[method-assign,assignment]
-    with _children_ignore_termination(), masked_stderr():
+    with _children_ignore_termination(), filtered_stderr():
         spark = builder.getOrCreate()
     gateway: Any = SparkContext._gateway  # noqa: SLF001
     if gateway is not before and gateway.proc is not None:

@@ -1,21 +1,57 @@
-"""What PySpark's daemon prints to standard error."""
+"""What is left out of the text that Spark's processes write to standard error."""
+
+from __future__ import annotations
+
+import subprocess
+import time
 
 import pytest
 
-from sluice.spark.masking import print_without_broken_pipes
+from sluice.spark.masking import TraceFilter, filtered_stderr
 
-FAILED = "PySpark daemon failed to flush the output to the worker process:\nTraceback (most recent call last):\n"
+HEAD = "Traceback (most recent call last):\n"
+DAEMON = (
+    '  File "/v/site-packages/pyspark/daemon.py", line 262, in manager\n    code = worker(sock)\n           ^^^^^^\n'
+)
+OTHER = '  File "/v/site-packages/other.py", line 2, in run\n    work()\n'
+PIPE, RESET = (
+    "BrokenPipeError: [Errno 32] Broken pipe\n",
+    "ConnectionResetError: [Errno 104] Connection reset by peer\n",
+)
+FULL = "OSError: [Errno 28] No space left on device\n"
+
+
+def filtered(text: str) -> str:
+    one = TraceFilter()
+    lines = [made for line in text.encode().splitlines(keepends=True) for made in one.passed(line)]
+    return b"".join([*lines, *one.rest()]).decode()
+
+
+@pytest.mark.parametrize("error", [PIPE, RESET])
+def test_a_trace_of_pysparks_daemon_about_a_closed_connection_is_left_out(error):
+    assert filtered(f"a\n{HEAD}{DAEMON}{error}b\n") == "a\nb\n"
+
+
+def test_traces_that_follow_each_other_are_left_out():
+    assert filtered(f"{HEAD}{DAEMON}{PIPE}{HEAD}{DAEMON}{RESET}b\n") == "b\n"
 
 
 @pytest.mark.parametrize(
-    "error", ["BrokenPipeError: [Errno 32] Broken pipe", "ConnectionResetError: [Errno 104] Connection reset by peer"]
-)
-def test_a_closed_connection_is_no_news(capfd, error):
-    print_without_broken_pipes(f"{FAILED}  outfile.flush()\n{error}\n")
-    assert capfd.readouterr() == ("", "")
+    "text",
+    [
+        f"{HEAD}{DAEMON}{FULL}", f"{HEAD}{OTHER}{PIPE}", f"{HEAD}{DAEMON}", PIPE, f"a\n{HEAD}{HEAD}{OTHER}{FULL}b\n",
+        f"{HEAD}another process writes\n{DAEMON}{PIPE}", " indented\n", "\n", "",
+    ],
+)  # fmt: skip
+def test_everything_else_is_passed_on(text):
+    assert filtered(text) == text
 
 
-@pytest.mark.parametrize("text", [f"{FAILED}OSError: [Errno 28] No space left on device\n", "BrokenPipeError: mine"])
-def test_everything_else_is_printed(capfd, text):
-    print_without_broken_pipes(text)
-    assert capfd.readouterr().out == f"{text}\n"
+def test_processes_that_start_inside_write_through_the_filter(capfd):
+    with filtered_stderr():
+        process = subprocess.Popen(["/bin/sh", "-c", f"printf '%s' '{HEAD}{DAEMON}{PIPE}last' >&2"])
+    assert process.wait(60) == 0
+    shown, deadline = "", time.monotonic() + 60  # the thread that passes lines on needs a moment
+    while shown != "last":
+        assert time.monotonic() < deadline, shown
+        shown += capfd.readouterr().err

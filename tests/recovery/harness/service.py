@@ -1,0 +1,275 @@
+"""A service under a real broker: records go in, its processes are killed, records come out once.
+
+`Service` runs one pipeline file, with topics of its own. A test sends records, disturbs the service
+(sluice_process.py), and compares all that a committed reader sees with what `replay` gives for the same records: the
+pure engine is the independent calculation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from confluent_kafka import IsolationLevel, Producer
+from confluent_kafka.admin import NewTopic
+
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import batches
+from sluice.config.load import load
+from sluice.kafka import ledger
+from sluice.kafka.topics import LEDGER_CONFIG
+from sluice.model.spec import Pipeline
+from sluice.replayer.player import replay
+from sluice.wire.mark_headers import HEADER
+from tests.recovery.harness.output_reader import OutputReader, Record, shown, topic_partition
+from tests.recovery.harness.sluice_process import SluiceProcess
+from tests.unit.kafka.tools import create, end, visible
+
+#: topic partitions of every topic, so that a key's outputs are in the topic partition that its inputs are in
+TOPIC_PARTITIONS = 2
+#: record timestamps begin here, in milliseconds, and are one millisecond apart
+ORIGIN = 1_357_000_000_000
+
+CLOCK: Record = {}
+#: a topic partition of a stream
+Place = tuple[str, int]
+
+
+class Position(NamedTuple):
+    """Of a service: the last batch that Spark planned, the last that Spark finished (-1: none), the ledger's next."""
+
+    planned: int
+    committed: int
+    next_batch: int
+
+
+class Service(SluiceProcess):
+    """`sluice run` of a pipeline file, with topics of its own.
+
+    kafka       the `kafka:` block of the test's own clients, and of the service unless `through` is given
+    through     the `kafka:` block of the service, where it reaches the broker another way (a proxy)
+    checkpoint  the checkpoint folder, by default one inside `folder`
+    """
+
+    def __init__(
+        self,
+        kafka: Mapping[str, str],
+        folder: Path,
+        name: str,
+        text: str,
+        *,
+        checkpoint: Path | None = None,
+        through: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+        http: bool = False,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder / "pipeline.yaml", folder, arguments, http=http)
+        self.kafka, self.name, self.text = dict(kafka), name, text
+        self.checkpoint = checkpoint or folder / "checkpoint"
+        self._through = dict(through or kafka)
+        self._partitions: dict[str, int] = {}
+        #: whether all outputs were right when they were compared last
+        self.sound = True
+        #: all that was sent, in order
+        self.events: list[Record] = []
+        self._write_file()
+
+    def _write_file(self) -> None:
+        file: dict[str, Any] = yaml.safe_load(self.text)
+        for stream, settings in file["streams"].items():
+            file["streams"][stream] = {"topic": self.topic(stream), "partitions": TOPIC_PARTITIONS, **(settings or {})}
+        written = {one for operator in file["operators"] for one in _outputs(operator)} | {file.get("dead_letters")}
+        for stream in set(file["streams"]) - written:
+            del file["streams"][stream]["partitions"]
+        file |= {"pipeline": self.name, "kafka": self._through, "checkpoint": str(self.checkpoint)}
+        file.setdefault("buckets", 2)
+        self.file.write_text(yaml.safe_dump(file, sort_keys=False))
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        return load(self.file)
+
+    def topic(self, stream: str) -> str:
+        return f"{self.name}.{stream}"
+
+    def create(self, *streams: str, partitions: int = TOPIC_PARTITIONS, **config: str) -> None:
+        """Topics of streams, and the ledger's, which a test reads before the service has made it."""
+        create(self.kafka, NewTopic(ledger.TOPIC, 1, config=LEDGER_CONFIG))
+        for stream in streams:
+            self._partitions[stream] = partitions
+            create(self.kafka, NewTopic(self.topic(stream), partitions, config=config))
+
+    def adopt(self, other: Service) -> None:
+        """Takes the topics of another instance of the same pipeline, and what was sent to them, from now on too."""
+        self.events, self._partitions = other.events, other._partitions
+
+    # ---- where it is ------------------------------------------------------------------------------------------------
+
+    def kill(self) -> Position:
+        """SIGKILL to every process, as where the machine stops; the positions then."""
+        super().kill()
+        return self.position()
+
+    def position(self, stage: str = "") -> Position:
+        query = f"{self.name}.{stage}" if stage else self.name
+        return position_of(self.kafka, self.checkpoint / stage, query)
+
+    def await_rest(self) -> Position:
+        """All that was sent has been read, and no batch is in hand."""
+        self.wait_until(self._at_rest, "the service has read all and rests")
+        return self.position()
+
+    def _at_rest(self) -> bool:
+        if self._read() != self._sent():  # first, for what has been read stays read
+            return False
+        position = self.position()
+        return position.planned == position.committed == position.next_batch - 1
+
+    def _read(self) -> dict[str, int]:
+        """How far the last planned batch read, by stream and topic partition."""
+        _, planned = batches(FolderStore(self.checkpoint))
+        if planned is None:
+            return {}
+        lines = (self.checkpoint / "offsets" / str(planned)).read_text().splitlines()
+        offsets = json.loads(lines[2])
+        return {
+            f"{topic}/{partition}": offset
+            for topic, some in offsets.items()
+            for partition, offset in some.items()
+            if offset
+        }
+
+    def _sent(self) -> dict[str, int]:
+        found: dict[str, int] = defaultdict(int)
+        for event in self.events:
+            found[f"{self.topic(event['stream'])}/{event['topic_partition']}"] += 1
+        return dict(found)
+
+    # ---- what goes in -----------------------------------------------------------------------------------------------
+
+    def send(self, stream: str, records: Sequence[Record]) -> None:
+        self.send_all([(stream, record) for record in records])
+
+    def send_all(self, records: Sequence[tuple[str, Record]]) -> None:
+        """Each a millisecond after the last, in its key's topic partition.
+
+        A record is a tuple with the key "k", {"k": key, "raw": bytes}, or CLOCK: a clock mark to all topic partitions.
+        """
+        producer = Producer({"bootstrap.servers": self.kafka["bootstrap.servers"], "linger.ms": 5})
+        for stream, record in records:
+            mark = record is CLOCK
+            for place in range(self._partitions[stream]) if mark else [self.place_of(stream, record["k"])]:
+                content = (
+                    {"headers": [(HEADER, b"clock")]} if mark
+                    else {"key": record["k"], "value": record.get("raw") or json.dumps(record)}
+                )  # fmt: skip
+                at = ORIGIN + len(self.events)
+                producer.produce(self.topic(stream), partition=place, timestamp=at, **content)
+                event = {"at": at / 1000, "stream": stream, "topic_partition": place}
+                self.events.append(event | ({} if mark else {"tuple": record}))
+        assert producer.flush(60) == 0
+
+    def place_of(self, stream: str, key: str) -> int:
+        return topic_partition(key, self._partitions[stream])
+
+    # ---- what comes out ---------------------------------------------------------------------------------------------
+
+    def expected(self, events: Sequence[Record] | None = None) -> dict[Place, list[Record]]:
+        """What `replay` gives for what was sent, by stream and topic partition; marks are where their runs are."""
+        found: dict[Place, list[Record]] = defaultdict(list)
+        place: dict[str, int] = {}
+        between = {stream for operator in self.pipeline.operators for stream in operator.inputs}
+        for made in self.replayed(events):
+            stream = made.get("stream")
+            if stream is None or stream in between:
+                continue
+            if "tuple" in made:
+                place[stream] = topic_partition(made["tuple"]["k"], TOPIC_PARTITIONS)
+            if "tuple" in made or self.pipeline.streams[stream].marks == "record":
+                shown = {name: made[name] for name in ("tuple", "punct") if name in made}
+                found[stream, place[stream]].append(shown)
+        return dict(found)
+
+    def replayed(self, events: Sequence[Record] | None = None) -> Iterator[Record]:
+        tuples = [event for event in events or self.events if "raw" not in event.get("tuple", ())]
+        return replay(self.pipeline, tuples, clock_origin="first")
+
+    def outputs(self, *streams: str) -> dict[Place, list[Record]]:
+        """What committed readers see, by stream and topic partition."""
+        found = {
+            (stream, place): [shown(message) for message in self.messages(stream, place)]
+            for stream in streams
+            for place in range(TOPIC_PARTITIONS)
+        }
+        return {place: records for place, records in found.items() if records}
+
+    def messages(self, stream: str, place: int) -> list[Any]:
+        return visible(self.kafka, self.topic(stream), place)
+
+    def count(self, *streams: str, isolation: Any = IsolationLevel.READ_COMMITTED) -> int:
+        """How many offsets are behind readers of these streams; markers of transactions have offsets too."""
+        return sum(
+            end(self.kafka, self.topic(stream), place, isolation)
+            for stream in streams
+            for place in range(TOPIC_PARTITIONS)
+        )
+
+    def await_outputs(self, codes: Sequence[int] = (), *, expected: dict[Place, list[Record]] | None = None) -> None:
+        """All that `replay` gives comes out, once and in order. Raises at the first record that differs from it.
+
+        A service that ends with one of these exit codes is started again.
+        """
+        wanted = expected if expected is not None else self.expected()
+        with ExitStack() as stack:
+            readers = [
+                stack.enter_context(OutputReader(self.kafka, self.topic(stream), number, records))
+                for (stream, number), records in wanted.items()
+            ]
+            self.wait_until(lambda: all(one.complete() for one in readers), "all outputs are there", codes=codes)
+        self.check_outputs(wanted)
+
+    def check_outputs(self, wanted: dict[Place, list[Record]]) -> None:
+        """Exactly these are there."""
+        streams = sorted({stream for stream, _ in wanted})
+        found = self.outputs(*streams)
+        assert {place: len(some) for place, some in found.items()} == {
+            place: len(some) for place, some in wanted.items()
+        }
+        assert found == wanted
+        self.sound = True
+
+    def records(self, *streams: str) -> int:
+        """How many records committed readers see, marks included."""
+        return sum(len(some) for some in self.outputs(*streams).values())
+
+    def skipped(self) -> int:
+        """How many batches the ledger knew already when they were run again."""
+        return skipped(self.kafka, self.name)
+
+
+def skipped(kafka: Mapping[str, str], query: str) -> int:
+    """How many batches of a query the ledger knew already when they were run again."""
+    entries = [json.loads(one.value()) for one in visible(dict(kafka), ledger.TOPIC) if one.value()]
+    return sum(entry["skipped"] for entry in entries if entry["query"] == query)
+
+
+def position_of(kafka: Mapping[str, str], checkpoint: Path, query: str) -> Position:
+    committed, planned = batches(FolderStore(checkpoint))
+    position = ledger.read_position(kafka, query, "read_uncommitted")
+    return Position(_number(planned), _number(committed), position.next_batch if position else 0)
+
+
+def _number(batch: int | None) -> int:
+    return -1 if batch is None else batch
+
+
+def _outputs(operator: Mapping[str, Any]) -> list[str]:
+    named = [operator["output"], *(operator.get(key) for key in ("unmatched_left", "unmatched_right"))]
+    return [stream for one in named if one for stream in ([one] if isinstance(one, str) else one)]

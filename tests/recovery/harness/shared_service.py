@@ -1,0 +1,25 @@
+"""One service for several tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.recovery.harness.service import Service
+
+
+class Shared:
+    """One service for several tests; after a test that failed the next one gets a new service."""
+
+    def __init__(self, make: Callable[[], Service]) -> None:
+        self._make = make
+        self._service: Service | None = None
+
+    def service(self) -> Service:
+        """It runs, and all of its outputs so far are right. `Service.check_outputs` says so of those of this test."""
+        if self._service is None or not self._service.sound:
+            if self._service:
+                self._service.clean_up()
+            self._service = self._make()
+        self._service.start()
+        self._service.sound = False
+        return self._service
