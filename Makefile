@@ -39,7 +39,7 @@ format: setup ## let ruff format the sources
 	@$(BIN)/ruff format
 
 test-recovery: setup ## kill, cut off and damage everything that docs/exactly-once.md and docs/state.md speak of
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile tests/recovery $(ARGS)
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal tests/recovery $(ARGS)
 
 cluster: setup ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
 	@$(BIN)/python -m pytest tests/cluster $(ARGS)

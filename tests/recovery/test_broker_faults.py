@@ -72,10 +72,9 @@ def network() -> Iterator[Network]:
         yield Network(proxy, broker)
 
 
-@pytest.fixture(scope="module")
-def shared(services, network) -> Shared:
+def shared_service(services, network: Network, **settings) -> Shared:
     def make() -> Service:
-        service = services(FILE, kafka=network.direct, through=network.through, http=True)
+        service = services(FILE, kafka=network.direct, through=network.through, http=True, **settings)
         service.create("in", partitions=1, **{"message.timestamp.type": "LogAppendTime"})
         service.create(*OUTPUTS)
         return service
@@ -83,8 +82,30 @@ def shared(services, network) -> Shared:
     return Shared(make)
 
 
+@pytest.fixture(scope="module")
+def shared(services, network) -> Shared:
+    return shared_service(services, network)
+
+
+@pytest.fixture(scope="module")
+def shared_impatient(services, network) -> Shared:
+    return shared_service(services, network, environment={"SLUICE_RETRY_SECONDS": "15"})
+
+
 @pytest.fixture
 def service(shared, network) -> Iterator[Service]:
+    yield from running(shared, network)
+
+
+@pytest.fixture
+def impatient(shared, shared_impatient, network) -> Iterator[Service]:
+    """A service that asks for 15 s and not for a minute before it ends."""
+    shared.end()
+    yield from running(shared_impatient, network)
+    shared_impatient.end()
+
+
+def running(shared: Shared, network: Network) -> Iterator[Service]:
     """It runs, and windows fired."""
     network.proxy.resume()
     network.proxy.accept()
@@ -176,18 +197,18 @@ def test_e11_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
 
 
 @pytest.mark.slow
-def test_e11_the_broker_is_gone_for_longer_than_the_service_waits(service, network):
-    with feeding(service):
-        service.at("produced")
-        service.await_moment("produced")
+def test_e11_the_broker_is_gone_for_longer_than_the_service_waits(impatient, network):
+    with feeding(impatient):
+        impatient.at("produced")
+        impatient.await_moment("produced")
         network.broker.kill()
-        service.go_on("produced")
+        impatient.go_on("produced")
         try:
-            assert service.await_end() == UNAVAILABLE, service.log()
+            assert impatient.await_end() == UNAVAILABLE, impatient.log()
         finally:
             network.broker.restart()
-    service.start()
-    await_outputs(service)
+    impatient.start()
+    await_outputs(impatient)
 
 
 # ---- the network -----------------------------------------------------------------------------------------------------
@@ -302,14 +323,14 @@ def test_e12_the_request_for_a_commit_is_lost(service, network):
 
 
 @pytest.mark.slow
-def test_e13_a_call_of_the_client_library_does_not_return(service):
-    with feeding(service):
-        service.at("commit-call")
-        service.await_moment("commit-call")
-        assert service.await_end() == UNAVAILABLE, service.log()
-    service.forget_moments()
-    service.start()
-    await_outputs(service)
+def test_e13_a_call_of_the_client_library_does_not_return(impatient):
+    with feeding(impatient):
+        impatient.at("commit-call")
+        impatient.await_moment("commit-call")
+        assert impatient.await_end() == UNAVAILABLE, impatient.log()
+    impatient.forget_moments()
+    impatient.start()
+    await_outputs(impatient)
 
 
 @pytest.mark.slow

@@ -75,7 +75,20 @@ def test_2_a_client_property_is_wrong(service):
 
 
 @pytest.fixture(scope="module")
-def unanswered(services) -> Iterator[tuple[Service, Service, int]]:
+def broker_that_goes(services) -> Iterator[Service]:
+    """A service whose broker was killed after the first batch. It asks for some time, as the two of `unanswered` do."""
+    with EmbeddedBroker() as broker:
+        service = services(
+            FILE.replace("EXPRESSION", "number"), kafka={"bootstrap.servers": broker.bootstrap}, arguments=ARGUMENTS
+        )
+        run_some(service)
+        broker.kill()
+        yield service
+        service.clean_up()
+
+
+@pytest.fixture(scope="module")
+def unanswered(services, broker_that_goes) -> Iterator[tuple[Service, Service, int]]:  # noqa: ARG001 - it waits too
     """Two services whose broker is not there. Both ask for a minute, at the same time."""
     (port,) = free_ports(1)
     text, address = FILE.replace("EXPRESSION", "number"), f"127.0.0.1:{port}"
@@ -103,6 +116,12 @@ def test_3_the_address_of_the_broker_stays_hidden(unanswered):
     assert service.await_end() == 3
     assert "cannot connect to Kafka at ${BROKERS}: the connection is refused" in service.sentence
     assert str(port) not in service.log()
+
+
+@pytest.mark.slow
+def test_3_the_broker_goes(broker_that_goes):
+    assert broker_that_goes.await_end() == 3
+    assert "do not answer" in broker_that_goes.sentence
 
 
 def test_3_an_input_topic_is_missing(service):
@@ -144,16 +163,6 @@ def test_3_java_is_killed(service):
     run_some(service).signal("jvm")
     assert service.await_end() == 3
     assert "the Java process of Spark has ended unexpectedly, by the signal SIGKILL" in service.sentence
-
-
-@pytest.mark.slow
-def test_3_the_broker_goes(make):
-    with EmbeddedBroker() as broker:
-        service = make(kafka={"bootstrap.servers": broker.bootstrap})
-        run_some(service)
-        broker.kill()
-        assert service.await_end() == 3
-        assert "do not answer" in service.sentence
 
 
 @pytest.mark.slow

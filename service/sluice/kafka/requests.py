@@ -12,6 +12,7 @@ with its process.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -28,8 +29,10 @@ from sluice.kafka.kafka_errors import HungError, UnavailableError
 T = TypeVar("T")
 Client = TypeVar("Client")
 
+#: name of an environment variable whose number of seconds replaces the 60 of RETRY_TIMEOUT_S
+RETRY_VARIABLE = "SLUICE_RETRY_SECONDS"
 #: seconds during which a request is repeated after transient errors, counted from the start of the first attempt
-RETRY_TIMEOUT_S = 60.0
+RETRY_TIMEOUT_S = float(os.environ.get(RETRY_VARIABLE, "60"))
 #: seconds before the second attempt, and the longest pause: each further pause is twice as long, up to this bound
 PAUSES = 0.2, 2.0
 #: time-out of a request in the client library, in seconds

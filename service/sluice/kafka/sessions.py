@@ -17,12 +17,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from sluice.kafka import ledger
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import HungError
-from sluice.kafka.requests import SLACK, bounded, discard
+from sluice.kafka.requests import RETRY_TIMEOUT_S, SLACK, bounded, discard
 
 T = TypeVar("T")
 
 #: time-outs in seconds: of each step of a batch, and of its abort
-SECONDS, ABORT_SECONDS = 60.0, 5.0
+SECONDS, ABORT_SECONDS = RETRY_TIMEOUT_S, 5.0
 #: a commit that takes more seconds than this may have sent its EndTxn request twice
 SLOW_COMMIT = 3.0
 #: Kafka's default of `max.message.bytes`, for topics whose limit is not known

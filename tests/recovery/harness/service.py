@@ -67,10 +67,11 @@ class Service(SluiceProcess):
         checkpoint: Path | None = None,
         through: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
         http: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(folder / "pipeline.yaml", folder, arguments, http=http)
+        super().__init__(folder / "pipeline.yaml", folder, arguments, environment, http=http)
         self.kafka, self.name, self.text = dict(kafka), name, text
         self.checkpoint = checkpoint or folder / "checkpoint"
         self._through = dict(through or kafka)

@@ -23,3 +23,8 @@ class Shared:
         self._service.start()
         self._service.sound = False
         return self._service
+
+    def end(self) -> None:
+        """It ends in order. The next call of `service` starts it again."""
+        if self._service is not None:
+            self._service.end()

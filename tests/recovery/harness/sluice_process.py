@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -28,15 +28,24 @@ JAVA = "-XX:TieredStopAtLevel=1"
 class SluiceProcess:
     """The process, its log, and the moments at which it pauses.
 
-    file       the pipeline file
-    folder     where its log and its temporary files are
-    arguments  further arguments of `sluice run`
-    http       whether it serves its pages, at a free port
+    file         the pipeline file
+    folder       where its log and its temporary files are
+    arguments    further arguments of `sluice run`
+    environment  further variables of each start
+    http         whether it serves its pages, at a free port
     """
 
-    def __init__(self, file: Path, folder: Path, arguments: Sequence[str] = (), *, http: bool = False) -> None:
+    def __init__(
+        self,
+        file: Path,
+        folder: Path,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        http: bool = False,
+    ) -> None:
         self.file, self.folder = file, folder
-        self._arguments, self._http = tuple(arguments), http
+        self._arguments, self._environment, self._http = tuple(arguments), dict(environment or {}), http
         self._moments = folder / "moments"
         self._moments.mkdir(parents=True, exist_ok=True)
         self._process: Tethered | None = None
@@ -64,7 +73,9 @@ class SluiceProcess:
         command = [sys.executable, "-m", "sluice", "run", str(self.file), *self._pages(), *self._arguments, *arguments]
         folder = self.folder / "temporary"
         folder.mkdir(exist_ok=True)
-        self._process = Tethered(command, folder=folder, log=self._log_file, environment=own | environment)
+        self._process = Tethered(
+            command, folder=folder, log=self._log_file, environment=own | self._environment | environment
+        )
         self._sessions.append(self._process.pid)
 
     def _pages(self) -> list[str]:

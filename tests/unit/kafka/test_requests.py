@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -9,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sluice.kafka import requests
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import PAUSES, RETRY_TIMEOUT_S, Requests, Time, bounded, transient
+from sluice.kafka.requests import PAUSES, RETRY_TIMEOUT_S, RETRY_VARIABLE, Requests, Time, bounded, transient
 
 
 class World:
@@ -139,3 +142,12 @@ def test_a_bounded_call_that_hangs_is_an_error_that_ends_the_service_with_code_3
         bounded("do it", 0.05, never.wait)
     assert raised.value.exit_code == 3
     never.set()
+
+
+def test_the_environment_sets_how_long_requests_and_batches_are_repeated():
+    program = "from sluice.kafka import requests, sessions; print(requests.RETRY_TIMEOUT_S, sessions.SECONDS)"
+    for variables, expected in (({}, "60.0 60.0"), ({RETRY_VARIABLE: "15"}, "15.0 15.0")):
+        made = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True, check=True
+        )
+        assert made.stdout.strip() == expected
