@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.kafka.requests import asked
 
@@ -38,11 +38,13 @@ def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:
 
 
 def end(kafka: dict[str, str], topic: str, partition: int, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> int:
-    """Asks again after errors that pass, as the broker may have just come back."""
-    wanted = {TopicPartition(topic, partition): OffsetSpec.latest()}
+    """The end offset for a reader. It is asked for again after errors that pass: the broker may have just come back.
 
-    def question(client: AdminClient) -> int:
-        (future,) = client.list_offsets(wanted, isolation_level=isolation).values()
-        return future.result().offset
+    A new admin client of librdkafka now and then needs 3 s for it; a consumer does not.
+    """
+    level = "read_committed" if isolation == IsolationLevel.READ_COMMITTED else "read_uncommitted"
 
-    return asked(kafka, "admin", "list offsets", question)
+    def question(client: Consumer) -> int:
+        return int(client.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1])
+
+    return asked(kafka, "consumer", "get the end offset", question, {"group.id": "tests", "isolation.level": level})
