@@ -17,7 +17,7 @@ from tests.recovery.harness.process_table import frozen
 from tests.recovery.harness.proxy import Proxy, proxied_broker
 from tests.recovery.harness.service import Service
 from tests.recovery.harness.shared_service import Shared
-from tests.recovery.harness.steady_source import Source, appended, feeding
+from tests.recovery.harness.steady_source import appended, feeding, send_one
 from tests.recovery.harness.waiting import last_seconds
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -172,14 +172,13 @@ def test_e11_the_broker_is_frozen_while_windows_fire(service, network):
 @pytest.mark.slow
 def test_e11_windows_fire_while_nothing_comes_after_a_restart_and_a_freeze(service, network):
     """The idle clock has to move for each: the last record waits for the end of its window."""
-    source = Source(service)
     network.broker.terminate()
     network.broker.restart()
-    source.send()
+    send_one(service)
     await_outputs(service)
     with frozen(network.broker.pid):
         last_seconds(15)
-    source.send()
+    send_one(service)
     await_outputs(service)
 
 

@@ -8,6 +8,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
@@ -109,10 +110,12 @@ class Flights(SluiceProcess):
         return -1 if done is None else done
 
     def await_outputs(self, expected) -> None:
-        readers = [OutputReader(self.kafka, topic, place, records) for (topic, place), records in expected.items()]
-        self.wait_until(lambda: all(reader.complete() for reader in readers), "all outputs are there")
-        for reader in readers:
-            reader.close()
+        with ExitStack() as stack:
+            readers = [
+                stack.enter_context(OutputReader(self.kafka, topic, place, records))
+                for (topic, place), records in expected.items()
+            ]
+            self.wait_until(lambda: all(reader.complete() for reader in readers), "all outputs are there")
 
 
 # ---- what goes in and what comes out ---------------------------------------------------------------------------------

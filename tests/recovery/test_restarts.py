@@ -8,7 +8,7 @@ import pytest
 
 from sluice.kafka.embedded_broker import EmbeddedCluster
 from tests.recovery.harness.service import Service
-from tests.recovery.harness.steady_source import Source, appended
+from tests.recovery.harness.steady_source import appended, send_one
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -36,16 +36,15 @@ def test_e11_windows_fire_during_a_rolling_restart_of_three_brokers(cluster, ser
     service = services(FILE, kafka={"bootstrap.servers": cluster.bootstrap})
     service.create("in", partitions=1, **{"message.timestamp.type": "LogAppendTime"})
     service.create("seconds")
-    source = Source(service)
     service.start()
-    send_and_await(service, source)
+    send_and_await(service)
     for broker in cluster.brokers:
         cluster.restart(broker)
-        send_and_await(service, source)
+        send_and_await(service)
     service.end()
 
 
-def send_and_await(service: Service, source: Source) -> None:
+def send_and_await(service: Service) -> None:
     """The window of the tuple fires although no record comes after it, and no earlier window fires again."""
-    source.send()
+    send_one(service)
     service.await_outputs(expected=service.expected(appended(service)))

@@ -30,12 +30,7 @@ class Source:
         self._topic = service.topic("in")
         self._confirmed = threading.Semaphore(0)
 
-    def send(self) -> None:
-        """Sends the next tuple, and waits until the broker has it."""
-        self._produce()
-        assert self._producer.flush(120) == 0
-
-    def _produce(self) -> None:
+    def produce(self) -> None:
         number = next(_numbers)
         value = {"k": f"key {number % KEYS}", "v": number}
         self._producer.produce(self._topic, json.dumps(value).encode(), value["k"], on_delivery=self._delivered)
@@ -44,6 +39,10 @@ class Source:
     def _delivered(self, error: object, _: object) -> None:
         if error is None:
             self._confirmed.release()
+
+    def flush(self) -> None:
+        """Waits until the broker has all tuples."""
+        assert self._producer.flush(120) == 0
 
     def await_sent(self, count: int) -> None:
         """Waits until the broker has `count` more records."""
@@ -58,7 +57,7 @@ class Source:
 
         def feed() -> None:
             while not over.wait(PAUSE):
-                self._produce()
+                self.produce()
 
         thread = threading.Thread(target=feed)
         thread.start()
@@ -67,7 +66,17 @@ class Source:
         finally:
             over.set()
             thread.join()
-            assert self._producer.flush(120) == 0
+            self.flush()
+
+
+def send_one(service: Service) -> None:
+    """Sends a tuple, and waits until the broker has it.
+
+    The client is new: after a restart and a freeze of the broker, librdkafka's producer may keep an old leader epoch.
+    """
+    source = Source(service)
+    source.produce()
+    source.flush()
 
 
 @contextmanager
