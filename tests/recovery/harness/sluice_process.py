@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
@@ -21,6 +22,8 @@ from tests.recovery.harness.waiting import PATIENCE, wait_until
 PAUSING = Path(__file__).parents[1] / "pausing"
 #: the first words of the shell that kills a program when the test dies (processes.py)
 TETHER = ("/bin/sh", "-c")
+#: characters of the log with stacks that a failure shows
+STACKS = 30_000
 #: options for Java, which ends after some seconds: its second compiler would cost more time than it saves
 JAVA = "-XX:TieredStopAtLevel=1"
 
@@ -151,6 +154,14 @@ class SluiceProcess:
         """All that it wrote since its last start."""
         return self._whole_log()[self._log_begin :]
 
+    def stacks(self) -> str:
+        """The end of the log, to which its Python processes have written the stacks of their threads."""
+        python = [one.pid for one in processes(self.pid) if one.arguments[0].endswith(Path(sys.executable).name)]
+        send_signal(python, signal.SIGUSR2)
+        time.sleep(1)
+        table = [f"{one.pid} child of {one.parent}: {one.name} {one.state}" for one in processes(self.pid)]
+        return "\n".join([self.log()[-STACKS:], *table])
+
     @property
     def sentence(self) -> str:
         """The last line of a service that has ended, which says why. Asserts that the log has no stack trace."""
@@ -231,4 +242,4 @@ class SluiceProcess:
                 self.start()
             return value
 
-        wait_until(checked, what, seconds, log=self.log)
+        wait_until(checked, what, seconds, log=self.stacks)

@@ -10,8 +10,6 @@ from typing import Any
 #: seconds that anything may take; a start alone takes ten on a quiet machine
 PATIENCE = float(os.environ.get("SLUICE_TEST_PATIENCE", "240"))
 INTERVAL = 0.05
-#: characters of a log that a failure shows
-SHOWN = 8000
 
 
 def wait_until(
@@ -25,7 +23,7 @@ def wait_until(
     """The first true value of `happened`, which is called every `interval` seconds."""
     deadline = time.monotonic() + seconds
     while not (value := happened()):
-        assert time.monotonic() < deadline, f"within {seconds:g} s: {what}\n{log()[-SHOWN:]}"
+        assert time.monotonic() < deadline, f"within {seconds:g} s: {what}\n{log()}"
         time.sleep(interval)
     return value
 

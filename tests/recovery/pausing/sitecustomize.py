@@ -10,8 +10,10 @@ says what happens there:
 The first process that comes to the moment renames the file to `<moment>.reached`, so one request has one effect.
 """
 
+import faulthandler
 import io
 import os
+import signal
 import sys
 import time
 from importlib.abc import Loader, MetaPathFinder
@@ -172,3 +174,5 @@ class Wrapping(Loader):
 
 if FOLDER in os.environ:
     sys.meta_path.insert(0, Finder())
+    # A test that waited in vain asks for the stacks of all threads; they get into the log of the service.
+    faulthandler.register(signal.SIGUSR2)
