@@ -1,4 +1,4 @@
-"""Loads classes of the user's that a pipeline file names as "package.module:Class"."""
+"""Loads the user's classes, which a pipeline file names as "package.module:Class"."""
 
 from __future__ import annotations
 

@@ -268,9 +268,12 @@ def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLa
             yield from filter(None, (too_large(records, row, limit) for row in large))
 
 
-def produce(producer: Producer, records: Records) -> None:
-    """Puts the records into the client's queue, from which the client sends. Waits while the queue is full."""
-    chunk = max(1, min(CHUNK, len(records) * CHUNK_BYTES // max(records.columns.nbytes, 1)))
+def produce(producer: Producer, records: Records, chunk_bytes: int = CHUNK_BYTES) -> None:
+    """Puts the records into the client's queue, from which the client sends. Waits while the queue is full.
+
+    About `chunk_bytes` bytes at a time are Python objects.
+    """
+    chunk = max(1, min(CHUNK, len(records) * chunk_bytes // max(records.columns.nbytes, 1)))
     for at in range(0, len(records), chunk):
         _produce_rows(producer, records.topic, records.rows(at, min(at + chunk, len(records))))
         producer.poll(0)

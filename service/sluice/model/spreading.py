@@ -1,7 +1,7 @@
 """Computes the key by which the tuples of each input stream are distributed over buckets.
 
-The output of a pipeline must not depend on the number of buckets. So all tuples that can meet in a window partition or
-in a join must be in one bucket.
+The output of a pipeline must not depend on the number of buckets. So all tuples of one window partition must be in one
+bucket, and so must all tuples that a join may combine.
 """
 
 from __future__ import annotations

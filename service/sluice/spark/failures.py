@@ -152,8 +152,11 @@ def _unknown(failure: str) -> SluiceError:
 
 
 @contextmanager
-def explaining() -> Iterator[None]:
-    """Converts errors of Spark, and of the connection to its Java process, into a SluiceError."""
+def explaining(ending: float = ENDING) -> Iterator[None]:
+    """Converts errors of Spark, and of the connection to its Java process, into a SluiceError.
+
+    After an error of the connection it waits at most `ending` seconds for the end of the Java process.
+    """
     try:
         yield
     except PySparkException as error:
@@ -162,7 +165,7 @@ def explaining() -> Iterator[None]:
             raise JavaEndedError("Java did not start; its standard error has the reason") from error
         raise explained(str(error)) from error
     except (Py4JError, ConnectionError, EOFError) as error:
-        raise (_java_ended() or explained(_text(error))) from error
+        raise (_java_ended(ending) or explained(_text(error))) from error
 
 
 def stopped(stop: Callable[[], None]) -> None:
@@ -171,13 +174,13 @@ def stopped(stop: Callable[[], None]) -> None:
         stop()
 
 
-def _java_ended() -> JavaEndedError | None:
-    """The error with the exit code of the Java process; None if it still runs after ENDING seconds."""
+def _java_ended(seconds: float) -> JavaEndedError | None:
+    """The error with the exit code of the Java process; None if it still runs after so many seconds."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     if process is None:
         return None
     try:
-        code = process.wait(ENDING)
+        code = process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
     how = f"with exit code {code}" if code >= 0 else f"by the signal {signal.Signals(-code).name}"

@@ -76,11 +76,15 @@ class WatchedQuery:
         return now - self.since
 
 
-def watch(queries: Sequence[WatchedQuery], stop_requested: threading.Event, life: Health, resort: LastResort) -> None:
+def watch(
+    queries: Sequence[WatchedQuery], stop_requested: threading.Event, life: Health, resort: LastResort,
+    stop: float = STOP,
+) -> None:  # fmt: skip
     """Returns after `stop_requested` was set and the queries have ended. If a query fails, stops the others and raises
     its error.
 
-    `resort` ends the process if the steps after the loop take too long, so a hanging query cannot keep it alive.
+    Queries that do not stop within `stop` seconds are left as they are. `resort` ends the process if the steps after
+    the loop take too long, so a hanging query cannot keep it alive.
     """
     slow = StartLog()
     while all(one.query.isActive for one in queries) and not stop_requested.wait(INTERVAL):
@@ -96,7 +100,7 @@ def watch(queries: Sequence[WatchedQuery], stop_requested: threading.Event, life
     for one in queries:
         if stop_requested.is_set() and one.query.isActive:
             _finish_batch(one.query, deadline)
-    _stop(queries)
+    _stop(queries, stop)
     failure = failure or _failure(queries)
     if failure:
         raise failure
@@ -108,12 +112,12 @@ def _failure(queries: Sequence[WatchedQuery]) -> SluiceError | None:
     return next((explained(str(error)) for error in ended if error), None)
 
 
-def _stop(queries: Sequence[WatchedQuery]) -> None:
-    """Stops all queries in parallel and waits at most STOP seconds: Spark waits for a hanging batch without limit."""
+def _stop(queries: Sequence[WatchedQuery], seconds: float) -> None:
+    """Stops all queries in parallel. Waits at most so many seconds: Spark waits for a hanging batch without limit."""
     threads = [threading.Thread(target=one.query.stop, name="sluice-stop", daemon=True) for one in queries]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + STOP
+    deadline = time.monotonic() + seconds
     for one, thread in zip(queries, threads, strict=True):
         thread.join(max(0.0, deadline - time.monotonic()))
         if not thread.is_alive():

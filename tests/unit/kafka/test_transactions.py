@@ -314,9 +314,8 @@ def test_a_full_queue_is_waited_for(kafka, topic, read):
     assert texts(read(topic)) == [str(i) for i in range(100)]
 
 
-def test_records_are_handed_to_the_client_a_few_bytes_at_a_time(monkeypatch):
+def test_records_are_handed_to_the_client_a_few_bytes_at_a_time():
     """Each is a Python object then, so gigabytes of records must not be handed over at once."""
-    monkeypatch.setattr(transactions, "CHUNK_BYTES", 1000)
     chunks = []
 
     class Client:
@@ -331,7 +330,7 @@ def test_records_are_handed_to_the_client_a_few_bytes_at_a_time(monkeypatch):
             self.chunk = []
 
     sent = [f"{number:0200}" for number in range(50)]
-    transactions.produce(Client(), values("t", *sent))
+    transactions.produce(Client(), values("t", *sent), chunk_bytes=1000)
     assert [value.decode() for chunk in chunks for value in chunk] == sent
     assert max(len(value) * len(chunk) for chunk in chunks for value in chunk[:1]) <= 1000
     assert len(chunks) < 25

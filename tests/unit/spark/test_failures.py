@@ -146,12 +146,9 @@ def test_a_killed_java_process_is_named(java: subprocess.Popen[bytes], error: Ex
     assert JavaEndedError.exit_code == 3
 
 
-def test_an_error_of_a_java_process_that_runs_is_not_its_end(
-    java: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("sluice.spark.failures.ENDING", 0.0)
+def test_an_error_of_a_java_process_that_runs_is_not_its_end(java: subprocess.Popen[bytes]):
     assert java.poll() is None
-    with pytest.raises(QueryError, match=r"a batch failed: java\.lang\.IllegalStateException: no"), explaining():
+    with pytest.raises(QueryError, match=r"a batch failed: java\.lang\.IllegalStateException: no"), explaining(0.0):
         raise Py4JError("java.lang.IllegalStateException: no")
 
 

@@ -5,7 +5,6 @@ import pytest
 from sluice.kafka.kafka_errors import FencedError, UnavailableError
 from sluice.ops.health import Health
 from sluice.processes import LastResort
-from sluice.spark import watch as watching
 from sluice.spark.service import offsets_of
 from sluice.spark.session import overrides
 from sluice.spark.watch import WatchedQuery, watch
@@ -52,14 +51,13 @@ def watched(*queries):
     return [WatchedQuery(query, lambda _: None) for query in queries]
 
 
-def test_a_failed_query_is_reported_though_another_does_not_stop(monkeypatch):
+def test_a_failed_query_is_reported_though_another_does_not_stop():
     """The last resort is armed with the failure's code, for what may hang after that."""
-    monkeypatch.setattr(watching, "STOP", 0.05)
     hangs, ended = threading.Event(), []
     failed = Query(SPARK_SAYS.format(error="UnavailableError"))
     resort = LastResort(60.0, lambda code, message: ended.append((code, message)))
     with resort, pytest.raises(UnavailableError, match="what happened: and why"):
-        watch(watched(Query(stopping=hangs), failed, other := Query()), threading.Event(), Health(), resort)
+        watch(watched(Query(stopping=hangs), failed, other := Query()), threading.Event(), Health(), resort, stop=0.05)
     assert other.stopped
     hangs.set()
 

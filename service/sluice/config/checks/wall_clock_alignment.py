@@ -1,4 +1,4 @@
-"""Checks `align`: timers of windows that follow the wall clock of a time zone."""
+"""Checks the key `align` of an operator, which makes the timers of its windows follow the wall clock of a time zone."""
 
 from __future__ import annotations
 

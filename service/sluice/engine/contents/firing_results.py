@@ -1,7 +1,7 @@
 """The result tables that kernels fill when windows fire, one row per output tuple.
 
 Kernels cannot allocate memory. If a table is full, the kernel returns the number of the event that it could not handle;
-`filled` then extends or empties the tables and calls the kernel again.
+`run_kernel` then extends or empties the tables and calls the kernel again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON format: a record is one object, whose names are the attributes.
+"""The codec of the format json: a record is one JSON object with one member for each attribute.
 
 A compiled scanner decodes most rows a batch at a time. Rows that it does not accept are decoded one by one.
 """
