@@ -1,0 +1,124 @@
+"""The inputs of a join: what it reads of the tuples of each side, and the keys of its equalities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import arrow_type
+from sluice.columns.encoding import to_words
+from sluice.columns.interner import Interner
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.key_bytes import key_codes
+from sluice.engine.operators.join.join_kernel import NOTHING
+from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
+from sluice.engine.windows import policies
+from sluice.model.expressions import Attribute, Expression, walk
+from sluice.model.spec import Count, Join, Side, Time
+from sluice.model.types import Schema, Type
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """The compiled form of one side of a join.
+
+    reads         the distinct expressions over the side's tuples: those that are stored as words, then keys
+    names         for each stored word the name of its attribute; "" for the size of a delta, which has no name
+    types, default           the types of the stored words, and their values in the default tuple
+    equality, partition_by   indices into `reads`
+    """
+
+    spec: Side
+    clause: policies.KernelClause
+    reads: tuple[Expression, ...]
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    default: tuple[pa.Array, ...]
+    equality: tuple[int, ...]
+    partition_by: tuple[int, ...]
+
+    @classmethod
+    def of(cls, join: Join, port: int, schema: Schema) -> JoinInput:
+        side = (join.left, join.right)[port]
+        deltas = policies.deltas(side.window)
+        read = {
+            a.name for e in _over_pairs(join) for a in walk(e) if isinstance(a, Attribute) and a.port == SIDES[port]
+        }
+        attributes = [Attribute(name, kind) for name, kind in schema if name in read or name in deltas]
+        kept: list[Expression] = list(dict.fromkeys([*attributes, *policies.sizes(side.window)]))
+        names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
+        reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
+        values = dict(zip((name for name, _ in schema), side.default, strict=True))
+        positions = {e: (place, e.type) for place, e in enumerate(kept)}
+        clause = policies.clause(side.window, positions | {e.name: positions[e] for e in attributes})
+        return cls(
+            spec=side,
+            clause=clause._replace(trigger=policies.Policy(policies.NONE, 0), period=0),
+            reads=tuple(reads),
+            names=names,
+            types=tuple(e.type for e in kept),
+            default=tuple(pa.array([values.get(n, 0)], arrow_type(e.type)) for n, e in zip(names, kept, strict=True)),
+            equality=tuple(reads.index(e) for e in side.equality),
+            partition_by=tuple(reads.index(e) for e in _partition_by(side)),
+        )
+
+    def store_default(self, words: np.ndarray, strings: Interner) -> None:
+        """Writes the default tuple to its slot, NOTHING, of the stored words."""
+        for place, (value, kind) in enumerate(zip(self.default, self.types, strict=True)):
+            words[NOTHING, place] = to_words(value, kind, strings)[0]
+
+    def store(self, words: np.ndarray, slots: np.ndarray, read: pa.RecordBatch, strings: Interner) -> None:
+        """Writes the words of tuples to these slots. `read` has the values of `reads`."""
+        for place, kind in enumerate(self.types):
+            words[slots, place] = to_words(read.column(place), kind, strings)
+
+    def keys(self, read: pa.RecordBatch, known: Interner) -> tuple[np.ndarray | int, np.ndarray | int]:
+        """The codes of the tuples' keys, and the lists of equal keys in which they are stored.
+
+        Without equalities there is no key, and one list. A key with NaN equals no other key, so it has no list (J16).
+        """
+        if not self.equality:
+            return NIL, 0
+        columns = [read.column(i) for i in self.equality]
+        key = key_codes(columns, known)
+        bucket = key
+        for column in columns:
+            if pa.types.is_floating(column.type):
+                bucket = np.where(pc.is_nan(column).to_numpy(zero_copy_only=False), NIL, bucket)
+        return key, bucket
+
+
+def until_final(items: Items) -> Items:
+    """The tuples and watermarks up to the final mark, and the final mark. Window marks are dropped (P6)."""
+    ends = np.flatnonzero(items.kind == FINAL)
+    if len(ends):
+        items = items.first(int(ends[0]) + 1)
+    kept = (items.kind == TUPLE) | (items.kind == FINAL) | (items.kind == WATERMARK)
+    return items if kept.all() else items.only(kept)
+
+
+def place(items: Items) -> np.ndarray:
+    """The number of each item among the neighbouring items with the same event and time, from 0."""
+    number = np.arange(len(items), dtype=np.int32)
+    first = np.ones(len(items), np.bool_)
+    first[1:] = (np.diff(items.event) != 0) | (np.diff(items.at) != 0)
+    return number - np.maximum.accumulate(np.where(first, number, 0))
+
+
+def _over_pairs(join: Join) -> list[Expression]:
+    """The expressions over pairs, or over an unmatched tuple and the default tuple: outputs and condition."""
+    made = [e for output in join.outputs for _, e in output.attributes]
+    return made if join.match is None else [*made, join.match]
+
+
+def _partition_by(side: Side) -> tuple[Expression, ...]:
+    """The `partition_by` of the side; empty where it has no effect on the window.
+
+    It has no effect if each tuple expires by its own time and there is no partition eviction, or if no tuple is stored.
+    """
+    alone = isinstance(side.window.eviction, Time) and side.window.partition_eviction is None
+    return () if alone or side.window.eviction == Count(0) else side.partition_by

@@ -1,0 +1,162 @@
+"""The outputs of a join: expressions over pairs of stored tuples, and the items of each output stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluice.columns.arrow_types import arrow_schema
+from sluice.columns.encoding import from_words
+from sluice.columns.interner import Interner
+from sluice.columns.ordering import canonical
+from sluice.engine.operators.join import join_kernel
+from sluice.engine.operators.join.join_input import JoinInput
+from sluice.engine.operators.join.join_kernel import NOTHING
+from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.stream.expression_eval import evaluate
+from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, Items
+from sluice.engine.stream.rejects import complete
+from sluice.model.expressions import Attribute, Expression, walk
+from sluice.model.spec import Join
+
+ALL = np.ones(1, np.bool_)
+
+
+class StoredPairs(NamedTuple):
+    """The stored words of the tuples of both sides, left first, and the interner of their texts."""
+
+    words: tuple[np.ndarray, np.ndarray]
+    strings: Interner
+
+
+class Made(Protocol):
+    """The outputs on one port: the slots of the pair behind each tuple, and the items."""
+
+    @property
+    def left(self) -> np.ndarray: ...
+
+    @property
+    def right(self) -> np.ndarray: ...
+
+    def items(self, tuples: pa.RecordBatch) -> Items: ...
+
+
+class PairExpressions:
+    """Evaluates the expressions of a join over pairs of stored tuples."""
+
+    def __init__(self, spec: Join, ports: tuple[JoinInput, JoinInput]) -> None:
+        self._spec, self._ports = spec, ports
+
+    def holds(self, stored: StoredPairs, log: np.ndarray) -> np.ndarray:
+        """Whether each candidate pair in the log matches (J3). A condition that is null does not match.
+
+        Gives ALL, an array of one True, if every candidate matches.
+        """
+        if self._spec.match is None:
+            return ALL
+        pairs = log[(log["left"] != NOTHING) & (log["right"] != NOTHING)]
+        if not len(pairs):
+            return ALL
+        columns = self._columns(stored, [self._spec.match], pairs["left"], pairs["right"])
+        holds = pc.fill_null(evaluate(self._spec.match, columns), False)  # noqa: FBT003
+        return holds.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    def outputs(self, stored: StoredPairs, made: Sequence[Made]) -> tuple[dict[str, Items], list[Items | None]]:
+        """The items of each output stream, and the rejected pairs: those for which an expression has no value.
+
+        `made` has the outputs of the joint port, then those of each side's own port.
+        """
+        joint, *alone = made
+        written = [(output, joint) for output in self._spec.matched]
+        written += [(port.spec.unmatched, m) for port, m in zip(self._ports, alone, strict=True) if port.spec.unmatched]
+        outputs, rejected = {}, []
+        for output, whole in written:
+            expressions = [e for _, e in output.attributes]
+            columns = self._columns(stored, expressions, whole.left, whole.right)
+            schema = arrow_schema(tuple((name, e.type) for name, e in output.attributes))
+            items = whole.items(pa.record_batch([evaluate(e, columns) for e in expressions], schema=schema))
+            outputs[output.stream], _, bad = complete(items, items.tuples, self._spec.name, output.stream)
+            rejected.append(bad)
+        return outputs, rejected
+
+    def _columns(
+        self, stored: StoredPairs, over: list[Expression], left: np.ndarray, right: np.ndarray
+    ) -> pa.RecordBatch:
+        """The attributes that the expressions in `over` use, for pairs of slots `left` and `right`."""
+        named = dict.fromkeys(a for e in over for a in walk(e) if isinstance(a, Attribute))
+        columns = {"#": pa.array(np.zeros(len(left), np.int8))}
+        for name, kind, side in ((a.name, a.type, SIDES.index(str(a.port))) for a in named):
+            words = stored.words[side][:, self._ports[side].names.index(name)].take((left, right)[side])
+            columns[f"{SIDES[side]}.{name}"] = from_words(words, kind, stored.strings)
+        return pa.RecordBatch.from_pydict(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOutputs:
+    """The outputs on one port: the columns of `Items`, the slots of the pair behind each tuple, and the watermarks."""
+
+    event: np.ndarray
+    at: np.ndarray
+    kind: np.ndarray
+    key: np.ndarray
+    keys: pa.BinaryArray
+    left: np.ndarray
+    right: np.ndarray
+    watermarks: np.ndarray
+
+    @classmethod
+    def of(
+        cls, pieces: list[join_kernel.Port], keys: pa.BinaryArray, watermarks: np.ndarray, *, in_key_order: bool
+    ) -> JoinOutputs:
+        items = [piece.used[join_kernel.ITEMS] for piece in pieces]
+        rows = [piece.used[join_kernel.ROWS] for piece in pieces]
+        event, at, kind, key = (_joined(pieces, name, items) for name in ("event", "at", "kind", "key"))
+        left, right = (_joined(pieces, name, rows) for name in ("left", "right"))
+        made = cls(event, at, kind, key, keys, left, right, watermarks)
+        tied = any(piece.used[join_kernel.TIED] for piece in pieces) or len(pieces) > 1
+        return made.in_key_order() if tied and in_key_order else made
+
+    def in_key_order(self) -> JoinOutputs:
+        """Sorts the outputs of one event, or of one point in time, by key, so that their order does not depend on
+        buckets. Watermarks keep their positions, and no tuple moves across one.
+        """
+        apart = self.kind == WATERMARK
+        new = (np.diff(self.event) != 0) | (np.diff(self.at) != 0) | apart[1:] | apart[:-1]
+        group = np.concatenate([[0], np.cumsum(new)])
+        mixed = np.zeros(group[-1] + 1, np.bool_)
+        mixed[group[1:][~new & (np.diff(self.key) != 0)]] = True
+        if not mixed.any():
+            return self
+        places = np.flatnonzero(mixed[group])
+        rank = np.empty(len(self.keys), np.int64)
+        rank[canonical(self.keys)] = np.arange(len(self.keys))
+        order = np.arange(len(self.event))
+        order[places] = places[np.lexsort((rank[self.key[places]], group[places]))]
+        is_tuple = self.kind == TUPLE
+        rows = (np.cumsum(is_tuple) - 1)[order][is_tuple[order]]
+        event, at, kind, key = (column[order] for column in (self.event, self.at, self.kind, self.key))
+        return JoinOutputs(event, at, kind, key, self.keys, self.left[rows], self.right[rows], self.watermarks)
+
+    def items(self, tuples: pa.RecordBatch) -> Items:
+        source, watermark = np.full(len(self.event), MADE, np.int32), np.zeros(len(self.event), np.int64)
+        watermark[self.kind == WATERMARK] = self.watermarks
+        return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, watermark)
+
+
+def empty_port(rows: int, marks: int) -> join_kernel.Port:
+    """An empty port with room for this number of rows, and of marks beside them."""
+    of = rows + marks
+    return join_kernel.Port(
+        np.empty(of, np.int64), np.empty(of, np.int64), np.empty(of, np.int8), np.empty(of, np.int32),
+        np.empty(rows, np.int32), np.empty(rows, np.int32), np.array([0, 0, 0, -2]),
+    )  # fmt: skip
+
+
+def _joined(pieces: list[join_kernel.Port], name: str, lengths: list[int]) -> np.ndarray:
+    columns = [getattr(piece, name)[:length] for piece, length in zip(pieces, lengths, strict=True)]
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)
