@@ -38,7 +38,7 @@ PARAMETERS = {
     "dedup": ("by", "within", "keep"),
     "custom": ("window", "partition_by", "align", "handler"),
     "join": (
-        "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
+        "window", "partition_by_left", "partition_by_right", "algorithm", "equality_left", "equality_right", "match",
         "default_left", "default_right",
     ),
 }  # fmt: skip
@@ -61,8 +61,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     have a `union`, the names of several input streams, of which each event names one as its `port`. The operator may
     have a `schema`, attribute -> type, for types that the values do not show: a `timestamp`, or the attributes of a
     case without tuples. It may have the `mark_when` and `marks_in` of its input. A join has `schema_left` and
-    `schema_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched tuples of that side are written
-    to a stream of this name.
+    `schema_right`, and either `left` and `right`, or `window` with an `event_time`; with `unmatched_left: true`
+    (`unmatched_right: true`) the unmatched tuples of that side are written to a stream of this name.
 
     `limits` (an EngineLimits) sets sizes of the engine's tables, on which no output depends.
 
@@ -143,7 +143,7 @@ def operator_of(operator: dict[str, Any]) -> dict[str, Any]:
             return given | {"custom": input_, "output": ["output"]}
         case "join":
             ports = {"join": {"left": "left", "right": "right"}, "output": {"output": operator["output"]}}
-            windows = {"window_left": operator["left"], "window_right": operator["right"]}
+            windows = {f"window_{side}": operator[side] for side in ("left", "right") if side in operator}
             return given | ports | windows | {name: name for name in UNMATCHED if operator.get(name)}
         case _:
             return given | {kind: input_, "output": {"output": operator["output"]}}
@@ -166,7 +166,7 @@ def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) ->
     """
     join = operator.get("kind") == "join"
     end = f"_{stream}" if join else ""
-    window = operator[stream] if join else operator.get("window", "")
+    window = operator.get(stream, "") if join else operator.get("window", "")
     schema = dict.fromkeys(_named(operator, stream), "int64") | _deltas(window)
     if "event_time" in operator:
         schema[operator["event_time"]] = "int64" if "event_time_resolution" in operator else "float64"

@@ -97,11 +97,8 @@ class Plan:
 
     @cached_property
     def panes(self) -> bool:
-        """Whether one watermark may fire several windows of a partition, which then come in the order of these."""
-        return any(
-            o.keep == "last" if isinstance(o, Dedup) else isinstance(o, Windowed) and o.window.fires_at_watermarks
-            for o in self.pipeline.operators
-        )
+        """Whether one watermark may cause several outputs that come in the order of their windows, or of event time."""
+        return any(map(_ordered_by_time, self.pipeline.operators))
 
     @property
     def pulsing(self) -> bool:
@@ -119,6 +116,16 @@ class Plan:
         return self.pipeline.settings.merge == "timestamp"
 
 
+def _ordered_by_time(operator: Operator) -> bool:
+    match operator:
+        case Dedup():
+            return operator.keep == "last"
+        case Join():
+            return operator.fires_at_watermarks
+        case _:
+            return isinstance(operator, Windowed) and operator.window.fires_at_watermarks
+
+
 def _falls_due(operator: Operator) -> bool:
     """Whether the clock alone may cause an output: a window fires, or an unmatched tuple leaves an outer Join."""
     match operator:
@@ -127,7 +134,7 @@ def _falls_due(operator: Operator) -> bool:
         case Dedup():
             return operator.keep == "last" and operator.over == "clock"
         case Join():
-            return any(
+            return operator.window is None and any(
                 side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
             )
         case _:

@@ -59,6 +59,8 @@ def rows(tuples: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
 def _clause(pipeline: Pipeline, name: str, side: str) -> str:
     operator = next(operator for operator in pipeline.operators if operator.name == name)
     if isinstance(operator, Join):
+        if operator.window is not None:
+            return operator.window.clause()
         return {"left": operator.left, "right": operator.right}[side].window.clause()
     if isinstance(operator, Dedup):
         return operator.clause

@@ -22,6 +22,7 @@ from sluice.columns.tables import Data, Format, Saved, StateError, column, load,
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.library.handler_operator import HandlerOperator
 from sluice.engine.operators.dedup.dedup_operator import DedupOperator
+from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
 from sluice.engine.operators.map_operator import MapOperator
 from sluice.engine.operators.operator import Operator, OperatorState
@@ -316,6 +317,8 @@ class Graph:
                 left, right = spec.inputs
                 timed = left in self._event_times, right in self._event_times
                 schemas = self._schemas[left], self._schemas[right]
+                if spec.window is not None:
+                    return EventJoinOperator(spec, schemas, (self._event_times[left], self._event_times[right]))
                 return JoinOperator(spec, *schemas, timed, spread=self._spread)
             case Custom():
                 event_time = self._event_times.get(spec.input)

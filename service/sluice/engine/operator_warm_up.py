@@ -16,6 +16,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, TUPLE, Items
 from sluice.model.expressions import AggregateCall, Attribute, Expression, walk
 from sluice.model.spec import (  # fmt: skip
+    STORES_NOTHING,
     Aggregate,
     Count,
     Custom,
@@ -36,6 +37,7 @@ from sluice.model.spec import (  # fmt: skip
     Tumbling,
 )
 from sluice.model.types import FLOAT64, INT64, STRING, Kind, Schema, Type, list_of
+from sluice.model.windows.join_windows import AsOf, Interval, JoinWindow
 
 NUMBERS = list_of(INT64)
 KEY, VALUE, VALUES = Attribute("key", STRING), Attribute("value", INT64), Attribute("values", NUMBERS)
@@ -49,12 +51,15 @@ OUTPUTS = (
 )  # fmt: skip
 FEW = Sliding(Count(2), Count(1), partitioned=True)
 SIDE = Side("in", WINDOW, (KEY,), (KEY,), outer=True, default=("", 0, (), 0.0))
+TIMED_SIDE = replace(SIDE, window=STORES_NOTHING, partition_by=())
+JOINS: tuple[JoinWindow, ...] = (Interval(), AsOf())
 PAIRS = tuple((name, Attribute(name, kind, "left")) for name, kind in SCHEMA)
 OPERATORS: tuple[Operator, ...] = (
     Aggregate("aggregate", "in", WINDOW, (Output("out", OUTPUTS),), (KEY,)),
     Aggregate("few", "in", FEW, (Output("out", OUTPUTS[:3]),), (KEY,)),
     Aggregate("ticks", "in", Tumbling(Time(1), partitioned=True), (Output("out", OUTPUTS),), (KEY,)),
     Join("join", SIDE, SIDE, (Output("pairs", PAIRS),)),
+    *(Join(window.word, TIMED_SIDE, TIMED_SIDE, (Output("pairs", PAIRS),), window=window) for window in JOINS),
     *(Aggregate(window.word, "in", window, (Output("out", OUTPUTS),), (KEY,)) for window in SAMPLES),
     Dedup("dedup", "in", (KEY,), 1, "event_time", (Output("unique", ()),), "last"),
     Sort("sort", "in", WINDOW, (Output("sorted", ()),), (Order(KEY),), (KEY,)),

@@ -11,6 +11,7 @@ from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
 from sluice.model.types import Schema
 from sluice.model.unparse import seconds
+from sluice.model.windows.join_windows import JoinWindow
 from sluice.model.windows.sliding_time_window import SlidingTime
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -83,6 +84,10 @@ class Map:
         return (self.input,)
 
 
+#: the window of each side of a join that has a window of its own
+STORES_NOTHING = Sliding(Count(0))
+
+
 @dataclass(frozen=True, slots=True)
 class Union:
     """Several streams with the same attributes as one stream: the input of an operator that names a list of streams.
@@ -104,10 +109,11 @@ class Side:
     unmatched   the output for such tuples (J14); None: the outputs of the join, with the other side's `default` (J13)
     default     the tuple that replaces a missing partner of this side, a value for each attribute of the stream; times
                 are nanoseconds since 1970
+    window      without a meaning in a join that has a window of its own
     """
 
     stream: str
-    window: Sliding
+    window: Sliding = STORES_NOTHING
     partition_by: tuple[Expression, ...] = ()
     equality: tuple[Expression, ...] = ()
     outer: bool = False
@@ -117,14 +123,23 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """SPL's Join (reference section 8). The attributes of its expressions have the port `left` or `right`."""
+    """SPL's Join (reference section 8). The attributes of its expressions have the port `left` or `right`.
+
+    window   a window over the event times of both sides; None: each side has a window of its own
+    """
 
     name: str
     left: Side
     right: Side
     matched: tuple[Output, ...]
     match: Expression | None = None
+    window: JoinWindow | None = None
     limits: EngineLimits = LIMITS
+
+    @property
+    def fires_at_watermarks(self) -> bool:
+        """Whether one watermark may cause the outputs of several keys, which come in the order of event time."""
+        return self.window is not None and self.window.fires_at_watermark(outer=self.left.outer or self.right.outer)
 
     @property
     def inputs(self) -> tuple[str, ...]:

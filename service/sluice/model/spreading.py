@@ -93,6 +93,8 @@ def independent(join: Join) -> tuple[int, ...]:
     Only tuples with equal keys are paired. In addition, a tuple must not evict a tuple with another key: either each
     tuple expires by its own time, or the window partition contains only tuples of one key.
     """
+    if join.window is not None:
+        return tuple(range(len(join.left.equality)))
     pairs = enumerate(zip(join.left.equality, join.right.equality, strict=True))
     return tuple(n for n, (left, right) in pairs if _within(join.left, left) and _within(join.right, right))
 
@@ -159,7 +161,7 @@ def _wanted(pipeline: Pipeline, operator: Operator, port: int, *, made: bool) ->
         for requirement in _needed(pipeline, output.stream, made=made or windowed)
     ]
     if isinstance(operator, Join):
-        yield from _of_join(operator, port, behind)
+        yield from _of_join(pipeline, operator, port, behind)
         return
     downstream = [_through(operator, output, requirement) for output, requirement in behind]
     if isinstance(operator, Dedup):
@@ -278,10 +280,15 @@ def _source(operator: Windowed | Passing, expression: Expression) -> Expression 
     return None
 
 
-def _of_join(join: Join, port: int, behind: list[tuple[Output, KeyRequirement]]) -> Iterator[KeyRequirement]:
+def _of_join(
+    pipeline: Pipeline, join: Join, port: int, behind: list[tuple[Output, KeyRequirement]]
+) -> Iterator[KeyRequirement]:
     """The requirements of a join: its equalities, or the part of them that downstream operators require."""
     side = (join.left, join.right)[port]
     apart = independent(join)
+    if join.fires_at_watermarks and any(_fires_as_they_come(pipeline, output.stream) for output in join.outputs):
+        yield KeyRequirement(join.name, (), "a downstream window depends on the order of its outputs")
+        return
     if not behind:
         yield _apart(join, side, apart)
     for output, requirement in behind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ def ports(pipeline: Pipeline) -> list[Follower]:
     found: list[Follower] = []
     for spec in pipeline.operators:
         match spec:
+            case Join(window=window) if window is not None:
+                for side, of in (("left", spec.left), ("right", spec.right)):
+                    port = replace(_port(pipeline, spec.name, side, of.stream, window), scale=None)
+                    found.append(Stored(port, _labels(pipeline, of.stream, ())))
             case Join():
                 sides = (("left", spec.left), ("right", spec.right))
                 found += [
@@ -223,32 +227,27 @@ class Stored(Follower):
 
     def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         del at, arrived
-        found = {
-            Place(self.port.operator, key=key): one.held for key, one in _snapshots(graph, state, self.port.operator)
-        }
+        own = self.port
+        snapshots = _snapshots(graph, state, own.operator)
+        found = {Place(own.operator, own.side, key): one.held for key, one in snapshots if one.side == own.side}
         for place in [*found, *(place for place in self._contents if place not in found)]:
-            before, rows = self._contents.pop(place, []), found.get(place, [])
-            kept, left = self._kept(before, rows)
-            entered = [self._new(row) for row in rows[len(kept) :]]
-            if rows:
-                self._contents[place] = kept + entered
+            left, content, entered = self._contents.pop(place, []), [], []
+            for row in found.get(place, []):
+                chip = next((chip for chip in left if chip.values == row), None)
+                if chip is None:
+                    chip = self._new(row)
+                    entered.append(chip)
+                else:
+                    left.remove(chip)
+                content.append(chip)
+            if content:
+                self._contents[place] = content
             if entered or left:
-                yield Change(place, tuple(kept + entered), tuple(entered), tuple(left))
+                yield Change(place, tuple(content), tuple(entered), tuple(left))
 
     def _new(self, row: Record) -> Chip:
         self._count += 1
         return self._labels.chip(self._count, row)
-
-    def _kept(self, before: list[Chip], rows: Sequence[Record]) -> tuple[list[Chip], list[Chip]]:
-        """Which chips are still stored, in the order of `rows`, and which are not."""
-        left, kept = list(before), []
-        for row in rows:
-            chip = next((chip for chip in left if chip.values == row), None)
-            if chip is None:
-                break
-            left.remove(chip)
-            kept.append(chip)
-        return kept, left
 
 
 class Sessions(Follower):

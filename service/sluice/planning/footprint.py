@@ -7,7 +7,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from sluice.engine.graph import Graph
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.event_join.event_join_operator import EventJoinOperator
 from sluice.engine.operators.join.join_operator import JoinOperator
+from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.operators.sort.progressive_sort import ProgressiveOperator
 from sluice.engine.operators.sort.sort_operator import EventSortOperator, SortOperator
 from sluice.engine.operators.stored_tuples import StoredTuples
@@ -61,12 +63,20 @@ def _of(operator: object) -> Footprint | None:
             return Footprint(tables.footprint(*of_partition), tables.footprint(*of_tuple))
         case SortOperator() | EventSortOperator():
             return _of(operator.windows)
-        case JoinOperator():
-            sides = [_stored(side) for side in operator.initial().sides]
-            return Footprint(*(max(of) for of in zip(*sides, strict=True)))
+        case JoinOperator() | EventJoinOperator():
+            return _of_join(operator)
         case ProgressiveOperator():
             return _stored(operator.initial())
     return None
+
+
+def _of_join(operator: JoinOperator | EventJoinOperator) -> Footprint:
+    """The larger one of the two sides."""
+    if isinstance(operator, EventJoinOperator):
+        state = operator.initial()
+        return Footprint(state.footprint("key"), max(state.footprint(side) for side in SIDES))
+    sides = [_stored(side) for side in operator.initial().sides]
+    return Footprint(*(max(of) for of in zip(*sides, strict=True)))
 
 
 def _stored(state: StoredTuples) -> Footprint:

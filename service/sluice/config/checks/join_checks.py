@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sluice.config.checks.constants import EMPTY, read_value
+from sluice.config.checks.event_join_checks import event_window, given_windows
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import Scope
@@ -22,6 +23,7 @@ UNKNOWN = Sliding(Count(0))
 
 
 def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
+    given_windows(typed, index, shape)
     sides = {name: side(typed, index, shape, name) for name in OUTER}
     check_equality(typed, index, sides)
     if shape.algorithm == "outer" and bool(shape.unmatched_left) != bool(shape.unmatched_right):
@@ -33,7 +35,8 @@ def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
     unchanged = typed.unchanged(shape.join.right, "right") | typed.unchanged(shape.join.left, "left")
     order = [*typed.unchanged(shape.join.left), *typed.unchanged(shape.join.right)]
     matched = typed.outputs(index, shape, scope, {name: unchanged[name] for name in order})
-    return Join(shape.name, sides["left"], sides["right"], matched, match)
+    whole = event_window(typed, index, shape)
+    return Join(shape.name, sides["left"], sides["right"], matched, match, whole)
 
 
 def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
@@ -45,23 +48,33 @@ def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
 
 def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Side:
     stream = getattr(shape.join, name)
-    clause_key, keys_key = f"window_{name}", f"partition_by_{name}"
+    keys_key = f"partition_by_{name}"
     scope = typed.scope(stream, "in a join", name)
-    text = getattr(shape, clause_key)
-    clause, found = window(text, typed.path(index, clause_key), scope, typed.report, storing=False)
-    if not clause.faults:
-        check_window(typed, index, clause_key, clause)
-        typed.check_partitioned(index, clause_key, keys_key, partitioned=clause.partitioned)
     outer = shape.algorithm in OUTER[name]
     return Side(
         stream=stream,
-        window=found if isinstance(found, Sliding) else UNKNOWN,
+        window=UNKNOWN if shape.window is not None else side_window(typed, index, shape, name, scope),
         partition_by=typed.keys(typed.path(index, keys_key), getattr(shape, keys_key), scope),
         equality=typed.keys(typed.path(index, f"equality_{name}"), getattr(shape, f"equality_{name}"), scope),
         outer=outer,
         unmatched=unmatched(typed, index, shape, name),
         default=default(typed, index, shape, name),
     )
+
+
+def side_window(
+    typed: ExpressionChecks, index: int, shape: JoinShape, name: str, scope: Scope | None
+) -> Sliding:  # fmt: skip
+    """The window of one side. UNKNOWN if it is wrong or missing, which the report says."""
+    key = f"window_{name}"
+    text: str | None = getattr(shape, key)
+    if text is None:
+        return UNKNOWN
+    clause, found = window(text, typed.path(index, key), scope, typed.report, storing=False)
+    if not clause.faults:
+        check_window(typed, index, key, clause)
+        typed.check_partitioned(index, key, f"partition_by_{name}", partitioned=clause.partitioned)
+    return found if isinstance(found, Sliding) else UNKNOWN
 
 
 def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedClause) -> None:

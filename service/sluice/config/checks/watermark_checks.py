@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from sluice.config.syntax.problem_report import Report
-from sluice.model.spec import Pipeline, Windowed
+from sluice.model.spec import Join, Pipeline, Windowed
 
 
 def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
@@ -16,8 +16,9 @@ def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
     """
     needing: dict[str, list[str]] = defaultdict(list)
     for operator in pipeline.operators:
-        if isinstance(operator, Windowed) and operator.window.fires_at_watermarks:
-            for stream in dict.fromkeys(_sources(pipeline, operator.input)):
+        joins = isinstance(operator, Join) and operator.window is not None
+        if joins or (isinstance(operator, Windowed) and operator.window.fires_at_watermarks):
+            for stream in dict.fromkeys(source for name in operator.inputs for source in _sources(pipeline, name)):
                 needing[stream].append(operator.name)
     for stream, operators in needing.items():
         windows = f"{' and '.join(operators)} {'fires' if len(operators) == 1 else 'fire'} at watermarks only"

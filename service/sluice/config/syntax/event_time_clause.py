@@ -33,9 +33,9 @@ class Sizes:
     parts: Mapping[str, Part]
 
 
-def read_sizes(parts: list[Part], faults: list[Fault]) -> Sizes:
-    """The sizes of a clause in which the word of such a kind occurs (W12, W17, W26)."""
-    kind = SIZED[next(part.word for part in parts if part.word in SIZED)]
+def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[SizedKind]] = SIZED) -> Sizes:
+    """The sizes of a clause in which the word of one of these kinds occurs (W12, W17, W26)."""
+    kind = kinds[next(part.word for part in parts if part.word in kinds)]
     seen: dict[str, Part] = {}
     sizes: dict[str, int] = {}
     expressions: dict[str, str] = {}
@@ -53,8 +53,12 @@ def read_sizes(parts: list[Part], faults: list[Fault]) -> Sizes:
             faults.append(stranger(part, kind))
         seen.setdefault(part.word, part)
     missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
-    faults.extend(Fault(f"{word}(seconds) in a {kind.word} window (rule W12)") for word in missing)
+    faults.extend(Fault(f"{word}(seconds) in {article(kind.word)} {kind.word} window (rule W12)") for word in missing)
     return Sizes(kind, sizes, expressions, seen)
+
+
+def article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
 
 
 def is_expression(part: Part) -> bool:
@@ -74,7 +78,9 @@ def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Faul
 
 def size(part: Part, of: SizePart) -> int | Fault:
     match part.arguments:
-        case (text,) if (given := seconds(text)) is not None and 0 <= given <= MAX_SECONDS:
+        case (text,) if (given := seconds(text)) is not None and (
+            -MAX_SECONDS if of.signed else 0
+        ) <= given <= MAX_SECONDS:
             exact = given * SECOND
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
@@ -85,7 +91,7 @@ def size(part: Part, of: SizePart) -> int | Fault:
 
 def limits(part: Part, of: SizePart) -> str:
     """What a size may be (W26)."""
-    least = "from 0 on" if of.zero else "above 0"
+    least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
     more = ", or an expression of the tuple" if of.expression else ""
     return f"{part.word}(seconds) with a number {least}{more} (rule {of.rule})"
 
@@ -97,4 +103,6 @@ def stranger(part: Part, kind: type[SizedKind]) -> Fault:
     if part.word in PARTITION_EVICTION:
         return part.fault(kind.no_partition_eviction)
     words = [*kind.parts, *["partitioned"] * kind.says_partitioned]
-    return part.fault(f"{one_of(words)} in a {kind.word} window (rule W12)", nearest(part.word, words))
+    return part.fault(
+        f"{one_of(words)} in {article(kind.word)} {kind.word} window (rule W12)", nearest(part.word, words)
+    )

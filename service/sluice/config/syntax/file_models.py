@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.errors import one_of
 from sluice.model.types import SCALARS
+from sluice.model.windows.join_windows import JOIN_WINDOWS
 from sluice.model.windows.kinds import SIZED, kinds_reading
 from sluice.wire.formats.format_table import FORMATS
 
@@ -374,6 +375,7 @@ class MapShape(FileModel):
 
 def side_window(side: str) -> Any:  # noqa: ANN401 - pydantic's fields have no type of their own
     return Field(
+        None,
         description=f"The window of the {side} side: `sliding`, an eviction policy, and `partitioned`. `count(0)` "
         "stores nothing: a tuple of this side is only paired with stored tuples of the other side.",
         examples=["sliding, time(60.0)", "sliding, count(1), partitioned"],
@@ -414,7 +416,9 @@ class PortsShape(FileModel):
 
 
 class JoinShape(FileModel):
-    """Emits pairs of tuples of two streams that are in their windows at the same time (SPL's Join)."""
+    """Emits pairs of tuples of two streams: tuples that are in their windows at the same time (SPL's Join), or tuples
+    whose event times fit.
+    """
 
     name: Name = Field(description="The operator's name. The state of the operator is stored under this name.")
     join: PortsShape = Field(
@@ -422,8 +426,16 @@ class JoinShape(FileModel):
         "attribute that only one side has needs no prefix.",
         examples=[{"left": "orders", "right": "payments"}],
     )
-    window_left: WindowText = side_window("left")
-    window_right: WindowText = side_window("right")
+    window_left: WindowText | None = side_window("left")
+    window_right: WindowText | None = side_window("right")
+    window: WindowText | None = Field(
+        None,
+        description="A window over the event times of both sides, instead of `window_left` and `window_right`: "
+        "`interval` pairs tuples whose times are near each other, `asOf` pairs each left tuple with the newest right "
+        "tuple that is not newer.",
+        examples=[kind.example for kind in JOIN_WINDOWS.values()],
+        json_schema_extra={"pattern": rf"\b({'|'.join(JOIN_WINDOWS)})\b"},
+    )
     partition_by_left: list[ExpressionText] = side_partition_by("left")
     partition_by_right: list[ExpressionText] = side_partition_by("right")
     equality_left: list[ExpressionText] = Field(

@@ -92,6 +92,8 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
                 found[spec.name] = [None]
             case Aggregate() if not spec.window.traced:
                 found[spec.name] = [None]
+            case Join() if spec.window is not None:
+                found[spec.name] = [None, None]
             case Join():
                 sides = {"left": spec.left, "right": spec.right}
                 found[spec.name] = [tracer(_alone(spec, side), about | {"side": n}) for n, side in sides.items()]

@@ -29,6 +29,7 @@ class SizePart:
     needed       whether a clause must have the part
     zero         whether the size may be 0; else it is above 0
     expression   whether the size may be an expression of the tuple: float64 seconds
+    signed       whether the size may be negative
     rule         the rule that limits the size, for messages
     """
 
@@ -36,6 +37,7 @@ class SizePart:
     needed: bool = False
     zero: bool = True
     expression: bool = False
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:
 def _windows(operator: Operator) -> tuple[str, ...]:
     match operator:
         case Join():
+            if operator.window is not None:
+                return (operator.window.clause() + _where(operator),)
             sides = (operator.left, operator.right)
             return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in sides)
         case Aggregate() | Sort() | Custom():
@@ -81,6 +83,14 @@ def _windows(operator: Operator) -> tuple[str, ...]:
             return (f"{operator.clause} by {expressions(operator.by)}",)
         case Map() | Union():
             return ()
+
+
+def _where(join: Join) -> str:
+    """The equalities of a join in words."""
+    if not join.left.equality:
+        return ""
+    left, right = (f"{expressions(side.equality)} of {side.stream}" for side in (join.left, join.right))
+    return f" where {left} = {right}"
 
 
 def _by(keys: tuple[Expression, ...]) -> str:

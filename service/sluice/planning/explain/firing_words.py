@@ -28,6 +28,11 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             return "with each tuple", WITHIN_BATCH
         case Dedup():
             return _dedup(operator, pipeline.streams[operator.input].event_time)
+        case Join(window=window) if window is not None:
+            lags = [of.lag for of in (pipeline.streams[name].event_time for name in operator.inputs) if of is not None]
+            known = [lag for lag in lags if lag is not None]
+            lag = max(known) if len(known) == len(lags) else None
+            return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
         case Join():
             return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(operator)
         case Sort(window=Sliding(eviction=Count(size))):

@@ -1,0 +1,1 @@
+"""The Join operator over event time: interval joins and as-of joins."""

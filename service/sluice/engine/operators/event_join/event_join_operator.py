@@ -1,0 +1,273 @@
+"""The Join operator over event time: interval joins and as-of joins.
+
+A batch of both inputs is merged in order of arrival. A kernel finds candidate pairs and tuples that leave, and writes
+them to a log as slots. The condition `match` is evaluated for all candidates at once. The entries of the log that hold
+become the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.scratch_buffers import grown
+from sluice.columns.tables import Data
+from sluice.engine.contents import window_inspection
+from sluice.engine.contents.window_inspection import InspectedWindow
+from sluice.engine.operators.aggregate.event_time_rows import rejected_late
+from sluice.engine.operators.event_join import as_of_kernel, event_join_outputs, interval_kernel
+from sluice.engine.operators.event_join.event_join_records import (
+    ARRIVAL,
+    KINDS,
+    LATE_ARRIVAL,
+    LEFT,
+    LEFT_FINAL,
+    LEFT_FREED,
+    LEFT_REACHED,
+    LIVE,
+    LOGGED,
+    RIGHT,
+    TOO_LATE,
+    JoinSettings,
+    JoinTables,
+    TimedSide,
+)
+from sluice.engine.operators.event_join.event_join_state import EventJoinState
+from sluice.engine.operators.join import join_kernel
+from sluice.engine.operators.join.join_input import JoinInput, place, until_final
+from sluice.engine.operators.join.join_outputs import PairExpressions, StoredPairs
+from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.operators.operator import Stateful
+from sluice.engine.stream import emit
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, Items
+from sluice.engine.stream.rejects import joined, readable, rejected
+from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
+from sluice.engine.windows.event_time.event_ticks import units
+from sluice.model.spec import EventTime, Join
+from sluice.model.types import Schema
+from sluice.model.windows.join_windows import AsOf, Interval
+
+Run = Callable[[JoinTables, JoinSettings, np.ndarray, int], int]
+
+
+class TimesInNanoseconds:
+    """The event times of one side, in nanoseconds since 1970."""
+
+    def __init__(self, of: EventTime, schema: Schema, sizes: Sequence[int]) -> None:
+        """`sizes` are those of the window. All sums of times and sizes stay within int64."""
+        self.attribute, self._tick = of.attribute, of.tick
+        self._type = dict(schema)[of.attribute]
+        self.most = MAX_TIME - 4 * (sum(map(abs, sizes)) + 1)
+
+    def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """The time of each tuple, and which of them have none: it is NaN or out of range."""
+        found, bad = units(tuples.column(self.attribute), self._type)
+        most = self.most // self._tick
+        outside = (found > most) | (found < -most)
+        if bad is not None:
+            outside |= bad
+        return np.where(outside, 0, found) * self._tick, outside
+
+
+class EventJoinOperator(Stateful[EventJoinState]):
+    """Runs one `Join` with a window over event time. All data is in the state, which `feed` changes in place."""
+
+    def __init__(self, spec: Join, schemas: tuple[Schema, Schema], event_times: tuple[EventTime, EventTime]) -> None:
+        """`schemas` and `event_times` are those of the inputs, left first."""
+        window = spec.window
+        assert window is not None  # noqa: S101 - the graph chooses the operator
+        self.spec, self._window = spec, window
+        self._ports = (JoinInput.of(spec, LEFT, schemas[LEFT]), JoinInput.of(spec, RIGHT, schemas[RIGHT]))
+        pairs = zip(event_times, schemas, strict=True)
+        self._times = tuple(TimesInNanoseconds(of, schema, window.sizes) for of, schema in pairs)
+        self._expressions = PairExpressions(spec, self._ports)
+        self._apart = [side.unmatched is not None for side in (spec.left, spec.right)]
+        self._run, self._rule = _kernel(window)
+        #: scratch memory for the log
+        self._log = event_join_outputs.empty_log(0)
+
+    def initial(self) -> EventJoinState:
+        state = self._empty()
+        for port, words in zip(self._ports, state.words, strict=True):
+            port.store_default(words, state.strings)
+        return state
+
+    def _empty(self) -> EventJoinState:
+        left, right = self._ports
+        return EventJoinState((left.types, right.types), self.spec.limits)
+
+    def load(self, data: Data) -> EventJoinState:
+        return self._empty().read(data)
+
+    def feed(self, state: EventJoinState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
+        """The outputs of these items by output stream, and the rejected tuples under REJECTS. The clock plays no part.
+
+        After the final marks of both inputs there are no outputs; tuples that still wait are not emitted (I8).
+        """
+        del clock
+        if state.finished:
+            return {}
+        ports = [self._arrive(state, number, items) for number, items in enumerate(inputs)]
+        arrivals = np.empty(sum(len(of) for of, _, _ in ports), ARRIVAL)
+        same = self.spec.left.stream == self.spec.right.stream
+        join_kernel.merge(ports[LEFT][0], ports[RIGHT][0], same, arrivals)
+        arrivals = self._with_watermarks(state, arrivals)
+        state.reserve_keys()
+        log, late = self._handle(state, arrivals)
+        nodes = (state.left_nodes, state.right_nodes)
+        made = list(event_join_outputs.per_port(log, arrivals, nodes, state.keys, self._apart))
+        outputs, unmade = self._expressions.outputs(_stored(state), made)
+        dropped = [self._late(number, items, arrivals, late) for number, (_, items, _) in enumerate(ports)]
+        state.forget()
+        if state.finished:
+            last = arrivals[arrivals["kind"] == FINAL][-1]
+            event, at = int(last["event"]), int(last["at"])
+            outputs = {stream: emit.final(items, event, at) for stream, items in outputs.items()}
+        return outputs | joined([*(reject for _, _, some in ports for reject in some), *dropped, *unmade])
+
+    def due(self, state: EventJoinState) -> int:
+        """Never: the clock alone causes no output."""
+        del state
+        return MAX_TIME
+
+    def inspect(self, state: EventJoinState, key: str | None) -> list[InspectedWindow]:
+        """The stored tuples of each side with this key, in order of event time; without equalities all of them."""
+        p = window_inspection.place_of(state.keys, key) if self._ports[LEFT].equality else 0
+        found = []
+        for name, port, words in zip(SIDES, self._ports, state.words, strict=True):
+            lists, nodes = getattr(state, f"{name}_lists"), getattr(state, f"{name}_nodes")
+            if 0 <= p < len(lists) and lists["size"][p]:
+                slots = window_inspection.chained(lists[p], nodes)
+                held = window_inspection.tuples(port.names, port.types, words[slots], state.strings)
+                found.append(InspectedWindow(self.spec.name, len(slots), held, name))
+        return found
+
+    # ---- input ------------------------------------------------------------------------------------------------------
+
+    def _arrive(self, state: EventJoinState, number: int, items: Items) -> tuple[np.ndarray, Items, list[Items | None]]:
+        """Gives each tuple of a port a slot, and stores its words; `number` is LEFT or RIGHT.
+
+        Returns the arrivals up to the port's final mark, the items that they are, and the rejected tuples: those
+        without a time (I3), and those for which a key has no value.
+        """
+        port, name = self._ports[number], self.spec.name
+        items = items.first(0) if state.scalars[LEFT_FINAL + number] else until_final(items)
+        items, read, unread = readable(items, port.reads, name)
+        times, bad = self._times[number].of(items.tuples)
+        without_time = None
+        if bad.any():
+            reasons = [f"{self._times[number].attribute} is no event time that a join can count"] * int(bad.sum())
+            refused = items.kind == TUPLE
+            refused[refused] = bad
+            without_time = rejected(items.only(refused), name, reasons)
+            items, read, times = items.only(~refused), read.filter(pa.array(~bad)), times[~bad]
+        is_tuple = items.kind == TUPLE
+        arrivals = np.zeros(len(items), ARRIVAL)
+        slots = state.slots(number, len(times))
+        port.store(state.words[number], slots, read, state.strings)
+        for of in ("at", "event", "kind", "watermark"):
+            arrivals[of] = getattr(items, of)
+        arrivals["port"], arrivals["place"], arrivals["item"] = number, place(items), np.arange(len(items))
+        arrivals["slot"][is_tuple], arrivals["time"][is_tuple] = slots, times
+        key, bucket = port.keys(read, state.keys)
+        arrivals["key"][is_tuple] = key
+        arrivals["lone"][is_tuple] = np.asarray(bucket) < 0
+        return arrivals, items, [unread, without_time]
+
+    def _with_watermarks(self, state: EventJoinState, arrivals: np.ndarray) -> np.ndarray:
+        """Replaces the watermarks of both sides by those of the join, which are the minimum of both (I4). A watermark
+        that does not raise the minimum is dropped.
+
+        The `time` of a watermark is that of the join less the grace, before which tuples are late. Its `watermark` is
+        that of the output: no output that follows it has an earlier event time (I7).
+        """
+        is_watermark = arrivals["kind"] == WATERMARK
+        if not is_watermark.any():
+            return arrivals
+        reached = []
+        before = int(state.scalars[LEFT_REACHED:].min())
+        for number in (LEFT, RIGHT):
+            came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], NEVER)
+            reached.append(np.maximum(np.maximum.accumulate(came), state.scalars[LEFT_REACHED + number]))
+            state.scalars[LEFT_REACHED + number] = reached[-1][-1]
+        least = np.minimum(*reached)
+        most, grace, delay = self._times[LEFT].most, self._window.grace, self._window.delay
+        ended = least == MAX_TIME
+        clock = np.where(ended, MAX_TIME, np.clip(least, -most, most) - grace)
+        arrivals["time"][is_watermark] = clock[is_watermark]
+        arrivals["watermark"] = np.where(ended, MAX_TIME, clock - delay)
+        kept: np.ndarray = arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
+        return kept
+
+    # ---- through ----------------------------------------------------------------------------------------------------
+
+    def _handle(self, state: EventJoinState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Runs the kernel over the arrivals. Returns the log entries that become outputs, and the late tuples."""
+        stored = [len(state.left_nodes), len(state.right_nodes)]
+        freed = [np.empty(count + len(arrivals), np.int64) for count in stored]
+        late, used = np.empty(len(arrivals), LATE_ARRIVAL), np.zeros(KINDS, np.int64)
+        log, kept, first = grown(self._log, 0, len(arrivals) + 64), [event_join_outputs.empty_log(0)], 0
+        while True:
+            left = TimedSide(state.left_lists, state.left_nodes, freed[LEFT], self.spec.left.outer)
+            right = TimedSide(state.right_lists, state.right_nodes, freed[RIGHT], self.spec.right.outer)
+            tables = JoinTables(
+                left, right, state.keys_due, state.agenda.matches, state.agenda.starts, state.scalars, log, late, used
+            )
+            first = self._run(tables, self._rule, arrivals, first)
+            kept.append(self._settled(state, log[: used[LOGGED]], arrivals))
+            if first == len(arrivals):
+                break
+            if not used[LOGGED] or len(log) < self.spec.limits.candidates:
+                log = grown(log, 0, max(2 * len(log), int(state.scalars[LIVE]) + 1))
+            used[LOGGED] = 0
+        self._log = log
+        for port, free in enumerate(state.free):
+            free.give(freed[port][: used[LEFT_FREED + port]])
+        return np.concatenate(kept), late[: used[TOO_LATE]]
+
+    def _settled(self, state: EventJoinState, log: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
+        """The entries of the log that become outputs, in order."""
+        nodes = (state.left_nodes, state.right_nodes)
+        if not self._ports[LEFT].equality:  # the only list has number 0, which is the code of no key
+            log["key"] = NIL
+        log = event_join_outputs.in_order(log, nodes, arrivals, state.keys)
+        keeps = np.empty(len(log), np.bool_)
+        event_join_outputs.settle(*nodes, log, self._expressions.holds(_stored(state), log), keeps)
+        kept: np.ndarray = log[keeps]
+        return kept
+
+    # ---- late tuples ------------------------------------------------------------------------------------------------
+
+    def _late(self, number: int, items: Items, arrivals: np.ndarray, late: np.ndarray) -> Items | None:
+        """The late tuples of a port as rejects, each with a reason that says how late it was; None if none is late."""
+        own = late[arrivals["port"][late["arrival"]] == number]
+        found = np.empty(len(own), LATE)
+        found["item"], found["behind"] = arrivals["item"][own["arrival"]], own["behind"]
+        less = " less grace" if self._window.grace else ""
+        reasons = (
+            f"late: {self._times[number].attribute} is {_seconds(behind)} s before the watermark of the join{less}"
+            for behind in found["behind"].tolist()
+        )
+        return rejected_late(items, self.spec.name, found, reasons)
+
+
+def _kernel(window: object) -> tuple[Run, JoinSettings]:
+    """The kernel that runs the window, and the sizes that it reads."""
+    match window:
+        case Interval(before=before, after=after):
+            return interval_kernel.run, JoinSettings(before, after, ENDLESS)
+        case AsOf(age=age):
+            return as_of_kernel.run, JoinSettings(0, 0, ENDLESS if age is None else age)
+    raise AssertionError(window)
+
+
+def _stored(state: EventJoinState) -> StoredPairs:
+    return StoredPairs(state.words, state.strings)
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e9:.9f}".rstrip("0").rstrip(".")

@@ -1,0 +1,117 @@
+"""Lists of stored tuples in order of event time, one for each key and side. Equal times are in order of arrival.
+
+A search starts at the youngest tuple. It takes one step if event time advances, else O(log n) steps for n younger
+tuples. Each tuple has a leap to an older one; the lengths of leaps follow skew-binary numbers (Myers, "An applicative
+random-access stack", 1983). A tuple that enters between others makes leaps longer. A leap is valid as long as the tuple
+to which it leads is stored: the number of a tuple's arrival identifies it.
+
+    oldest --> t=1 <--> t=4 <--> t=4 <--> t=7 <-- youngest
+                ^----------leap-----------|
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sluice.columns import intrusive_list
+from sluice.columns.intrusive_list import NIL
+from sluice.columns.kernel import inlined
+from sluice.engine.operators.event_join.event_join_records import (
+    ARRIVED,
+    CLOCK,
+    LEFT,
+    LEFT_FREED,
+    LIVE,
+    LOGGED,
+    RIGHT_FREED,
+    TOO_LATE,
+    JoinTables,
+    TimedSide,
+)
+
+
+@inlined
+def not_after(side: TimedSide, p: int, time: int) -> int:
+    """The youngest tuple of key `p` that is not later than `time`; NIL if all are later."""
+    nodes = side.nodes
+    node = side.lists[p].youngest
+    while node != NIL and nodes[node].time > time:
+        leap = nodes[node].leap
+        valid = leap != NIL and nodes[leap].owner == p and nodes[leap].number == nodes[node].landing
+        node = leap if valid and nodes[leap].time > time else nodes[node].older
+    return node  # type: ignore[no-any-return]
+
+
+@inlined
+def enter(w: JoinTables, side: TimedSide, arrivals: np.ndarray, i: int, p: int) -> None:
+    """Stores the tuple of arrival `i` in the list of key `p`, behind the tuples that are not later."""
+    slot, time = arrivals[i].slot, arrivals[i].time
+    older = not_after(side, p, time)
+    node = side.nodes[slot]
+    node.time = time
+    node.number = w.scalars[ARRIVED]
+    node.owner = p
+    node.lone = arrivals[i].lone
+    _aim(side.nodes, p, older, slot)
+    intrusive_list.insert(side.lists, p, side.nodes, older, slot)
+    side.lists[p].size += 1
+    w.scalars[ARRIVED] += 1
+    w.scalars[LIVE] += 1
+
+
+@inlined
+def _aim(nodes: np.ndarray, p: int, older: int, node: int) -> None:
+    """Sets the leap: over the next two leaps if both are equally long, otherwise to the next older tuple."""
+    nodes[node].leap = older
+    nodes[node].span = 1
+    nodes[node].landing = 0
+    if older == NIL:
+        return
+    nodes[node].landing = nodes[older].number
+    next_ = nodes[older].leap
+    if next_ == NIL or nodes[next_].owner != p or nodes[next_].number != nodes[older].landing:
+        return
+    if nodes[older].span == nodes[next_].span and nodes[next_].leap != NIL:
+        nodes[node].leap = nodes[next_].leap
+        nodes[node].landing = nodes[next_].landing
+        nodes[node].span = 2 * nodes[older].span + 1
+
+
+@inlined
+def drop_oldest(w: JoinTables, side: TimedSide, port: int, p: int) -> None:
+    """Removes the oldest tuple of key `p`. It stays readable until the batch is over."""
+    slot = side.lists[p].oldest
+    intrusive_list.unlink(side.lists, p, side.nodes, slot)
+    side.lists[p].size -= 1
+    side.nodes[slot].owner = NIL
+    w.scalars[LIVE] -= 1
+    free(w, side, port, slot)
+
+
+@inlined
+def free(w: JoinTables, side: TimedSide, port: int, slot: int) -> None:
+    entry = LEFT_FREED if port == LEFT else RIGHT_FREED
+    side.freed[w.used[entry]] = slot
+    w.used[entry] += 1
+
+
+@inlined
+def note(w: JoinTables, left: int, right: int, cause: int, key: int) -> None:
+    entry = w.log[w.used[LOGGED]]
+    entry.left = left
+    entry.right = right
+    entry.cause = cause
+    entry.key = key
+    w.used[LOGGED] += 1
+
+
+@inlined
+def refuse_late(w: JoinTables, side: TimedSide, arrivals: np.ndarray, i: int) -> bool:
+    """Whether the tuple is late: before the watermark of the join less the grace (I4, U4). It is not stored."""
+    if arrivals[i].time >= w.scalars[CLOCK]:
+        return False
+    w.late[w.used[TOO_LATE]].arrival = i
+    w.late[w.used[TOO_LATE]].behind = w.scalars[CLOCK] - arrivals[i].time
+    w.used[TOO_LATE] += 1
+    free(w, side, arrivals[i].port, arrivals[i].slot)
+    return True
