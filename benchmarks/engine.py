@@ -178,6 +178,21 @@ CASES = [
         },
         keyed(10_000), filling=300_000, step=SECOND // 20_000, streams=("in", "other"), measured=1_000_000,
     ),
+    *(
+        Case(
+            f"join, {window}, {matches}, 10,000 keys, 5 % out of order", "1 M", "O(log n + matches)",
+            {
+                "join": {"left": "in", "right": "other"}, "window": window,
+                "equality_left": ["k"], "equality_right": ["k"],
+                "output": {"out": {"k": "left.k", "v": "left.v", "w": "right.v"}},
+            },
+            timed(10_000, SECOND // 20_000, 0.05), filling=300_000, step=SECOND // 20_000, streams=("in", "other"),
+            schema=TIMED, event_time={"attribute": "t", "lag": 5.0}, measured=1_000_000,
+        )
+        for window, matches in (
+            ("interval, before(5.0), after(5.0)", "10 matches a tuple"), ("asOf", "one match a left tuple"),
+        )
+    ),
 ]  # fmt: skip
 
 
