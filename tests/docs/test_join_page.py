@@ -15,6 +15,9 @@ KEYS = ("partition_by_left", "partition_by_right", "equality_left", "equality_ri
 def case_of(written: dict[str, Any], heads: list[str]) -> dict[str, Any]:
     """The operator as a case has it; texts where the head of the table names an attribute."""
     schemas = {f"schema_{side}": dict.fromkeys(names, "string") for side, *names in map(str.split, heads)}
+    if "window" in written:  # over the event time t
+        schemas = {side: names | {"t": "float64"} for side, names in schemas.items()}
+        return {"kind": "join", "algorithm": "inner", "event_time": "t"} | {key: [] for key in KEYS} | written | schemas
     windows = {"left": written.pop("window_left"), "right": written.pop("window_right")}
     return {"kind": "join", "algorithm": "inner"} | {key: [] for key in KEYS} | written | windows | schemas
 
@@ -25,8 +28,13 @@ def event(row: dict[str, str]) -> dict[str, Any]:
         port, *names = head.split()
         if cell in MARKS:
             return {"at": float(at[1]), "port": port, "punct": MARKS[cell]}
+        if cell.startswith("w "):
+            return {"at": float(at[1]), "port": port, "watermark": float(cell[2:])}
         if cell:
-            return {"at": float(at[1]), "port": port, "tuple": dict(zip(names, cell.split(), strict=True))}
+            values = {
+                name: float(text) if name == "t" else text for name, text in zip(names, cell.split(), strict=True)
+            }
+            return {"at": float(at[1]), "port": port, "tuple": values}
     return {"at": float(at[1])}
 
 
@@ -45,4 +53,4 @@ def test_table(written: dict[str, Any], table: list[dict[str, str]]):
 
 
 def test_examples_stand_in_the_page():
-    assert len(examples("join.md")) == 4
+    assert len(examples("join.md")) == 6

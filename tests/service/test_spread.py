@@ -19,7 +19,7 @@ from sluice.model.spreading import Keys, spread_by
 from sluice.model.types import INT64
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.testing import on_stream, pipeline_of
-from tests.spec import dedup_strategies, event_strategies
+from tests.spec import dedup_strategies, event_join_strategies, event_strategies
 from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.join_strategies import LEFT, RIGHT, join_events, joins, sorts
 from tests.spec.strategies import SCHEMA, events, operators
@@ -110,6 +110,12 @@ operators:
 @settings(max_examples=50, derandomize=True)
 def test_any_join(operator: dict[str, Any], given_events: list[dict[str, Any]], size: int):
     check(pipeline_of({"operator": operator, "input": given_events}), list(map(on_stream, given_events)), size)
+
+
+@given(event_join_strategies.cases, sizes)
+@settings(max_examples=50, derandomize=True)
+def test_any_join_over_event_time(case: dict[str, Any], size: int):
+    check(pipeline_of(case), list(map(on_stream, case["input"])), size)
 
 
 @given(sorts(), events(), sizes)

@@ -41,7 +41,10 @@ def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batc
     """The rows that go to Kafka: time, kind, topic partition, key, value."""
     places = np.arange(batch.first + len(batch.at))
     output = plan.pipeline.streams[stream]
-    parts = [records(plan, output, items[stream], places, number) for number, items in enumerate(made)]
+    given = [(number, items[stream]) for number, items in enumerate(made) if stream in items]
+    if not given:  # an operator that is final writes nothing more
+        return []
+    parts = [records(plan, output, items, places, number) for number, items in given]
     rows: pa.RecordBatch = merged([part for part in parts if part.num_rows] or parts[:1], plan.buckets)
     columns = [rows.column(name).to_pylist() for name in ("at", "kind", "partition", "key", "value")]
     return [(at, WINDOW if kind == EMPTY_FIRING else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from sluice.engine.library.window_events import LibraryState
 from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
 from sluice.engine.operators.aggregate.event_time_state import EventState
+from sluice.engine.operators.event_join.event_join_records import LIVE as LIVE_TIMED
+from sluice.engine.operators.event_join.event_join_state import EventJoinState
 from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import JoinState
 from sluice.engine.operators.sort.progressive_sort import SortState
@@ -104,6 +107,8 @@ def check_state(state: Any) -> None:
             for side in state.sides:
                 _check_windows(side)
                 _check_buckets(side)
+        case EventJoinState():
+            _check_event_join(state)
         case LibraryState():
             check_state(state.windows) if isinstance(state.windows, EventState) else _check_windows(state.windows)
 
@@ -193,6 +198,24 @@ def _check_buckets(side: Any) -> None:
     _check_list(side, side.buckets, holding, side.stored_tuples, counts)
     stored = side.stored_slots()[NOTHING + 1 :]
     assert int(counts.sum()) == int((side.stored_tuples["bucket"][stored] != NIL).sum())
+
+
+def _check_event_join(state: EventJoinState) -> None:
+    """The tuples of a key are linked both ways, in order of event time; slots of others are free."""
+    stored = 0
+    for port, (lists, nodes) in enumerate(
+        ((state.left_lists, state.left_nodes), (state.right_lists, state.right_nodes))
+    ):
+        sizes = lists["size"][: state.rows["key"]]
+        holding = np.flatnonzero(sizes)
+        _check_list(SimpleNamespace(free=state.free[port]), lists, holding, nodes, sizes)
+        members, of = walked(lists["oldest"][holding], nodes["younger"])
+        assert (nodes["owner"][members] == holding[of]).all()
+        same = np.diff(of) == 0
+        assert (np.diff(nodes["time"][members])[same] >= 0).all(), "times are not in order"
+        assert len(members) == state.tops[port] - 1 - len(state.free[port])
+        stored += len(members)
+    assert stored == state.scalars[LIVE_TIMED]
 
 
 def check_graph_state(state: GraphState) -> None:

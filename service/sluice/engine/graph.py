@@ -314,18 +314,21 @@ class Graph:
             case Dedup():
                 return DedupOperator(spec, self._schemas[spec.input], self._event_times.get(spec.input))
             case Join():
-                left, right = spec.inputs
-                timed = left in self._event_times, right in self._event_times
-                schemas = self._schemas[left], self._schemas[right]
-                if spec.window is not None:
-                    return EventJoinOperator(spec, schemas, (self._event_times[left], self._event_times[right]))
-                return JoinOperator(spec, *schemas, timed, spread=self._spread)
+                return self._join(spec)
             case Custom():
                 event_time = self._event_times.get(spec.input)
                 return HandlerOperator(spec, self._schemas[spec.input], event_time, self._sources(spec))
             case Aggregate() | Sort():
                 event_time = self._event_times.get(spec.input)
                 return windowed(spec, self._schemas[spec.input], event_time, self._sources(spec))
+
+    def _join(self, spec: Join) -> AnyOperator:
+        left, right = spec.inputs
+        schemas = self._schemas[left], self._schemas[right]
+        if spec.window is not None:
+            return EventJoinOperator(spec, schemas, (self._event_times[left], self._event_times[right]))
+        timed = left in self._event_times, right in self._event_times
+        return JoinOperator(spec, *schemas, timed, spread=self._spread)
 
     def _sources(self, spec: Windowed) -> int:
         """The number of topic partitions that the items of the operator's input may have as `source`.

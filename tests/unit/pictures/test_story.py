@@ -132,6 +132,25 @@ def test_a_join_shows_both_sides():
     assert told.steps[1].outputs[0].values == {"a": 1, "b": 2}
 
 
+def test_a_join_over_event_time_shows_the_tuples_that_wait():
+    case = {
+        "operator": {
+            "kind": "join", "window": "interval, before(2), after(2)", "event_time": "t", "algorithm": "inner",
+            "output": {"a": "left.a", "b": "right.b"},
+        },
+        "input": [
+            {"at": 0, "port": "left", "tuple": {"a": 1, "t": 5.0}},
+            {"at": 1, "port": "left", "tuple": {"a": 3, "t": 4.0}},
+            {"at": 2, "port": "right", "tuple": {"b": 2, "t": 7.0}}, {"at": 3, "port": "left", "watermark": 6.5},
+            {"at": 4, "port": "right", "watermark": 6.5},
+        ],
+    }  # fmt: skip
+    events = [{("stream" if key == "port" else key): value for key, value in one.items()} for one in case["input"]]
+    told = tell(pipeline_of(case), events)
+    sides = [(change.window.side, words(change)) for step in told.steps for change in step.changes]
+    assert sides == [("left", "[1]"), ("left", "[3, 1]"), ("right", "[2]"), ("left", "-3 [1]")]
+
+
 def test_a_long_story_says_how_many_events_it_leaves_out():
     told = story({"window": "tumbling, count(2)"}, *(x(n, n) for n in range(10)), most=4)
     assert (len(told.steps), told.left_out) == (4, 6)

@@ -123,6 +123,42 @@ def test_state_is_told_in_bytes_for_each_window_partition(eviction, told):
     assert re.fullmatch(told, stage.steps[0].state)
 
 
+JOIN = """
+pipeline: joined
+streams:
+  left: {{topic: left, schema: {{k: string, t: timestamp}}, event_time: t}}
+  right: {{topic: right, schema: {{k: string, t: timestamp}}, event_time: t}}
+  out: {{topic: out}}
+operators:
+  - {{name: j, join: {{left: left, right: right}}, window: "{window}", equality_left: [k], equality_right: [k],
+     algorithm: leftOuter, output: {{out: {{k: left.k}}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("window", "shown", "fires", "waits"),
+    [
+        (
+            "interval, before(-1), after(1m), grace(2)", "interval, before(-1.0), after(60.0), grace(2.0)",
+            "with each tuple that finds partners in its interval",
+            "up to 60 s, and the grace of 2 s, and for the watermark that comes with the stream",
+        ),
+        (
+            "asOf, maximumAge(1h)", "asOf, maximumAge(3600.0)",
+            "with a watermark, for each left tuple that is before the watermark less the grace",
+            "the grace of 0 s, and for the watermark that comes with the stream",
+        ),
+    ],
+)  # fmt: skip
+def test_a_join_over_event_time(window: str, shown: str, fires: str, waits: str):
+    (stage,) = plan(load_text(JOIN.format(window=window), "joined.yaml", environment=None))
+    (step,) = stage.steps
+    assert step.windows == (f"{shown} where k of left = k of right",)
+    assert step.fires == fires
+    assert step.waits.endswith(waits)
+    assert stage.spread == ("left by k", "right by k")
+
+
 @pytest.mark.parametrize("example", ["flights", "moving_average", "payments", "turnover", "in_order"])
 def test_the_examples_are_explained_and_drawn(example: str, tmp_path: Path):
     picture = tmp_path / "plan.svg"

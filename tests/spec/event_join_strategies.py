@@ -1,0 +1,80 @@
+"""Random joins over event time, and events for them: times few and close, so that tuples meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.spec.event_strategies import STARTS, STEPS, TYPES, shown
+from tests.spec.join_oracle import CONDITIONS
+from tests.spec.join_strategies import LEFT, RIGHT, SMALL, algorithms, equalities, lonely
+from tests.spec.strategies import Case, sources
+
+sizes = st.sampled_from(["0", "0.001", "0.5", "1", "2", "2", "5"])
+graces = st.sampled_from(["", "", ", grace(0.5)", ", grace(1)", ", grace(4)"])
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> str:
+    before, after = draw(sizes), draw(sizes)
+    if draw(st.integers(0, 4)) == 0:  # the whole interval on one side
+        before, after = sorted((before, after), key=float)
+        before = f"-{before}"
+        if draw(st.booleans()):
+            before, after = after, before
+    return f"interval, before({before}), after({after}){draw(graces)}"
+
+
+as_ofs = st.tuples(st.sampled_from(["", "", ", maximumAge(0)", ", maximumAge(1)", ", maximumAge(3)"]), graces).map(
+    lambda parts: "asOf" + "".join(parts)
+)
+
+
+@st.composite
+def operators(draw: st.DrawFn, window: st.SearchStrategy[str], *, outer: st.SearchStrategy[str]) -> dict[str, Any]:
+    kind, equality, clause = draw(st.sampled_from(sorted(TYPES))), draw(equalities), draw(window)
+    operator: dict[str, Any] = {
+        "kind": "join", "window": clause, "event_time": "e", "algorithm": draw(outer),
+        "equality_left": equality, "equality_right": equality, "partition_by_left": [], "partition_by_right": [],
+        "output": {"li": "left.i", "ls": "left.s", "le": "left.e", "re": "right.e", "rk": "right.k", "r2": "right.i2"},
+        "schema_left": LEFT | {"e": kind}, "schema_right": RIGHT | {"e": kind},
+    } | ({"event_time_resolution": TYPES[kind]} if TYPES[kind] else {})  # fmt: skip
+    match = draw(st.sampled_from(list(CONDITIONS)))
+    if match and clause.startswith("interval"):
+        operator["match"] = match
+    return operator | draw(lonely(operator["algorithm"]))
+
+
+@st.composite
+def events(draw: st.DrawFn, kind: str) -> list[dict[str, Any]]:
+    newest = draw(st.sampled_from(STARTS))
+    several = draw(st.booleans())
+    found: list[dict[str, Any]] = []
+    for number in range(draw(st.sampled_from([4, 10, 20, 45]))):
+        newest += draw(st.sampled_from(STEPS))
+        port, choice = draw(st.sampled_from(["left", "right"])), draw(st.integers(0, 9))
+        event: dict[str, Any] = {"at": float(number), "port": port}
+        event["topic_partition"] = draw(sources) if several else 0
+        if choice < 6:
+            schema = LEFT if port == "left" else RIGHT
+            row = draw(st.fixed_dictionaries({name: st.sampled_from(SMALL[name]) for name in schema}))
+            time = newest - draw(st.sampled_from([0, 0, 0, 1, 500, 1_000, 3_000]))
+            event["tuple"] = row | {"e": shown(time, kind)}
+        elif choice < 9:
+            event["watermark"] = (newest - draw(st.sampled_from([0, 0, 1_000, 4_000]))) / 1000
+        elif mark := draw(st.sampled_from([None, "window", "final"])):
+            event["punct"] = mark
+        found.append(event)
+    return found
+
+
+@st.composite
+def _cases(draw: st.DrawFn, kinds: st.SearchStrategy[dict[str, Any]]) -> Case:
+    operator = draw(kinds)
+    return {"operator": operator, "input": draw(events(operator["schema_left"]["e"]))}
+
+
+interval_cases = _cases(operators(intervals(), outer=algorithms))
+as_of_cases = _cases(operators(as_ofs, outer=st.sampled_from(["inner", "leftOuter"])))
+cases = st.one_of(interval_cases, as_of_cases)
