@@ -178,6 +178,10 @@ class TaskLog:
         owners = list(self.buckets[batch].values())
         return sorted((owners.count(owner) for owner in set(owners)), reverse=True)
 
+    def interval(self, batch: int) -> int:
+        """Milliseconds from the begin of this batch to the begin of the next one."""
+        return self.began[batch + 1] - self.began[batch]
+
     def since(self, time: int) -> list[int]:
         """The batches that began after this time."""
         return sorted(batch for batch, began in self.began.items() if began > time)
