@@ -12,7 +12,7 @@ from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import BROADCAST, DEAD_LETTERS, RECORDS, TUPLE_WITH_MARK, pack, pieces
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
-from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, MADE, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, KEY_MARK, MADE, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.union_sources import topic_partition_of as read_from
 from sluice.engine.stream.watermark_text import to_text
@@ -130,9 +130,9 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     if buckets == 1:
         kind[kind == EMPTY_FIRING] = WINDOW
     # Every bucket has the marks that pass through, the final marks and the watermarks. Only bucket 0 writes them.
-    kept = np.ones(len(kind), np.bool_)
+    kept = kind != KEY_MARK
     if bucket:
-        kept = ~np.isin(kind, (FINAL, WATERMARK)) & ((kind != WINDOW) | (items.source == MADE))
+        kept &= ~np.isin(kind, (FINAL, WATERMARK)) & ((kind != WINDOW) | (items.source == MADE))
     if not stream.watermarks:
         kept &= kind != WATERMARK
     if stream.marks == "none":

@@ -32,6 +32,7 @@ from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import ALL, FINAL, MAX_TIME, TUPLE, WINDOW, Items, merged_items
+from sluice.engine.stream.mark_conditions import marked_by_key
 from sluice.engine.stream.rejects import REJECTS, joined
 from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
@@ -160,7 +161,7 @@ class Graph:
         elif name in self._inputs:
             if name in self._aligned:
                 items = self._align(state, name, items)
-            items = self._until_final(state, name, items)
+            items = marked_by_key(self._pipeline.streams[name], self._until_final(state, name, items))
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
         items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
         made |= joined([made.get(REJECTS), rejected])

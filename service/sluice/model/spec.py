@@ -309,6 +309,8 @@ class Stream:
     #: conditions on input tuples: a window mark is inserted before, or after, a tuple for which the condition is true
     mark_before: Expression | None = None
     mark_after: Expression | None = None
+    #: the key of the only window partition that such a mark closes; (): the mark applies as `marks_in` says
+    mark_of: tuple[Expression, ...] = ()
     #: to which tuples a window mark applies: those of its "topic_partition", all ("any"), or all once every topic
     #: partition has sent one ("aligned")
     marks_in: str = "topic_partition"

@@ -142,7 +142,7 @@ def _whole(stream: Stream, operator: Operator) -> str:
         return f"the watermarks of {stream.name} are computed from the tuples of all keys (E3)"
     if of is not None and of.idle_after is not None:
         return f"the tuples of all keys of {stream.name} decide which topic partition is idle"
-    if stream.marks_in == "aligned" and not _storing(operator):
+    if stream.marks_in == "aligned" and (stream.mark_of or not _storing(operator)):
         return f"items of all keys that wait for an aligned mark of {stream.name} are released together, in order"
     return ""
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sluice.columns.json_columns import json_values, nanoseconds
 from sluice.engine.graph import Clock, Graph, GraphState, Observer
 from sluice.engine.library.trace import tracers
-from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TIMER, TUPLE, WATERMARK, WINDOW, Items
+from sluice.engine.stream.items import EMPTY_FIRING, FINAL, KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import marked
 from sluice.engine.stream.rejects import REJECTS
 from sluice.engine.stream.watermark_text import to_text
@@ -268,6 +268,8 @@ class Player:
         for kind, time in zip(items.kind.tolist(), items.watermark.tolist(), strict=True):
             if kind == WATERMARK:
                 yield {"stream": stream, "watermark": to_text(time)} if stream in self._watermarks else {}
+            elif kind == KEY_MARK:
+                yield {}
             elif kind == TUPLE:
                 yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
             else:

@@ -9,7 +9,7 @@ from graphlib import CycleError
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.checks.join_checks import join
-from sluice.config.checks.mark_checks import check_scopes, marks
+from sluice.config.checks.mark_checks import check_keys, check_scopes, marks
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
 from sluice.config.checks.operators.sort_checks import sort
@@ -61,6 +61,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
         check_stages(pipeline, report)
         check_watermark_sources(pipeline, report)
         check_scopes(pipeline, file.streams, report)
+        check_keys(pipeline, report)
         check_rollups(operators, declared, [streams.path(index) for index in order], report)
     return pipeline
 

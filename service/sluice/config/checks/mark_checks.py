@@ -9,8 +9,9 @@ from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.file_models import StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.expressions import Expression
-from sluice.model.mark_scope import CHOICES, without_scope
+from sluice.model.mark_scope import CHOICES, closed_keys, without_scope
 from sluice.model.spec import Pipeline
+from sluice.model.unparse import expressions
 
 
 class Marks(TypedDict):
@@ -18,6 +19,7 @@ class Marks(TypedDict):
 
     mark_before: Expression | None
     mark_after: Expression | None
+    mark_of: tuple[Expression, ...]
     marks_in: str
     marks_in_given: bool
 
@@ -25,7 +27,8 @@ class Marks(TypedDict):
 def marks(typed: ExpressionChecks, stream: str) -> Marks:
     """The fields of the Stream about its incoming marks, as the file gives them."""
     shape, path = typed.streams.file.streams[stream], ("streams", stream)
-    before = after = None
+    before, after = None, None
+    of: tuple[Expression, ...] = ()
     for key in ("mark_when", "marks_in"):
         if key in shape.model_fields_set and stream in typed.streams.writers:
             what = f"no {key}, as an operator writes this stream: its marks are those of the operator"
@@ -34,10 +37,23 @@ def marks(typed: ExpressionChecks, stream: str) -> Marks:
         inner, scope = (*path, "mark_when"), typed.scope(stream, "in mark_when")
         before = typed.condition((*inner, "before"), shape.mark_when.before, scope)
         after = typed.condition((*inner, "after"), shape.mark_when.after, scope)
+        of = typed.keys((*inner, "of"), shape.mark_when.of, scope)
         if shape.mark_when.before is shape.mark_when.after is None and not typed.shaped.partly(inner):
             typed.report.problem(inner, "before or after, or both")
     given = "marks_in" in shape.model_fields_set
-    return Marks(mark_before=before, mark_after=after, marks_in=shape.marks_in, marks_in_given=given)
+    return Marks(mark_before=before, mark_after=after, mark_of=of, marks_in=shape.marks_in, marks_in_given=given)
+
+
+def check_keys(pipeline: Pipeline, report: Report) -> None:
+    """A mark for one key closes the window partition with this key, so each `punct()` window that gets it must have the
+    same key (B9).
+    """
+    for stream, operator, key in closed_keys(pipeline):
+        of = pipeline.streams[stream].mark_of
+        if of and key != of:
+            has = f"by {expressions(operator.partition_by)}" if operator.partition_by else "without partitions"
+            what = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {has}"
+            report.problem(("streams", stream, "mark_when", "of"), what, expressions(of))
 
 
 def check_scopes(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> None:

@@ -199,6 +199,17 @@ class MarkWhenShape(FileModel):
         description="A condition. A window mark is inserted after each tuple for which the condition is true.",
         examples=["last"],
     )
+    of: Annotated[
+        list[ExpressionText],
+        BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    ] = Field(
+        [],
+        description="The key, one expression or a list: a mark closes the window partition with the key of its tuple "
+        "alone. It is the `partition_by` of the `punct()` windows that read the stream. Without it, a mark applies as "
+        "`marks_in` says.",
+        examples=["symbol", ["symbol", "venue"]],
+    )
 
 
 class StreamHead(FileModel):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 #: kinds of an item
-TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK = range(5)
+TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK, KEY_MARK = range(6)
 #: the largest time; as a watermark it is behind every tuple (E36)
 MAX_TIME = 2**63 - 1
 #: `event` of an item that a timer caused
@@ -30,7 +30,8 @@ class Items:
     at      the operator clock when the item was created, nanoseconds; never decreases
     kind    TUPLE, WINDOW (window mark), FINAL (final mark), WATERMARK, or EMPTY_FIRING: the window mark of a firing
             that found nothing stored. If an operator is spread over buckets, an EMPTY_FIRING is written only if all
-            buckets have it.
+            buckets have it. KEY_MARK: a window mark for the window partition with the key of the item alone; it stays
+            inside the service
     source  topic partition of the item, MADE if a windowed operator emitted it, ALL for an aligned mark
     key     index into `keys`, -1 without a key
     keys    key bytes of the Kafka record or of the window partition (columns/key_bytes.py); not null

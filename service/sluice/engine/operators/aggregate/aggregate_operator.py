@@ -31,7 +31,7 @@ from sluice.engine.operators.compaction import compact
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import FINAL, MAX_TIME, WINDOW, Items
+from sluice.engine.stream.items import FINAL, KEY_MARK, MAX_TIME, WINDOW, Items
 from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.policies import NONE as NO_POLICY
@@ -43,6 +43,8 @@ from sluice.time_units import UNSET
 
 #: the initial room for window events, per item
 EVENTS_PER_ITEM = 4
+#: the numbers of the marks for one key, where there are none
+NO_MARKS = np.zeros(0, np.int64)
 
 
 class AggregateOperator(Stateful[AggregateState]):
@@ -145,6 +147,8 @@ class AggregateOperator(Stateful[AggregateState]):
         partition = np.zeros(count, np.int64)
         if program.partition_by:
             partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
+        marked = np.flatnonzero(items.kind == KEY_MARK) if program.clause.marked and program.partition_by else NO_MARKS
+        closed = state.keys.intern_arrow(items.keys.take(pa.array(items.key[marked]))) if len(marked) else NO_MARKS
         state.reserve_partitions(max(1, state.keys.count))
         group = self._groups(state, read, partition)
         state.reserve_groups(max(1, state.keys.count, state.pairs.count))
@@ -156,7 +160,9 @@ class AggregateOperator(Stateful[AggregateState]):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
         if program.arrival != NONE:
             state.words[rows, program.arrival] = state.scalars[processing_time.NUMBER] + 1 + np.arange(count)
-        return processing_time.arrivals(items, partition, slot, self._scratch)
+        arrivals = processing_time.arrivals(items, partition, slot, self._scratch)
+        arrivals["partition"][marked] = closed
+        return arrivals
 
     def _groups(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The number of each tuple's group (A7), which without `group_by` is that of its partition."""

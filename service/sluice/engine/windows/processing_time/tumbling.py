@@ -76,6 +76,20 @@ def mark(w: Window, source: int, at: int, event: int) -> None:
 
 
 @inlined
+def mark_one(w: Window, p: int, at: int, event: int) -> None:
+    """Handles a window mark for one partition, which is flushed if it holds a tuple. Otherwise nothing is emitted (B8).
+    Partitions over the age limit leave before (T20).
+    """
+    if not w.partitions[p].size:
+        return
+    w.scalars[GROUP] += 1
+    evict_aged(w, at, event)
+    w.scalars[GROUP] += 1
+    if w.partitions[p].size:
+        flush(w, p, at, event, PUNCT)
+
+
+@inlined
 def _holds(w: Window, p: int, source: int) -> bool:
     """Whether a mark of this topic partition, or of ALL, flushes the partition (B1, B2)."""
     return source == ALL or (w.sources[p, source >> 6] >> (source & np.int64(63))) & 1 == 1

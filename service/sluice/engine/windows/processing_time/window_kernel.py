@@ -7,12 +7,12 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
-from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.items import KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows.policies import ALL, DELTA
 from sluice.engine.windows.processing_time.eviction import expire
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged
 from sluice.engine.windows.processing_time.sliding import slide, trigger_all
-from sluice.engine.windows.processing_time.tumbling import flush_all, mark, tumble
+from sluice.engine.windows.processing_time.tumbling import flush_all, mark, mark_one, tumble
 from sluice.engine.windows.processing_time.window_records import GROUP, INSTANT, LIVE, STORED, TICK, Window
 from sluice.engine.windows.processing_time.window_steps import fire, room
 
@@ -96,6 +96,10 @@ def _handle(w: Window, arrivals: np.ndarray, i: int) -> bool:
         if not room(w, 0, w.scalars[STORED]):
             return False
         mark(w, arrivals[i].source, at, event)
+    elif kind == KEY_MARK and w.clause.marked:
+        if not room(w, w.scalars[LIVE], w.scalars[STORED]):
+            return False
+        mark_one(w, arrivals[i].partition, at, event)
     elif kind == WATERMARK:
         if not room(w, 0, 0):
             return False
