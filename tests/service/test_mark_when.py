@@ -94,6 +94,33 @@ def test_one_bucket_or_several(marks_in: str):
         assert run(text, batches, 3) == whole
 
 
+DEDUP = """  unique: {}
+  out: {topic: out}
+operators:
+  - {name: first, dedup: in, by: [key, number], within: time(5), output: [unique]}
+  - name: batch
+    aggregate: unique
+"""
+
+
+def test_marks_for_one_key_in_one_bucket_or_several():
+    """A mark of the key a closes the window of a alone, and none is written to the topic by itself."""
+    text = PIPELINE.replace("MARKS_IN", "topic_partition").replace("after: number == 3", "after: number == 3, of: key")
+    text = text.replace("  out: {topic: out}\noperators:\n  - name: batch\n    aggregate: in\n", DEDUP)
+    choose = random.Random(11)
+    for _ in range(20):
+        batches: list[list[list[dict[str, Any]]]] = [[[], [], []] for _ in range(4)]
+        for at in range(40):
+            new = record(choose.choice("abcde"), choose.randrange(10), at=at)
+            batches[at // 10][choose.randrange(3)].append(new)
+        whole = run(text, batches, 1)
+        assert run(text, batches, 2) == whole
+        assert run(text, batches, 3) == whole
+        rows = [row for batch in whole for row in batch]
+        assert {kind for kind, *_ in rows} == {0, 1}
+        assert all(first[2] == second[2] for first, second in zip(rows[::2], rows[1::2], strict=True))
+
+
 def rows_of(text: str, *records: dict[str, Any]) -> list[tuple[int, int]]:
     """The number and the kind of each row of a bucket."""
     ((rows, _),) = routed([one | {"offset": n} for n, one in enumerate(records)], text=text)[0]

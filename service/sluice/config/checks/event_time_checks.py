@@ -15,6 +15,7 @@ from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal
 from sluice.model.spec import EventTime, Window
 from sluice.model.types import FLOAT64, INT64, TIMESTAMP, Schema, Type
+from sluice.model.windows.time_interval_window import MONTHS
 from sluice.time_units import MILLISECOND, SECOND
 
 #: resolution of an int64 -> nanoseconds
@@ -83,13 +84,23 @@ def sized_window(
     check_ticks(sizes, tick, (*path, "window"), report)
     options = {key: getattr(shape, key, default) for key, default in sizes.kind.options.items()}
     expressions = {word: size_of(word, sizes, scope, (*path, "window"), report) for word in sizes.expressions}
-    given = {**sizes.nanoseconds, **expressions}
+    months = {} if sizes.months is None else {MONTHS: sizes.months}
+    given = {**sizes.nanoseconds, **expressions, **months}
+    if sizes.months is not None:
+        check_calendar(sizes, (*path, "window"), report)
     found = sizes.kind.of(given, options, partitioned=clause.partitioned, event_time=of is not None)
     for problem in found.problems():
         report.problem((*path, "window"), problem)
     for caution in found.cautions():
         report.caution((*path, "window"), caution)
     return found
+
+
+def check_calendar(sizes: Sizes, path: Path, report: Report) -> None:
+    """Panes of the calendar are adjacent, and a tuple behind the watermark is late (Y2)."""
+    for word, part in sizes.parts.items():
+        if word in sizes.nanoseconds:
+            report.fault(path, part.fault(f"no {word}, as the panes are periods of the calendar (rule Y2)"))
 
 
 def size_of(word: str, sizes: Sizes, scope: Scope, path: Path, report: Report) -> Expression:

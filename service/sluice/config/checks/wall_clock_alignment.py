@@ -7,10 +7,10 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo, available_timezones
 
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape
+from sluice.config.syntax.file_models import AggregateShape, AlignShape, CustomShape, SortShape, input_key
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import nearest
-from sluice.model.spec import Aligned, Window
+from sluice.model.spec import Aligned, TimeInterval, Window
 from sluice.time_units import SECOND
 
 DAY = 86_400 * SECOND
@@ -35,9 +35,27 @@ def align(
         months = timer.aligned.months if timer.aligned else None
         check_period(typed, index, shape.align, DAY if months else timer.nanoseconds)
         return window.with_timer(replace(timer, aligned=replace(aligned, months=months)))
+    if isinstance(window, TimeInterval) and typed.streams.event_times.get(getattr(shape, input_key(shape))):
+        return calendar(typed, index, shape.align, window, aligned)
     what = "no align, as the window has no timer: that is tumbling time(...), or a time(...) trigger"
     typed.report.problem(typed.path(index, "align"), what, "align")
     return window
+
+
+def calendar(
+    typed: ExpressionChecks, index: int, shape: AlignShape, window: TimeInterval, aligned: Aligned
+) -> TimeInterval:
+    """The window whose panes are days, weeks or periods of the calendar in a zone (Y3)."""
+    months = window.calendar.months if window.calendar else None
+    if months is None and window.duration not in (DAY, WEEK):
+        what = "an intervalDuration of a day, a week, month, quarter or year, as the panes are aligned (rule Y3)"
+        typed.report.problem(typed.path(index, "window"), what)
+    elif window.period != window.duration or window.discard_age or window.offset:
+        what = "no creationPeriod, discardAge or intervalOffset, as the panes are aligned (rule Y3)"
+        typed.report.problem(typed.path(index, "window"), what)
+    else:
+        check_period(typed, index, shape, DAY if months else window.duration)
+    return replace(window, calendar=replace(aligned, months=months))
 
 
 def read(typed: ExpressionChecks, index: int, shape: AlignShape) -> Aligned:

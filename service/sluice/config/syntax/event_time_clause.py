@@ -14,6 +14,7 @@ from sluice.config.syntax.durations import seconds
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
 from sluice.model.windows.window_kind import SizedKind, SizePart
+from sluice.model.windows.window_policies import CALENDAR
 from sluice.time_units import SECOND
 
 PARTITION_EVICTION = ("partitionAge", "partitionCount", "tupleCount")
@@ -21,6 +22,10 @@ PARTITION_EVICTION = ("partitionAge", "partitionCount", "tupleCount")
 PARTS = {
     part: [word for word, kind in SIZED.items() if part in kind.parts] for of in SIZED.values() for part in of.parts
 }
+
+
+#: the arguments of an intervalDuration that is a period of the calendar -> its months
+PERIODS: Mapping[tuple[str, ...] | None, int] = {(word,): months for word, (months, _) in CALENDAR.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class Sizes:
     nanoseconds: Mapping[str, int]
     expressions: Mapping[str, str]
     parts: Mapping[str, Part]
+    #: the length of a period of the calendar; None: the window has none
+    months: int | None = None
 
 
 def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[SizedKind]] = SIZED) -> Sizes:
@@ -39,11 +46,14 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
     seen: dict[str, Part] = {}
     sizes: dict[str, int] = {}
     expressions: dict[str, str] = {}
+    months = None
     for part in parts:
         if part.word in seen:
             faults.append(part.fault(f"{part.word} only once (rule W12)"))
         elif part.word in kind.parts and kind.parts[part.word].expression and is_expression(part):
             expressions[part.word] = (part.arguments or ("",))[0]
+        elif part.word == "intervalDuration" and part.arguments in PERIODS:
+            months = PERIODS[part.arguments]
         elif part.word in kind.parts:
             take_size(part, kind.parts[part.word], sizes, faults)
         elif part.word == kind.word or (part.word == "partitioned" and kind.says_partitioned):
@@ -54,7 +64,7 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
         seen.setdefault(part.word, part)
     missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
     faults.extend(Fault(f"{word}(seconds) in {article(kind.word)} {kind.word} window (rule W12)") for word in missing)
-    return Sizes(kind, sizes, expressions, seen)
+    return Sizes(kind, sizes, expressions, seen, months)
 
 
 def article(word: str) -> str:

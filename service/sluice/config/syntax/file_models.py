@@ -315,7 +315,9 @@ def aligned() -> Any:  # noqa: ANN401 - pydantic's fields have no type of their 
     return Field(
         None,
         description="For tumbling time(...) and a time(...) trigger: the timer follows the wall clock of a time zone, "
-        "with daylight saving time, instead of the clock's origin. The period must divide a day, or be a week.",
+        "with daylight saving time, instead of the clock's origin. The period must divide a day, or be a week. For "
+        "timeInterval with an intervalDuration of a day, a week, month, quarter or year: the panes are these periods "
+        "of the zone.",
         examples=[{"at": "23:59", "zone": "Europe/Berlin"}],
     )
 

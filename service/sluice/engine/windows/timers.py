@@ -64,6 +64,10 @@ class WallClock:
         """The first tick after this time."""
         return int(next(ticks[ticks > time][0] for ticks in self._from(time) if len(ticks) and ticks[-1] > time))
 
+    def on(self, day: date) -> int:
+        """The first tick of a local date, on which a period begins."""
+        return int(self._of(day)[0])
+
     def through(self, tick: int, end: int) -> np.ndarray:
         """The ticks from this one on, up to and including the first tick after `end`."""
         if tick > end:

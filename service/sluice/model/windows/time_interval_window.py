@@ -10,17 +10,26 @@ from sluice.model.functions import row
 from sluice.model.types import INT64, STRING
 from sluice.model.unparse import number, seconds
 from sluice.model.windows.window_kind import SizedKind, SizePart, WindowFunction, with_watermarks
+from sluice.model.windows.window_policies import CALENDAR, Aligned
 from sluice.time_units import SECOND
 
 #: maximum number of panes that contain a tuple, or begin within a second, without a warning
 MANY_PANES = 10_000
+DAY = 86_400 * SECOND
+#: nominal lengths of the periods that panes of the calendar may have
+NAMES = {DAY: "day", 7 * DAY: "week"} | {days * DAY: word for word, (_, days) in CALENDAR.items()}
+#: by how much a period of the calendar may be longer than its nominal length
+LONGER = 26 * 3_600 * SECOND
+#: the size with which a clause says a period of the calendar
+MONTHS = "months"
 
 
 @dataclass(frozen=True, slots=True)
 class TimeInterval(SizedKind):
     """`timeInterval`: panes [offset + k * period, offset + k * period + duration) of event time (E11).
 
-    All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10).
+    All in nanoseconds, whole numbers of the event time's ticks; `offset` is below `period` (E10). With `calendar` the
+    panes are days, weeks or months of a zone (Y2), and `duration` is the nominal length of one.
     """
 
     word = "timeInterval"
@@ -63,6 +72,7 @@ class TimeInterval(SizedKind):
     discard_age: int = 0
     offset: int = 0
     partitioned: bool = False
+    calendar: Aligned | None = None
 
     @classmethod
     def of(
@@ -70,6 +80,10 @@ class TimeInterval(SizedKind):
     ) -> TimeInterval:
         """The creation period is the duration by default, discard age and offset are 0 (W2)."""
         del options, event_time
+        if MONTHS in sizes:
+            days = dict(CALENDAR.values())[sizes[MONTHS]]
+            calendar = Aligned(0, "UTC", months=sizes[MONTHS])
+            return cls(days * DAY, days * DAY, partitioned=partitioned, calendar=calendar)
         duration = sizes["intervalDuration"]
         period = sizes.get("creationPeriod", duration)
         offset = sizes.get("intervalOffset", 0) % period  # E10
@@ -80,7 +94,7 @@ class TimeInterval(SizedKind):
 
     def _clause_parts(self) -> Iterator[str]:
         yield self.word
-        yield f"intervalDuration({number(self.duration)})"
+        yield f"intervalDuration({self._length()})"
         if self.period != self.duration:
             yield f"creationPeriod({number(self.period)})"
         if self.discard_age:
@@ -90,8 +104,17 @@ class TimeInterval(SizedKind):
         if self.partitioned:
             yield "partitioned"
 
+    def _length(self) -> str:
+        """The duration as the clause has it."""
+        months = self.calendar.months if self.calendar else None
+        words = {months: word for word, (months, _) in CALENDAR.items()}
+        return words[months] if months else str(number(self.duration))
+
     @property
     def sizes(self) -> tuple[int, ...]:
+        """With `calendar`, a duration that is longer than any of its periods, by the shifts of a zone's clocks."""
+        if self.calendar is not None:
+            return self.duration + LONGER, self.duration + LONGER, 0, 0
         return self.duration, self.period, self.discard_age, self.offset
 
     def cautions(self) -> Iterator[str]:
@@ -115,6 +138,9 @@ class TimeInterval(SizedKind):
 
     def fires(self, lag: int | None, *, incomplete: bool) -> tuple[str, str]:
         del incomplete
+        if self.calendar is not None:
+            fires = f"as the watermark reaches the end of a {NAMES[self.duration]} in {self.calendar.zone}"
+            return fires, with_watermarks(f"up to one {NAMES[self.duration]}", lag)
         late = f", and again for late tuples until {seconds(self.discard_age)} s later" if self.discard_age else ""
         fires = f"as the watermark reaches the end of a pane{late}; panes start every {seconds(self.period)} s"
         return fires, with_watermarks(f"up to {seconds(self.duration)} s, the length of its pane", lag)

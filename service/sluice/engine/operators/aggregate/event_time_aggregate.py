@@ -37,6 +37,7 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejects import joined, readable, rejected
 from sluice.engine.windows.event_time import event_records, panes, sliding_time
+from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks, ticks_of
 from sluice.engine.windows.event_time.event_records import EVENT, FIRING, INSERT, LATE, NEVER, Window
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.pane_totals import totals
@@ -67,7 +68,7 @@ class EventAggregateOperator(Stateful[EventState]):
         self.program = Program.of(spec, schema)
         self._making = AggregateOutputs(self.program, spec.name) if making is None else making(self.program)
         self._scratch = Scratch()
-        self.ticks = Ticks(event_time, dict(schema)[event_time.attribute], window)
+        self.ticks = ticks_of(event_time, dict(schema)[event_time.attribute], window)
         self._nodes = event_records.SLICE if isinstance(window, TimeInterval) else event_records.TIME
         self.when = _when(window, self.ticks, follows=event_time.advance)
         #: whether a function counts the tuples of all partitions, and for how many ticks the count of a slice is needed
@@ -278,6 +279,8 @@ class EventAggregateOperator(Stateful[EventState]):
         name = self.ticks.attribute
         if behind == panes.NO_PANE:
             return f"{name} is in no pane: none reaches across 1970"
+        if isinstance(self.ticks, CalendarTicks):  # its ticks are no distances
+            return f"late: {name} is before the watermark"
         if isinstance(self.spec.window, TimeInterval):
             return f"late: {name} is {self.ticks.seconds(behind)} s before the watermark less discardAge"
         if time < 0:

@@ -1,0 +1,108 @@
+"""Panes of the calendar: converts event times to ticks in which all days, weeks or months of a zone are equally long.
+
+The kernel of panes knows one length for all panes. Here period k of the calendar, counted from the one that has the
+first day of 1970, begins at tick k * `length`, which is longer than any period. A time is as many ticks behind that as
+it is behind the beginning of its period:
+
+    event time     |--January--|--February-|---March---|
+    ticks          |--January--....|--February-....|---March---....      .... : ticks that no time has
+
+So the order of times stays, and a pane of `length` ticks is a period. Distances over several periods do not stay, so a
+window of such panes has no discardAge.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.engine.windows.event_time.event_ticks import Ticks
+from sluice.engine.windows.timers import DAY, WallClock
+from sluice.model.spec import EventTime, TimeInterval, Window
+from sluice.model.types import Type
+
+EPOCH = date(1970, 1, 1)
+#: the local dates around the UTC date of a time, one of which has the beginning of a period that is not after the time
+AROUND = range(-2, 3)
+#: how far a time may be from 1970, in nanoseconds: 1,870 years
+FARTHEST = 59 * 10**18
+#: the number of dates and periods whose numbers and beginnings are cached
+CACHED = 1 << 16
+
+
+def ticks_of(of: EventTime, type_: Type, window: Window) -> Ticks:
+    """How the window counts event time."""
+    calendar = isinstance(window, TimeInterval) and window.calendar is not None
+    return CalendarTicks(of, type_, window) if calendar else Ticks(of, type_, window)
+
+
+class CalendarTicks(Ticks):
+    """How a timeInterval window with `align` or with a period of the calendar counts event time (Y2, Y3)."""
+
+    def __init__(self, of: EventTime, type_: Type, window: Window) -> None:
+        super().__init__(of, type_, window)
+        assert isinstance(window, TimeInterval)  # noqa: S101 - ticks_of chooses the class
+        aligned = window.calendar
+        assert aligned is not None  # noqa: S101 - the same
+        self._tick, self._months = of.tick, aligned.months
+        self._weekday, self._weekly = aligned.weekday or 0, aligned.weekday is not None
+        self._length = self.sizes(window)[0]
+        self._clock = WallClock(aligned, window.duration)
+        #: a day of 23 hours has 50 hours of ticks, and dates begin in the year 1
+        self._farthest = min(self.most * 5 // 11, FARTHEST // of.tick)
+        self._number, self._start = lru_cache(CACHED)(self._number_of), lru_cache(CACHED)(self._start_of)
+
+    def of(self, tuples: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
+        found, bad = super().of(tuples)
+        outside = (found > self._farthest) | (found < -self._farthest)
+        if bad is not None:
+            outside |= bad
+        return self._ticks(np.where(outside, 0, found)), outside if outside.any() else None
+
+    def of_watermarks(self, watermarks: np.ndarray) -> np.ndarray:
+        """A watermark that is later than all times is behind every period."""
+        found = super().of_watermarks(watermarks)
+        late = found > self._farthest
+        return np.where(late, self._latest, self._ticks(np.where(late, 0, np.maximum(found, -self._farthest))))
+
+    def to_units(self, ticks: np.ndarray) -> np.ndarray:
+        number, behind = np.divmod(ticks, self._length)
+        periods, place = np.unique(number, return_inverse=True)
+        starts = np.array([self._start(one) for one in periods.tolist()], np.int64)
+        found: np.ndarray = starts[place.reshape(-1)] + behind if len(ticks) else ticks
+        return found
+
+    def seconds(self, ticks: int) -> str:
+        """The time that has these ticks, as a text of seconds."""
+        return super().seconds(int(self.to_units(np.array([ticks]))[0]))
+
+    def _ticks(self, times: np.ndarray) -> np.ndarray:
+        """The ticks of times in units of the attribute."""
+        if not len(times):
+            return times
+        days = np.unique(times // (DAY // self._tick)).tolist()
+        numbers = sorted({self._number(day + around) for day in days for around in AROUND})
+        starts = np.array([self._start(number) for number in numbers])
+        place = np.searchsorted(starts, times, "right") - 1
+        ticks: np.ndarray = np.array(numbers)[place] * self._length + times - starts[place]
+        return ticks
+
+    def _number_of(self, day: int) -> int:
+        """The number of the period that has this local date, in days since 1970."""
+        if self._months is not None:
+            of = EPOCH + timedelta(days=day)
+            return ((of.year - EPOCH.year) * 12 + of.month - 1) // self._months
+        return (day + EPOCH.weekday() - self._weekday) // 7 if self._weekly else day
+
+    def _start_of(self, number: int) -> int:
+        """The beginning of a period, in units of the attribute."""
+        if self._months is not None:
+            month = number * self._months
+            first = date(EPOCH.year + month // 12, month % 12 + 1, 1)
+        else:
+            day = number * 7 - EPOCH.weekday() + self._weekday if self._weekly else number
+            first = EPOCH + timedelta(days=day)
+        return self._clock.on(first) // self._tick

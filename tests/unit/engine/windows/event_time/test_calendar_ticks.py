@@ -1,0 +1,183 @@
+"""Panes that are days, weeks and months of a zone (Y2, Y3): the calendar of Python says where each begins and ends."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks
+from sluice.model.engine_limits import EngineLimits
+from sluice.model.spec import Aligned, EventTime, TimeInterval
+from sluice.model.types import INT64
+from sluice.testing import pipeline_of, run_case
+from tests.service.test_spread import check as check_buckets
+from tests.spec.comparing import differences
+from tests.spec.strategies import Case, cuts
+from tests.spec.test_split_and_merge import Division, check_case, divisions
+
+SECOND = 10**9
+DAY = 86_400 * SECOND
+ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kathmandu", "Australia/Lord_Howe"]
+#: the words of a clause -> nominal length, weekday, months
+PERIODS: dict[str, tuple[int, int | None, int | None]] = {
+    "1d": (DAY, None, None), "7d": (7 * DAY, 2, None), "month": (31 * DAY, None, 1), "quarter": (92 * DAY, None, 3),
+    "year": (366 * DAY, None, 12),
+}  # fmt: skip
+AT = ["00:00", "06:30", "23:59"]
+#: 2007 to 2019: Samoa skipped a day at the end of 2011, Brazil set its clocks forward at midnight
+FROM, TO = 1_170_000_000, 1_560_000_000
+
+
+def bounds(seconds: int, zone: str, at: str, period: str) -> tuple[int, int]:
+    """The beginning and the end of the period that has this time, in seconds: every local date is tried."""
+    _, weekday, months = PERIODS[period]
+    hours, minutes = map(int, at.split(":"))
+    day = datetime.fromtimestamp(seconds, ZoneInfo(zone)).date()
+    starts = set()
+    for n in range(-370, 371):
+        one = day + timedelta(days=n)
+        begins = (months is None and weekday in (None, one.weekday())) or (
+            months is not None and one.day == 1 and (one.month - 1) % months == 0
+        )
+        if begins:
+            starts.add(instant(datetime(one.year, one.month, one.day, hours, minutes, tzinfo=ZoneInfo(zone))))
+    return max(s for s in starts if s <= seconds), min(s for s in starts if s > seconds)
+
+
+def instant(local: datetime) -> int:
+    """The first instant of a local time; of one that is skipped, the change of the clocks."""
+    found = round(local.timestamp())
+    if datetime.fromtimestamp(found, local.tzinfo).replace(tzinfo=None) == local.replace(tzinfo=None):
+        return found
+    before, after = round(local.replace(fold=1).timestamp()), found
+    offset = datetime.fromtimestamp(before, local.tzinfo).utcoffset()
+    return next(s for s in range(before, after + 1) if datetime.fromtimestamp(s, local.tzinfo).utcoffset() != offset)
+
+
+@given(
+    st.sampled_from(ZONES), st.sampled_from(AT), st.sampled_from(sorted(PERIODS)),
+    st.lists(st.integers(FROM, TO), min_size=1, max_size=6),
+)  # fmt: skip
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_a_time_is_in_the_period_of_its_zone(zone: str, at: str, period: str, seconds: list[int]):
+    length, weekday, months = PERIODS[period]
+    hours, minutes = map(int, at.split(":"))
+    aligned = Aligned((hours * 60 + minutes) * 60 * SECOND, zone, weekday, months)
+    window = TimeInterval(length, length, calendar=aligned)
+    ticks, of = CalendarTicks(EventTime("t", 10**6), INT64, window), sorted(seconds)
+    times = np.array(of) * 1000
+    found, bad = ticks.of(pa.record_batch([pa.array(times)], names=["t"]))
+    assert bad is None
+    assert (np.diff(found) > 0).tolist() == (np.diff(times) > 0).tolist()
+    assert ticks.to_units(found).tolist() == times.tolist()
+    (pane, *_) = ticks.sizes(window)
+    starts = found // pane * pane
+    units = zip(ticks.to_units(starts).tolist(), ticks.to_units(starts + pane).tolist(), strict=True)
+    assert [(start // 1000, end // 1000) for start, end in units] == [bounds(s, zone, at, period) for s in of]
+
+
+def test_a_watermark_behind_all_times_is_behind_every_period():
+    window = TimeInterval(DAY, DAY, calendar=Aligned(0, "UTC"))
+    ticks = CalendarTicks(EventTime("t"), INT64, window)
+    last = int(ticks.of(pa.record_batch([pa.array([4 * 10**18])], names=["t"]))[0][0])
+    (found,) = ticks.of_watermarks(np.array([2**63 - 1])).tolist()
+    assert found > last + 3 * ticks.sizes(window)[0]
+
+
+# ---- windows ---------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Tuples around the changes of clocks in Berlin in 2024, with watermarks."""
+    period = draw(st.sampled_from(sorted(PERIODS)))
+    zone, at = draw(st.sampled_from(["Europe/Berlin", "UTC"])), draw(st.sampled_from(AT))
+    align: dict[str, Any] = {"zone": zone, "at": at} | ({"on": "wednesday"} if period == "7d" else {})
+    operator = {
+        "kind": "aggregate", "window": f"timeInterval, intervalDuration({period}), partitioned", "partition_by": ["k"],
+        "align": align, "event_time": "t", "schema": {"k": "string", "i": "int64", "t": "timestamp"},
+        "output": {"k": "k", "from": "intervalStart()", "to": "intervalEnd()", "last": "intervalLast()",
+                   "all": "Collect(i)"},
+    }  # fmt: skip
+    newest, given_events = draw(st.sampled_from([1_711_800_000, 1_729_900_000, 1_735_600_000])), []
+    for number in range(draw(st.sampled_from([3, 10, 25]))):
+        newest += draw(st.sampled_from([0, 1, 3_599, 3_600, 40_000, 700_000]))
+        time = newest - draw(st.sampled_from([0, 0, 0, 1, 3_600, 90_000]))
+        event: dict[str, Any] = {"at": float(number)}
+        if draw(st.integers(0, 3)):
+            values = {"k": draw(st.sampled_from("ab")), "i": number, "t": shown(time)}
+            event["tuple"] = values
+        else:
+            event["watermark"] = float(newest - draw(st.sampled_from([0, 1, 3_600])))
+        given_events.append(event)
+    return {"operator": operator, "input": given_events, "limits": EngineLimits(uncompacted=2)}
+
+
+def shown(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def expected(case: Case) -> list[dict[str, Any]]:
+    """Panes by `bounds`; a tuple below the watermark is late (E18)."""
+    operator = case["operator"]
+    period = operator["window"].partition("(")[2].partition(")")[0]
+    zone, at = operator["align"]["zone"], operator["align"]["at"]
+    panes: dict[tuple[int, int, str], list[int]] = {}
+    watermark, records = float("-inf"), []
+    for number, event in enumerate(case["input"]):
+        if "tuple" in event:
+            values = event["tuple"]
+            time = round(datetime.fromisoformat(values["t"]).timestamp())
+            if time >= watermark:
+                start, end = bounds(time, zone, at, period)
+                panes.setdefault((end, start, values["k"]), []).append(values["i"])
+        elif event["watermark"] > watermark:
+            watermark = event["watermark"]
+            for end, start, key in sorted(pane for pane in panes if pane[0] <= watermark):
+                row = {"k": key, "from": shown(start), "to": shown(end), "last": shown(end - 1)[:-1] + ".999999999Z",
+                       "all": panes.pop((end, start, key))}  # fmt: skip
+                records += [{"after": number, "tuple": row}, {"after": number, "punct": "window"}]
+    return records
+
+
+@given(cases(), cuts)
+@settings(max_examples=80, derandomize=True, deadline=None)
+def test_panes_of_the_calendar(case: Case, batches: list[int]):
+    for sizes in (None, [1] * len(case["input"]), batches):
+        assert differences(run_case(case, sizes), expected(case), case) == [], f"cuts {sizes}"
+
+
+@given(cases(), divisions())
+@settings(max_examples=30, derandomize=True, deadline=None)
+def test_states_that_are_split_and_merged(case: Case, division: Division):
+    check_case(case, division)
+    check_buckets(pipeline_of(case), case["input"], 5)
+
+
+def test_a_late_tuple_says_so():
+    operator = {"window": "timeInterval, intervalDuration(month)", "event_time": "t", "output": {"n": "Count()"}}
+    events = [{"at": 0, "watermark": 100.0}, {"at": 1, "tuple": {"t": 99.0}}]
+    records = run_case({"operator": operator, "input": events, "dead_letters": True})
+    assert [r["dead_letter"]["reason"] for r in records] == ["late: t is before the watermark"]
+
+
+@pytest.mark.parametrize("window", ["intervalDuration(month)", "intervalDuration(1d)"])
+def test_a_sort_has_such_panes(window: str):
+    operator = {
+        "kind": "sort", "window": f"timeInterval, {window}", "event_time": "t", "order_by": {"x": "desc"},
+        "align": {"zone": "Europe/Berlin"},
+    }  # fmt: skip
+    night = 1_709_247_600.0  # 2024-03-01 00:00 in Berlin
+    events = [
+        {"at": 0, "tuple": {"x": 1, "t": night - 3_600}}, {"at": 1, "tuple": {"x": 2, "t": night - 1}},
+        {"at": 2, "tuple": {"x": 3, "t": night}}, {"at": 3, "watermark": night},
+    ]  # fmt: skip
+    records = run_case({"operator": operator, "input": events})
+    assert [r["tuple"]["x"] for r in records if "tuple" in r] == [2, 1]
