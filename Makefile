@@ -14,7 +14,7 @@ MINUTES ?= 5
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
 .PHONY: help setup kernels demo test lint format test-recovery cluster test-monitoring test-lab docs-pictures test-image test-security test-registry \
-	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-formats bench-idle bench-compile docs lock clean
+	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-formats bench-idle bench-compile bench-scale docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ bench-peers: setup ## Sluice, Kafka Streams, Flink, Bytewax and Quix on one brok
 
 bench-check: setup ## compare Sluice's ratio to Kafka Streams with the ratio that was accepted last (an hour)
 	@$(BIN)/python -m benchmarks.peers --systems "Kafka Streams" Sluice --check $(ARGS)
+
+bench-scale: setup ## measure what each part costs on a Spark cluster, and model larger ones; ARGS=--write puts it into docs
+	@$(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-idle: setup ## measure what the service costs while nothing comes; ARGS hands options on
 	@$(BIN)/python -m benchmarks.idle $(ARGS)

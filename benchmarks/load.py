@@ -60,7 +60,7 @@ def _paced(rate: int, seconds: float) -> Iterator[int]:
 def _produce(producer: Producer, topic: str, i: int, key: bytes, times: tuple[int, float]) -> None:
     """`times`: the record's timestamp in milliseconds, and when it is sent, in seconds."""
     timestamp, sent = times
-    value = b'{"k":"%s","v":%.1f,"ts":%d,"w":%.6f}' % (key, (i * 7919) % 1000 / 10, timestamp, sent)
+    value = json_of(i, key, timestamp, sent)
     while True:
         try:
             producer.produce(topic, value, key, timestamp=timestamp)
@@ -68,3 +68,12 @@ def _produce(producer: Producer, topic: str, i: int, key: bytes, times: tuple[in
             producer.poll(0.05)
         else:
             return
+
+
+def json_of(i: int, key: bytes, timestamp: int, sent: float) -> bytes:
+    return b'{"k":"%s","v":%.1f,"ts":%d,"w":%.6f}' % (key, (i * 7919) % 1000 / 10, timestamp, sent)
+
+
+def value_of(i: int, key: bytes) -> tuple[bytes, int]:
+    """The value and the timestamp (milliseconds since 1970) of a record that `fill` writes."""
+    return json_of(i, key, START + i, 0.0), START + i

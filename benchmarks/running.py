@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +47,8 @@ class Service:
 
 
 @contextmanager
-def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
-    """Runs the pipeline until the block ends."""
+def service(pipeline: str, bootstrap: str, folder: Path, further: Sequence[str] = ()) -> Iterator[Service]:
+    """Runs the pipeline until the block ends, with further options of `sluice run`."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(pipeline)
@@ -56,7 +56,7 @@ def service(pipeline: str, bootstrap: str, folder: Path) -> Iterator[Service]:
     options = ["--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")]
     environment = {"TMPDIR": str(folder)}
     log = folder / "service.log"
-    running = Service(Tethered([*command, *options], folder=folder, log=log, environment=environment), log)
+    running = Service(Tethered([*command, *options, *further], folder=folder, log=log, environment=environment), log)
     try:
         yield running
     finally:

@@ -1,0 +1,346 @@
+"""`make bench-scale`: what each part of a record's way costs on a Spark cluster, and a model of larger clusters.
+
+The service runs on `local-cluster` with one executor and with two, of one core each. The processor time of every
+process is read from the system, which other programs on the machine disturb little. benchmarks/scale_model.py computes
+from these costs what more executors do. The rates of the two runs are put beside it, and those of `make bench`, which
+runs in local mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks.load import PARTITIONS, fill, make_topic, value_of
+from benchmarks.machine import cores, machine
+from benchmarks.page import write
+from benchmarks.plot import Line, svg
+from benchmarks.running import Service, batches, outputs, service, tuples_read
+from benchmarks.scale_model import Cluster, Costs, limit, most, rate
+from benchmarks.workloads import WORKLOADS, Workload
+from sluice.batch.envelope import RECORDS, Packed
+from sluice.batch.outgoing import outgoing
+from sluice.batch.partition_router import route_records
+from sluice.batch.query_plan import Plan
+from sluice.batch.record_order import place
+from sluice.config.load import load_text
+from sluice.files import project_file
+from sluice.kafka.batch_report import Entry
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.processes import descendants
+from sluice.state.bucket import Bucket
+
+CHOSEN = ("pass-through, 100 keys", "tumbling, time(10), 100 keys", "sliding, count(100), count(1), 100 keys")
+EXECUTORS = (1, 4, 16, 64)
+#: a share of outputs per record read that is too small to measure the cost of an output
+FEW_OUTPUTS = 0.1
+#: records of a batch while records wait, and of a batch that measures what a batch costs without records
+FULL, FEW = 500_000, 100
+#: records of a batch of `encode_share`
+CHUNK = 20_000
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE, PLOT = "docs/scale.md", "docs/scale.svg"
+
+#: the columns of the table of costs
+UNITS = (
+    "outputs per record", "source, shuffle", "decode", "engine, log", "encode, per output", "driver's Java, per output",
+    "write, per output", "broker",
+)  # fmt: skip
+#: the kinds of processes, by a part of the command line
+DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST = (
+    "driver",
+    "executor",
+    "workers",
+    "servers",
+    "writer",
+    "rest",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run after its warm-up. `cpu` has seconds by kind of process, `broker` those of the broker."""
+
+    records: int
+    written: int
+    batches: int
+    seconds: float
+    cpu: Mapping[str, float]
+    broker: float
+
+    @property
+    def share(self) -> float:
+        """The share of the machine's processor time that the run got."""
+        return (sum(self.cpu.values()) + self.broker) / (cores() * self.seconds)
+
+    def micro(self, kind: str) -> float:
+        """Microseconds of this kind of processes per record read."""
+        return self.cpu[kind] / self.records * 1e6
+
+    def per_output(self, kind: str) -> float:
+        """Microseconds per record written; 0 if these are so few that the costs of a batch would hide theirs."""
+        return self.cpu[kind] / self.written * 1e6 if self.written > self.records * FEW_OUTPUTS else 0.0
+
+
+def main() -> None:
+    options = _options()
+    chosen = [workload for workload in WORKLOADS if workload.title in CHOSEN and options.only in workload.title]
+    print(machine(), flush=True)
+    results = []
+    with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(heap="1g") as broker:
+        for keys in sorted({workload.keys for workload in chosen}):
+            make_topic(broker.bootstrap, f"records-{keys}")
+            fill(broker.bootstrap, f"records-{keys}", options.warm_up + options.records, keys)
+        bench = Bench(broker.bootstrap, Path(scratch), options)
+        batch, task = bench.of_a_batch(chosen[0])
+        print(f"a batch without records: {batch:.0f} ms; a task of the driver: {task:.2f} ms", flush=True)
+        for workload in chosen:
+            results.append(bench.measured(workload, batch, task))
+            print("\n".join(_lines([results[-1]])), flush=True)
+    if options.write:
+        write("scale", [f"{machine()}, on {datetime.now(UTC):%Y-%m-%d}.", "", *_lines(results)], PAGE)
+        project_file(PLOT).write_text(plot(results))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    title: str
+    costs: Costs
+    #: executors -> records per second on this machine, and the share of its processor time that the run got
+    seen: dict[int, tuple[float, float]]
+
+
+class Bench:
+    def __init__(self, bootstrap: str, scratch: Path, options: argparse.Namespace) -> None:
+        self._bootstrap, self._scratch, self._options = bootstrap, scratch, options
+        self._runs = 0
+
+    def of_a_batch(self, workload: Workload) -> tuple[float, float]:
+        """Milliseconds of a batch without records, and of the driver per task.
+
+        The first is the processor time of all processes in a batch of few records, since they work one after the other.
+        """
+        few, many = (self._run(workload, 2, buckets, FEW, 20 * FEW, 40 * FEW) for buckets in (2, 16))
+        task = max(0.0, (many.cpu[DRIVER_JAVA] / many.batches - few.cpu[DRIVER_JAVA] / few.batches) / 14 * 1000)
+        return sum(few.cpu.values()) / few.batches * 1000, task
+
+    def measured(self, workload: Workload, batch: float, task: float) -> Result:
+        share = encode_share(workload)
+        found, seen = [], {}
+        for executors in self._options.executors:
+            run = self._run(workload, executors, 2, FULL, self._options.warm_up, self._options.records)
+            seen[executors] = run.records / run.seconds, run.share
+            found.append(
+                Costs(
+                    outputs=run.written / run.records, source=run.micro(EXECUTOR_JAVA), decode=run.micro(WORKERS),
+                    engine=run.micro(SERVERS) * (1 - share), encode=run.per_output(SERVERS) * share,
+                    returned=run.per_output(DRIVER_JAVA), write=run.per_output(WRITER),
+                    broker=run.broker / run.records * 1e6, batch=batch, task=task,
+                )
+            )  # fmt: skip
+        return Result(workload.title, Costs.mean(found), seen)
+
+    def _run(self, workload: Workload, executors: int, buckets: int, most: int, warm_up: int, records: int) -> Run:  # noqa: PLR0917
+        self._runs += 1
+        name = f"scale-{self._runs}"
+        folder, target = self._scratch / name, f"{name}-results"
+        text = workload.pipeline(name, f"records-{workload.keys}", target)
+        text = text.replace("max_records_per_batch: 500000", f"max_records_per_batch: {most}\nbuckets: {buckets}")
+        master = f"local-cluster[{executors},1,1024]"
+        with service(text, self._bootstrap, folder, ["--master", master]) as running:
+            warm = batches(running, self._bootstrap, name, warm_up)
+            before, begin = _cpu(running), _broker_cpu()
+            entries = batches(running, self._bootstrap, name, warm_up + records)
+            after, end = _cpu(running), _broker_cpu()
+        counted = entries[len(warm) - 1 :]
+        if most == FULL:
+            count, total = outputs(self._bootstrap, target)
+            if not workload.right(warm_up + records, workload.keys, count, total):
+                raise SystemExit(f"{workload.title}: {count:,} outputs over {total:,} records are wrong")
+        return Run(
+            records=sum(map(tuples_read, counted[1:])), written=sum(map(_written, counted[1:])),
+            batches=len(counted) - 1, seconds=(counted[-1].at - counted[0].at) / 1000,
+            cpu={kind: after[kind] - before[kind] for kind in before}, broker=end - begin,
+        )  # fmt: skip
+
+
+def _written(entry: Entry) -> int:
+    return sum(sum(kinds.values()) for kinds in entry.report.written.values())
+
+
+# ---- processor time --------------------------------------------------------------------------------------------------
+
+
+def _cpu(running: Service) -> dict[str, float]:
+    """Seconds of processor time of the service's processes, by kind."""
+    found = dict.fromkeys((DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST), 0.0)
+    for pid in [running.process.pid, *descendants(running.process.pid)]:
+        with suppress(OSError, IndexError):
+            found[_kind(pid)] += _seconds(pid)
+    return found
+
+
+def _kind(pid: int) -> str:
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    name = Path(f"/proc/{pid}/comm").read_text().strip()
+    if name == "sluice-bucket":
+        return SERVERS
+    if "--executor-id" in words:
+        return EXECUTOR_JAVA
+    if "SparkSubmit" in words:
+        return DRIVER_JAVA
+    if "sluice.spark.daemon" in words:
+        return WORKERS
+    return WRITER if "python_streaming_sink_runner" in words else REST
+
+
+def _broker_cpu() -> float:
+    """Seconds of processor time of the embedded broker, a child of this process."""
+    own = []
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if b"kafka.Kafka" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                own.append(_seconds(pid))
+    return sum(own)
+
+
+def _seconds(pid: int) -> float:
+    """Seconds of processor time of a process and of its children that have ended."""
+    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, words[11:15])) / TICKS
+
+
+def encode_share(workload: Workload, records: int = 200_000) -> float:
+    """Which share of the time of a state server is encoding, the rest being the engine and the log."""
+    overrides = {"kafka": {"bootstrap.servers": "nowhere"}}
+    pipeline = load_text(workload.pipeline("alone", "in", "out"), "alone", environment=None, overrides=overrides)
+    with tempfile.TemporaryDirectory() as folder:
+        plan = Plan(pipeline, "q", "s", folder, 1, {"records": 1, "results": PARTITIONS, "dead": 1})
+        bucket, spent = Bucket(plan, 0), Counter[str]()
+        for version, first in enumerate(range(0, records, CHUNK)):
+            rows = _routed(plan, range(first, first + CHUNK), workload.keys)
+            begin = time.process_time_ns()
+            fed = bucket.feed(version, rows)
+            between = time.process_time_ns()
+            assert fed is not None  # noqa: S101 - there are rows
+            list(outgoing(plan, fed.made, fed.batch, 0))
+            spent["engine"] += between - begin
+            spent["encode"] += time.process_time_ns() - between
+    return spent["encode"] / spent.total()
+
+
+def _routed(plan: Plan, numbers: range, keys: int) -> list[Packed]:
+    """The packed rows of these records for the only bucket."""
+    batches = route_records(plan, 2**62, [_arrow(numbers, keys)])
+    rows = [row for batch in batches for row in zip(*map(pa.Array.to_pylist, batch.columns[1:]), strict=True)]
+    return [(holds, packed) for holds, packed in rows if holds == RECORDS]
+
+
+def _arrow(numbers: range, keys: int) -> pa.RecordBatch:
+    """Records as Spark's source gives them to a task."""
+    made = [value_of(number, b"k%d" % (number % keys)) for number in numbers]
+    return pa.RecordBatch.from_pydict({
+        "key": pa.array([None] * len(made), pa.binary()), "value": pa.array([value for value, _ in made], pa.binary()),
+        "headers": pa.array([None] * len(made), pa.string()), "place": pa.array([place(0, 0)] * len(made), pa.int64()),
+        "offset": pa.array(list(numbers), pa.int64()),
+        "timestamp": pa.array([at * 1000 for _, at in made], pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def _lines(results: list[Result]) -> Iterator[str]:
+    yield from _table("workload", *UNITS)
+    for result in results:
+        of = result.costs
+        times = (of.source, of.decode, of.engine, of.encode, of.returned, of.write, of.broker)
+        yield _row(result.title, f"{of.outputs:.3f}", *(f"{each:.2f}" for each in times))
+    yield ""
+    costs = results[0].costs
+    yield f"A batch without records takes {costs.batch:.0f} ms, and the driver {costs.task:.2f} ms per task."
+    yield ""
+    numbers = [f"{number} executor{'s' * (number > 1)}" for number in EXECUTORS]
+    yield from _table("workload", *numbers, "with any number", "first limit")
+    for result in results:
+        rates = [rate(result.costs, Cluster(number)) for number in EXECUTORS]
+        yield _row(result.title, *(f"{each:,.0f}" for each in [*rates, most(result.costs)]), _first_limit(result.costs))
+    yield ""
+    yield from _table("workload", "executors", "records/s", "share of the processors", "model of this machine")
+    for result in results:
+        for number, (seen, share) in result.seen.items():
+            yield _row(result.title, str(number), f"{seen:,.0f}", f"{share:.2f}", f"{_here(result.costs, number):,.0f}")
+    yield ""
+    yield from _table("workload", "`make bench`, records/s", "model of this machine", "measured / model")
+    for result in results:
+        seen, model = bench_rate(result.title), _here(result.costs, cores())
+        yield _row(result.title, f"{seen:,.0f}", f"{model:,.0f}", f"{seen / model:.2f}")
+
+
+def _here(costs: Costs, executors: int) -> float:
+    """The model of this machine, whose cores the executors share with the driver and the broker."""
+    return rate(costs, Cluster(executors, shared=cores()))
+
+
+def bench_rate(title: str) -> float:
+    """Records per second of a workload in local mode, as docs/benchmarks.md has it."""
+    rows = [line.split("|") for line in project_file("docs/benchmarks.md").read_text().splitlines()]
+    return next(float(row[2].replace(",", "")) for row in rows if len(row) > 2 and row[1].strip() == title)  # noqa: PLR2004
+
+
+def _table(*names: str) -> Iterator[str]:
+    yield _row(*names)
+    yield _row(*["---"] * len(names))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _first_limit(costs: Costs) -> str:
+    """The number of executors from which on something else than the executors takes most of a batch's time."""
+    for number in range(1, 1025):
+        found = limit(costs, Cluster(number))
+        if found != "executors":
+            return f"{found}, from {number} executors on"
+    return "none up to 1024 executors"
+
+
+def plot(results: list[Result]) -> str:
+    """The plot of the model, with the rates of `make bench` as measured points."""
+    numbers = [2 ** (power / 4) for power in range(25)]
+    lines = [
+        Line(
+            result.title,
+            [(number, rate(result.costs, Cluster(number))) for number in numbers],
+            [(cores(), bench_rate(result.title))],
+        )
+        for result in results
+    ]
+    return svg("Records per second by number of executors", ("executors of one core", "records/s"), lines)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-scale", description=__doc__)
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--warm-up", type=int, default=1_000_000)
+    parser.add_argument(
+        "--executors", type=int, nargs="+", default=[1, 2], help="run on so many executors (%(default)s)"
+    )
+    parser.add_argument("--only", default="", help="run the workloads whose title has this")
+    parser.add_argument("--write", action="store_true", help=f"put the results into {PAGE}, and the plot into {PLOT}")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A model of how many records a second a cluster handles, from measured costs of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+#: digits behind the point, where a cost is not shown with two
+DIGITS = {"outputs": 3, "batch": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The costs of one workload. Times are of one core.
+
+    outputs   records that are written per record that is read
+    source    microseconds per record read: Spark's source, the way to Python, and the shuffle, in the executors' Java
+    decode    microseconds per record read: decoding and routing, in the executors' Python workers
+    engine    microseconds per record read: windows and the log of the state, in the state servers
+    encode    microseconds per record written: encoding, in the state servers
+    returned  microseconds per record written: the way of the outputs through the driver's Java
+    write     microseconds per record written: merging and producing, in the process that writes the transaction
+    broker    microseconds per record read: the work of the brokers for its input and its outputs
+    batch     milliseconds of a batch without records: planning, the two logs, the transaction
+    task      milliseconds of the driver per task
+    """
+
+    outputs: float
+    source: float
+    decode: float
+    engine: float
+    encode: float
+    returned: float
+    write: float
+    broker: float
+    batch: float
+    task: float
+
+    @property
+    def executors(self) -> float:
+        """Microseconds of an executor's core per record read."""
+        return self.source + self.decode + self.engine + self.outputs * self.encode
+
+    @property
+    def driver(self) -> float:
+        """Microseconds of the driver per record read, while no task runs."""
+        return self.outputs * (self.returned + self.write)
+
+    @classmethod
+    def mean(cls, several: list[Costs]) -> Costs:
+        """The means of several measurements, rounded as the page shows them."""
+        names = [field.name for field in fields(cls)]
+        means = {name: sum(getattr(one, name) for one in several) / len(several) for name in names}
+        return cls(**{name: round(mean, DIGITS.get(name, 2)) for name, mean in means.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster: executors with cores each, and the records of a batch.
+
+    The topic partitions and the buckets are as many as the cores. `shared` is the number of cores that executors,
+    driver and broker have together if they are on one machine; None if each has a machine of its own.
+    """
+
+    executors: float
+    cores: int = 1
+    records: int = 500_000
+    shared: int | None = None
+
+
+def stage_seconds(costs: Costs, cluster: Cluster) -> float:
+    """Seconds of a batch in which tasks run."""
+    alone = cluster.records * costs.executors / (cluster.executors * cluster.cores)
+    if cluster.shared is None:
+        return alone / 1e6
+    return max(alone, cluster.records * (costs.executors + costs.broker) / cluster.shared) / 1e6
+
+
+def driver_seconds(costs: Costs, cluster: Cluster) -> float:
+    """Seconds of a batch in which only the driver works: planning, starting two tasks for each core, and writing."""
+    tasks = 2 * cluster.executors * cluster.cores
+    return (costs.batch + tasks * costs.task) / 1e3 + cluster.records * costs.driver / 1e6
+
+
+def rate(costs: Costs, cluster: Cluster) -> float:
+    """Records read per second. Spark starts a batch after the previous one was written."""
+    return cluster.records / (stage_seconds(costs, cluster) + driver_seconds(costs, cluster))
+
+
+def limit(costs: Costs, cluster: Cluster) -> str:
+    """What takes most of the time of a batch."""
+    overhead = driver_seconds(costs, cluster) - cluster.records * costs.driver / 1e6
+    parts = {
+        "executors": stage_seconds(costs, cluster),
+        "the driver's writing": cluster.records * costs.driver / 1e6,
+        "the driver's planning": overhead,
+    }
+    return max(parts, key=lambda name: parts[name])
+
+
+def most(costs: Costs, records: int = 500_000) -> float:
+    """Records read per second with any number of executors: the driver's part of a batch remains."""
+    return records / (costs.batch / 1e3 + records * costs.driver / 1e6)
