@@ -149,7 +149,7 @@ def test_a_request_has_a_bound(client: TestClient):
 
 
 def test_the_page_may_load_nothing_from_outside(client: TestClient):
-    for path in ("/", "/lab.css", "/lab.js"):
+    for path in ("/", "/lab.css", "/sluice.css", "/lab.js"):
         response = client.get(path)
         assert response.status_code == 200
         assert "default-src 'none'" in response.headers["content-security-policy"]

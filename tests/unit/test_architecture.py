@@ -51,8 +51,9 @@ FLOORS = {
     "checkpoint": {"model", "kafka"},
     "batch": {"model", "compiler", "columns", "engine", "engine/stream", "wire", "kafka", "checkpoint"},
     "state": {"model", "columns", "engine", "engine/stream", "kafka", "ops", "checkpoint", "batch"},
-    "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state"},
-    "inspect": {"model", "columns", "engine/contents", "wire", "kafka", "checkpoint", "batch", "state"},
+    "inspect": {"model", "columns", "wire", "kafka", "checkpoint", "batch", "state"},
+    "page": {"model", "ops", "columns", "planning", "wire", "kafka", "inspect"},
+    "spark": {"model", "engine/stream", "wire", "kafka", "jvm", "ops", "checkpoint", "batch", "state", "page"},
     "commands": {
         "model", "config", "compiler", "columns", "batch", "replayer", "pictures", "lab", "planning", "ops", "spark",
         "inspect",

@@ -58,6 +58,11 @@ class Plan:
     bounds: Bounds = field(default_factory=lambda: BOUNDS)
 
     @property
+    def server_name(self) -> str:
+        """The name of this start of the query, by which its state servers are found."""
+        return f"{self.query}/{self.start}"
+
+    @property
     def returned(self) -> int:
         """Bytes that a task may return in memory: as many from its bucket as of rows that pass the bucket."""
         return self.bounds.returned // 2 // self.buckets

@@ -18,9 +18,20 @@ from sluice.ops.log_lines import configure
 @click.option("--buckets", type=click.IntRange(min=1), help="Buckets of a new checkpoint [default: one per core].")
 @options.kafka
 @click.option(
-    "--http-port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port of metrics and health."
+    "--http-port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port of the page, metrics, health.",
 )
-@click.option("--no-http", is_flag=True, help="Do not serve metrics and health.")
+@click.option("--no-http", is_flag=True, help="Do not serve the page, metrics and health.")
+@click.option(
+    "--page",
+    type=click.Choice(["local", "open", "off"]),
+    default="local",
+    show_default=True,
+    help="Who gets the page, which shows the content of topics: programs on this machine, everyone, or nobody.",
+)
 @click.option("--master", default="local[*]", show_default=True, help="Master URL of Spark.")
 @click.option("--reset-ledger", is_flag=True, help="Ignore, at this start, the ledger of an earlier checkpoint.")
 @click.option(
@@ -36,7 +47,7 @@ from sluice.ops.log_lines import configure
 @click.option("--until-final", is_flag=True, help="End when every topic partition has sent its final mark.")
 def run(  # noqa: PLR0917 - click passes them by name
     file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
-    no_http: bool, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
+    no_http: bool, page: str, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
     log_format: str, log_level: str,
 ) -> None:  # fmt: skip
     """Run the service of the pipeline FILE until SIGTERM or Ctrl-C.
@@ -54,7 +65,8 @@ def run(  # noqa: PLR0917 - click passes them by name
     click.echo(summary(pipeline))
     if pipeline.settings.checkpoint is None:
         click.echo(f"sluice: the file names no checkpoint: the progress is kept in ./{pipeline.checkpoint}")
-    serve(pipeline, master, None if no_http else http_port, reset_ledger=reset_ledger, until_final=until_final)
+    port = None if no_http else http_port
+    serve(pipeline, master, port, reset_ledger=reset_ledger, until_final=until_final, page=page)
 
 
 def summary(pipeline: Pipeline) -> str:

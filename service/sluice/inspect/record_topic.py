@@ -49,9 +49,11 @@ def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int
     for message in messages:
         newest = max(newest, message.timestamp()[1])
         content = {"value": message.value(), "key": message.key()}
-        parts = {name: _shown(part) for name, part in content.items() if part is not None}
+        parts = {name: shown_bytes(part) for name, part in content.items() if part is not None}
         if message.headers():
-            parts["headers"] = {name: None if value is None else _shown(value) for name, value in message.headers()}
+            parts["headers"] = {
+                name: None if value is None else shown_bytes(value) for name, value in message.headers()
+            }
         event = {
             "at": float(Decimal(newest).scaleb(-3)), "topic_partition": partition, "offset": message.offset(),
             "record": parts,
@@ -60,7 +62,7 @@ def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int
     return found
 
 
-def _shown(content: bytes) -> Any:  # noqa: ANN401 - a JSON value
+def shown_bytes(content: bytes) -> Any:  # noqa: ANN401 - a JSON value
     """The JSON object of these bytes if it is written as these bytes again, else their text, else base64."""
     try:
         document = orjson.loads(content) if content.startswith(b"{") else None

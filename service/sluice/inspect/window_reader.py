@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
@@ -12,23 +12,18 @@ from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import batches, offsets_read
 from sluice.checkpoint.stores import store_of
 from sluice.columns.tables import StateError
-from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
+from sluice.state.window_json import shown
 
 #: maximum number of attempts: a running service may remove an old file while this process reads it
 MAX_ATTEMPTS = 5
 
 
-class WindowOfBucket(NamedTuple):
-    """The content of a window partition, and the clock of its bucket in nanoseconds since 1970."""
-
-    clock: int
-    window: InspectedWindow
-
-
-def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[WindowOfBucket]:
+def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[dict[str, Any]]:
     """The window partitions with this key, and those of operators without keys, after the last computed batch.
+
+    Each is a JSON object (state/window_json.py).
 
     While the service runs, this batch may not be visible yet to readers of its output topics. Raises StateError if a
     file of the state is damaged or missing.
@@ -42,7 +37,7 @@ def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[WindowOfBucket
         yield from _windows_of(plan, number, key, 0 if done is None else done + 1, MAX_ATTEMPTS)
 
 
-def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: int) -> list[WindowOfBucket]:
+def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: int) -> list[dict[str, Any]]:
     """The window partitions of bucket `number`. The state must have at least version `least`."""
     bucket = Bucket(plan, number)
     try:
@@ -51,7 +46,7 @@ def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: 
         if attempts <= 1:
             raise
         return _windows_of(plan, number, key, least, attempts - 1)
-    return [WindowOfBucket(state.now, window) for window in bucket.graph.inspect(state, key)]
+    return [shown(plan.pipeline, key, state.now, window) for window in bucket.graph.inspect(state, key)]
 
 
 def _topic_partitions(pipeline: Pipeline, store: CheckpointStore) -> dict[str, int]:

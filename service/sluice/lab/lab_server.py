@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -31,7 +32,11 @@ HOSTS = ["127.0.0.1", "localhost"]
 #: the most bytes of a request
 MAX_BODY = 2 << 20
 STATIC = PACKAGE / "lab" / "static"
-PAGES = {"/": "lab.html", "/lab.css": "lab.css", "/lab.js": "lab.js"}
+#: the path of each file that is served; the style sheet is the one of the page of the service, too
+PAGES = {
+    "/": STATIC / "lab.html", "/lab.css": STATIC / "lab.css", "/lab.js": STATIC / "lab.js",
+    "/sluice.css": PACKAGE / "page" / "static" / "sluice.css",
+}  # fmt: skip
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -61,7 +66,7 @@ def application(presets: Mapping[str, Preset]) -> Starlette:
         Route("/api/presets", presets_of),
         Route("/api/story", story, methods=["POST"]),
         Route("/api/test", test, methods=["POST"]),
-        *(Route(path, _page(name)) for path, name in PAGES.items()),
+        *(Route(path, _page(file)) for path, file in PAGES.items()),
     ]
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)])
 
@@ -78,10 +83,10 @@ def serve(presets: Mapping[str, Preset], port: int, ready: Callable[[str], objec
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def _page(name: str) -> Callable[[Request], Any]:
+def _page(file: Path) -> Callable[[Request], Any]:
     async def page(request: Request) -> Response:
         del request
-        return FileResponse(STATIC / name, headers=HEADERS)
+        return FileResponse(file, headers=HEADERS)
 
     return page
 

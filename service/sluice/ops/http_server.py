@@ -1,24 +1,32 @@
-"""The HTTP server of the service, which serves only `/metrics`, `/healthz` and `/readyz`.
+"""The HTTP server of the service: `/metrics`, `/healthz`, `/readyz`, and the page of the service if there is one.
 
 A client that accepts `application/json` gets the status of every pipeline from `/healthz` and `/readyz`.
+It runs in a thread with an event loop of its own. Health is answered by the loop itself, so neither a slow page nor
+many readers of metrics delay it.
 """
 
 from __future__ import annotations
 
-import json
+import socket
 import threading
 from collections.abc import Callable
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 from sluice.model.errors import SluiceError
 from sluice.ops.metrics import CONTENT_TYPE
 from sluice.ops.pipelines import Pipelines
 
-TEXT, JSON = "text/plain; charset=utf-8", "application/json"
-#: seconds after which the connection of a silent client is closed
-CLIENT_TIMEOUT_S = 10.0
+#: seconds after which an idle connection is closed
+IDLE_CONNECTION_S = 10
+#: maximum seconds that `stop` waits for running answers
+STOP_S = 2
 
 
 class PortError(SluiceError):
@@ -26,7 +34,7 @@ class PortError(SluiceError):
 
 
 class OpsServer:
-    """Serves in threads of its own until `stop`.
+    """Serves in a thread of its own until `stop`.
 
     The argument `port` 0 means any free port. The attribute `port` has the actual number. Raises PortError if the port
     cannot be used.
@@ -38,26 +46,32 @@ class OpsServer:
         exposition: Callable[[], bytes],
         pipelines: Pipelines,
         address: str = "0.0.0.0",  # noqa: S104
+        page: Any = None,  # noqa: ANN401 - an ASGI application
     ) -> None:
-        """`exposition` makes the page of metrics."""
-        pages: dict[str, Page] = {
-            "/metrics": lambda _: (HTTPStatus.OK, CONTENT_TYPE, exposition()),
-            "/healthz": lambda accepts: _answer(pipelines.healthy(), pipelines, accepts),
-            "/readyz": lambda accepts: _answer(pipelines.ready(), pipelines, accepts),
-        }
+        """`exposition` makes the page of metrics. `page` is an ASGI application that answers all other paths; None:
+        they are not found.
+        """
         try:
-            self._server = _Server((address, port), _handler(pages))
+            self._socket = socket.create_server((address, port))
         except OSError as error:
             message = f"cannot serve on port {port} ({error.strerror}); choose another with --http-port, or --no-http"
             raise PortError(message) from error
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="sluice-http", daemon=True)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            application(exposition, pipelines, page), http="h11", loop="asyncio", ws="none", lifespan="off",
+            log_config=None, access_log=False, server_header=False, timeout_keep_alive=IDLE_CONNECTION_S,
+            timeout_graceful_shutdown=STOP_S,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="sluice-http", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.should_exit = True
+        self._thread.join(2 * STOP_S)
+        self._socket.close()
 
     def __enter__(self) -> Self:
         return self
@@ -66,44 +80,28 @@ class OpsServer:
         self.stop()
 
 
-Answer = tuple[HTTPStatus, str, bytes]
-#: the answer to a client with this value of the header `Accept`
-Page = Callable[[str], Answer]
+def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any = None) -> Starlette:  # noqa: ANN401 - an ASGI application
+    """The application that the server serves."""
+
+    async def metrics(_: Request) -> Response:
+        return Response(await run_in_threadpool(exposition), headers={"Content-Type": CONTENT_TYPE})
+
+    async def healthy(request: Request) -> Response:
+        return _checked(pipelines.healthy(), pipelines, request)
+
+    async def ready(request: Request) -> Response:
+        return _checked(pipelines.ready(), pipelines, request)
+
+    routes: list[BaseRoute] = [Route("/metrics", metrics), Route("/healthz", healthy), Route("/readyz", ready)]
+    if page is not None:
+        routes.append(Mount("/", page))
+    served = Starlette(routes=routes)
+    served.router.redirect_slashes = False
+    return served
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    #: `server_close` does not wait for clients with open connections
-    block_on_close = False
-
-
-def _answer(trouble: str | None, pipelines: Pipelines, accepts: str) -> Answer:
-    status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
-    if JSON in accepts:
-        return status, JSON, json.dumps(pipelines.described(), ensure_ascii=False).encode()
-    return status, TEXT, f"{trouble or 'ok'}\n".encode()
-
-
-def _handler(pages: dict[str, Page]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "sluice", ""
-        timeout = CLIENT_TIMEOUT_S
-
-        def do_GET(self) -> None:
-            page = pages.get(self.path.partition("?")[0])
-            status, kind, body = (
-                page(self.headers.get("Accept", "")) if page else (HTTPStatus.NOT_FOUND, TEXT, b"not found\n")
-            )
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            """Logs nothing: Prometheus sends a request every few seconds."""
-
-    return Handler
+def _checked(trouble: str | None, pipelines: Pipelines, request: Request) -> Response:
+    status = 503 if trouble else 200
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse(pipelines.described(), status)
+    return PlainTextResponse(f"{trouble or 'ok'}\n", status)

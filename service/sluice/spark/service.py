@@ -32,12 +32,16 @@ from sluice.ops.http_server import OpsServer
 from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.pipelines import Pipelines, Registered
 from sluice.ops.progress_log import DeadLetterLog, ProgressLog
+from sluice.page.history import Batch, History
+from sluice.page.page_app import application
+from sluice.page.pipeline_pages import Pages, PipelinePage, asker
 from sluice.processes import LastResort, stop_signals
 from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import explaining, stopped
 from sluice.spark.query import prepare, start
 from sluice.spark.session import session
 from sluice.spark.watch import GRACE, Progress, WatchedQuery, watch
+from sluice.state.server import look
 from sluice.state.server.pool import named_socket
 from sluice.wire.dead_letters import Reason
 from sluice.wire.mark_headers import WORDS
@@ -52,8 +56,11 @@ def serve(
     *,
     reset_ledger: bool = False,
     until_final: bool = False,
+    page: str = "local",
 ) -> None:
     """Runs the pipeline until SIGTERM or SIGINT or, with `until_final`, until all inputs are final.
+
+    The HTTP port also serves the page of the service: `page` is "local" (to programs on this machine), "open" or "off".
 
     Raises the error that made a query fail. A lock on the checkpoint ensures that only one process at a time runs it
     (checkpoint/folder_lock.py).
@@ -62,6 +69,8 @@ def serve(
     pipelines = Pipelines()
     pipelines.register(Registered(pipeline, metrics, life))
     parts = stages(pipeline)
+    pages = Pages(pipelines)
+    shown = pages.add(PipelinePage(pipeline))
     for stage in parts:
         metrics.count(zero_report(stage))
     with (
@@ -74,8 +83,11 @@ def serve(
         for stage in parts:
             stack.enter_context(locked(folder_of(stage), stage.name))
         if http_port is not None:
-            server = stack.enter_context(OpsServer(http_port, Exposition(pipelines).page, pipelines))
+            page_app = None if page == "off" else application(pages, local=page == "local")
+            server = stack.enter_context(OpsServer(http_port, Exposition(pipelines).page, pipelines, page=page_app))
             LOGGER.info("metrics at http://localhost:%s/metrics", server.port)
+            if page_app is not None:
+                LOGGER.info("page at http://localhost:%s/", server.port)
         plans = [prepare(stage, reset_ledger=reset_ledger) for stage in parts]
         entries = [ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name) for plan in plans]
         ends = FinalInputs(plans if until_final else [], stop_requested)
@@ -85,7 +97,7 @@ def serve(
             LOGGER.info("all inputs are final already", extra={"pipeline": pipeline.name})
             return
         seen = [
-            stack.enter_context(_following(plan, last, metrics, ends))
+            stack.enter_context(_following(plan, last, metrics, ends, shown.stage(plan.pipeline.name).history))
             for plan, last in zip(plans, entries, strict=True)
         ]
         _log_topics(plans)
@@ -101,7 +113,8 @@ def serve(
         if placed is not None:
             placed.wait_for_executors(stop_requested.wait)
             stack.enter_context(placed)
-        run(spark, plans, partial(_watched, seen, stop_requested, life, resort), placed)
+        watching = partial(_watched, seen, stop_requested, life, resort)
+        run(spark, plans, watching, placed, partial(_shown, shown, local=placed is None))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 
 
@@ -131,14 +144,29 @@ def run(
     plans: Sequence[Plan],
     watching: Callable[[Sequence[StreamingQuery]], None],
     placed: Placement | None = None,
+    starting: Callable[[Plan], object] = lambda _: None,
 ) -> None:
-    """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number."""
+    """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number.
+
+    `starting` is called with each plan before its query starts.
+    """
     while True:
+        for plan in plans:
+            starting(plan)
         try:
             return watching([start(spark, plan, placed) for plan in plans])
         except TopicPartitionsAddedError as grown:
             LOGGER.info("starting again: %s", grown)
             plans = [prepare(plan.pipeline) for plan in plans]
+
+
+def _shown(page: PipelinePage, plan: Plan, *, local: bool) -> None:
+    """Tells the page how to ask the state servers of this plan's query, which starts now.
+
+    `local`: whether the state servers are on this machine; those of a cluster's executors cannot be asked.
+    """
+    ask = asker(look.ask, plan.server_name) if local else None
+    page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, ask)
 
 
 class FinalInputs:
@@ -157,8 +185,11 @@ class FinalInputs:
 
 
 @contextmanager
-def _following(plan: Plan, last: Entry | None, metrics: Metrics, ends: FinalInputs) -> Iterator[ProgressListener]:
-    """Passes each ledger entry of the query to the metrics and to `ends`, from a thread, while the context is open.
+def _following(
+    plan: Plan, last: Entry | None, metrics: Metrics, ends: FinalInputs, history: History
+) -> Iterator[ProgressListener]:
+    """Passes each ledger entry of the query to the metrics, the history and `ends`, from a thread, while the context is
+    open.
 
     `last` is the entry of the last batch of an earlier start. Yields the listener for Spark's progress reports of the
     same query.
@@ -168,13 +199,15 @@ def _following(plan: Plan, last: Entry | None, metrics: Metrics, ends: FinalInpu
 
     def heard(entry: Entry) -> None:
         metrics.batch_written(entry)
+        history.batch_written(entry)
         letters.heard(entry.report.first_dead)
         ends.heard(entry)
 
     if last is not None:
         metrics.restored(last)
+        history.restored(last)
     with Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
-        yield ProgressListener(name, metrics, offsets, ProgressLog(name))
+        yield ProgressListener(name, metrics, offsets, ProgressLog(name), history)
 
 
 def zero_report(pipeline: Pipeline) -> Report:
@@ -191,22 +224,25 @@ def zero_report(pipeline: Pipeline) -> Report:
 
 
 class ProgressListener:
-    """Passes each progress report of Spark to the metrics and the log, and its offsets to the group that lag monitors
-    read.
+    """Passes each progress report of Spark to the metrics, the log and the history, and its offsets to the group that
+    lag monitors read.
     """
 
-    def __init__(self, stage: str, metrics: Metrics, offsets: InputOffsets, log: ProgressLog) -> None:
+    def __init__(self, stage: str, metrics: Metrics, offsets: InputOffsets, log: ProgressLog, history: History) -> None:
         self._stage = stage
-        self._metrics, self._offsets, self._log = metrics, offsets, log
+        self._metrics, self._offsets, self._log, self._history = metrics, offsets, log, history
 
     def __call__(self, progress: Progress) -> None:
-        self._metrics.batch_ended({phase: took / 1000 for phase, took in progress["durationMs"].items()})
+        phases = {phase: took / 1000 for phase, took in progress["durationMs"].items()}
+        self._metrics.batch_ended(phases)
         read, ends = offsets_of(progress)
+        records = _records(progress)
+        self._history.batch_ended(Batch(progress["batchId"], progress["timestamp"], records, phases), read, ends)
         behind = self._metrics.offsets(read, ends)
         self._offsets.commit(read)
         self._metrics.behind(self._stage, behind)
         took = progress["durationMs"].get(WHOLE, 0) / 1000
-        self._log.batch_ended(progress["batchId"], _records(progress), took, behind)
+        self._log.batch_ended(progress["batchId"], records, took, behind)
 
 
 def _records(progress: Progress) -> int:

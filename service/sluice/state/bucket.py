@@ -150,6 +150,15 @@ class Bucket:
         self._version = UNSET  # because the caller may change it
         return self._state
 
+    @property
+    def version(self) -> int:
+        """The version of the state in memory; UNSET if it has none."""
+        return self._version
+
+    def in_memory(self) -> GraphState | None:
+        """The state in memory, which the caller must not change; None if it has no version."""
+        return None if self._version == UNSET else self._state
+
     def tried(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
         """Applies the rows to the state in memory, and yields each part of the batch with its outputs.
 

@@ -59,7 +59,7 @@ def test_everything_else_is_not_found(server, path):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
 def test_nothing_can_be_sent(server, method):
-    assert ask(server, "/metrics", method)[0] == 501
+    assert ask(server, "/metrics", method)[0] == 405
 
 
 def test_head_has_no_body(server):

@@ -51,7 +51,7 @@ class Band:
 
 def drawing(pipeline: Pipeline, stages: Sequence[Stage]) -> str:
     """The SVG document."""
-    bands = [_band(stage, number) for number, stage in enumerate(stages, 1)]
+    bands = [band_of(stage, number) for number, stage in enumerate(stages, 1)]
     width = max(band.size[0] for band in bands)
     height = sum(band.size[1] for band in bands) + TITLE
     svg = ET.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", style=FONT)
@@ -68,7 +68,7 @@ def drawing(pipeline: Pipeline, stages: Sequence[Stage]) -> str:
 # ---- positions -------------------------------------------------------------------------------------------------------
 
 
-def _band(stage: Stage, number: int) -> Band:
+def band_of(stage: Stage, number: int) -> Band:
     depth = {stream.name: 0 for stream in stage.reads}
     columns: dict[str, int] = {}
     for step in stage.steps:

@@ -9,7 +9,8 @@ On a cluster a bucket may move to another executor. A state server that gets no 
 get requests for UNASKED further batches is ended, so that its memory is free. Its state is in the checkpoint.
 
 The service's own process is no child of the daemon. It sends its requests to a second socket, which has a name in a
-folder that only the service's user can open. The environment variable VARIABLE names it to both.
+folder that only the service's user can open. The environment variable VARIABLE names it to both. A look (look.py) comes
+through it, too: it starts no state server, and does not count as a request.
 
 Any of these processes may be killed. The parent of the pool is a supervisor, whose only work is to fork a new pool
 when the pool has died. The new pool reads the requests that are still queued in the same pool socket. If the supervisor
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 import traceback
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -52,6 +54,8 @@ MAX_MESSAGE_BYTES = 4096
 VARIABLE = "SLUICE_POOL_SOCKET"
 #: maximum length of its path: that of the address of a Unix socket
 MAX_PATH = 100
+#: the version in the request of a look; the versions of batches are not negative
+LOOK = -1
 
 Keep = Callable[[socket.socket], None]
 
@@ -144,6 +148,17 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
     return ours
 
 
+def send_look(query: str, bucket: int, theirs: socket.socket, seconds: float) -> None:
+    """Sends a look at a bucket, which is answered through `theirs`. The question is in that socket already.
+
+    Raises OSError if the pool has no socket with a name, or takes no request for so many seconds.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
+        way.settimeout(seconds)
+        way.connect(os.environ.get(VARIABLE, ""))
+        socket.send_fds(way, [f"{bucket} {LOOK} {query}".encode()], [theirs.fileno()])
+
+
 def _send(question: list[bytes], answer: list[int]) -> None:
     """Sends a request to the pool. `answer` is the file descriptor of the socket for the answer."""
     if PoolSocket.way is None:
@@ -201,6 +216,9 @@ class Pool:
     def _lead(self, name: str, task: socket.socket) -> None:
         bucket, number, query = name.split(" ", 2)
         version = int(number)
+        if version == LOOK:
+            self._pass_look(self._keepers.get(query, {}).get(bucket), task)
+            return
         keepers = self._keepers.setdefault(query, {})
         self._keepers.move_to_end(query)
         try:
@@ -214,6 +232,16 @@ class Pool:
             socket.send_fds(keepers[bucket].control, [b"!"], [task.fileno()])
         for other in [one for one, server in keepers.items() if server.version < version - UNASKED and one != bucket]:
             keepers.pop(other).control.close()
+
+    @staticmethod
+    def _pass_look(server: StateServer | None, asking: socket.socket) -> None:
+        """Passes the connection of a look to the state server. Without one it is closed, which is the answer.
+
+        It never waits: where too many requests are queued already, the look is not answered.
+        """
+        if server is not None:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [asking.fileno()]))]
+            server.control.sendmsg([b"!"], rights, socket.MSG_DONTWAIT)
 
     def _controls(self) -> Iterator[socket.socket]:
         return (keeper.control for keepers in self._keepers.values() for keeper in keepers.values())

@@ -31,7 +31,7 @@ def request(plan: Plan, bucket: int, version: int, rows: list[Packed]) -> list[P
     )
     for left in reversed(range(MAX_ATTEMPTS)):
         try:
-            answer = _answer(f"{plan.query}/{plan.start}", bucket, version, question)
+            answer = _answer(plan.server_name, bucket, version, question)
             break
         except (EOFError, ConnectionError):  # the state server died; a new one rebuilds the state from the checkpoint
             if not left:

@@ -24,6 +24,7 @@ from sluice.ops.log_lines import configure
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.state.message import Message
 from sluice.state.server import pool
+from sluice.state.server.look import Looks
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 
 #: timeout of a connection in seconds: how long the server waits for the next bytes of a task
@@ -34,18 +35,22 @@ def serve(control: socket.socket) -> None:
     """Receives connections through `control` and answers one request on each, until `control` is closed."""
     configure()  # damage to the files of the state is logged
     bucket: Bucket | None = None
+    looks = Looks()
     while (connection := pool.received_connection(control)) is not None:
         with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
             connection.settimeout(MESSAGE_TIMEOUT_S)
-            bucket = _served(connection, bucket)
+            with connection.makefile("rb") as file:
+                question = Message.read(file)
+            if question.numbers[1] == pool.LOOK:
+                looks.answer(connection, bucket, bytes(question.bodies[0]))
+                continue
+            bucket = _served(connection, question, bucket)
         if bucket is not None:
             with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
                 bucket.settle()
 
 
-def _served(connection: socket.socket, bucket: Bucket | None) -> Bucket | None:
-    with connection.makefile("rb") as file:
-        question = Message.read(file)
+def _served(connection: socket.socket, question: Message, bucket: Bucket | None) -> Bucket | None:
     number, version, *holds = question.numbers
     plan, *packed = question.bodies
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +35,12 @@ from sluice.engine.stream.items import FINAL, KEY_MARK, MAX_TIME, WINDOW, Items
 from sluice.engine.stream.rejects import joined, readable
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.policies import NONE as NO_POLICY
+from sluice.engine.windows.processing_time.window_records import HEAD, TAIL
 from sluice.engine.windows.timers import WallClock, timer
 from sluice.model.spec import Aggregate
 from sluice.model.types import Schema
 from sluice.model.unparse import expression
-from sluice.time_units import UNSET
+from sluice.time_units import SECOND, UNSET
 
 #: the initial room for window events, per item
 EVENTS_PER_ITEM = 4
@@ -122,9 +123,29 @@ class AggregateOperator(Stateful[AggregateState]):
         names = [expression(e) for e in program.reads[: len(program.columns)]]
         outputs, _ = self._making.outputs(self._making.rows(found), firings, state.keys)
         made = {stream: items.tuples for stream, items in outputs.items()}
-        policy = {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
+        policy: dict[str, Any] = (
+            {"since_trigger": int(one["counter"]), "full": bool(one["full"])} if program.clause.sliding else {}
+        )
         held = window_inspection.tuples(names, program.columns, self._stored_words(state, p, found), state.strings)
+        policy |= self._times(state, p)
         return [InspectedWindow(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
+
+    def _times(self, state: AggregateState, p: int) -> dict[str, float]:
+        """In seconds since 1970: `due`, when the timer is due next, and under time eviction `oldest_at`, when the
+        oldest tuple of partition `p` was inserted.
+        """
+        times = {}
+        tick = int(state.scalars[processing_time.TICK])
+        if self.timer is not None and tick != UNSET and not state.finished:
+            times["due"] = tick / SECOND
+        if state.queued:
+            head, tail = state.scalars[HEAD], state.scalars[TAIL]
+            queue = state.queue[np.arange(head, tail) & (len(state.queue) - 1)]
+            own = queue["at"][queue["partition"] == p]
+            gone = int(state.gone["tuples"][p]) if len(state.gone) else 0
+            if len(own) > gone:
+                times["oldest_at"] = int(own[gone]) / SECOND
+        return times
 
     def _stored_words(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
         """The words of the stored tuples of partition `p`, oldest first."""

@@ -1,0 +1,165 @@
+"""The last records of the streams that a pipeline writes, as rows of the page and as events of a replay.
+
+They are read from their topics when someone opens the page, so they cost a batch nothing, show only what readers can
+see, and are there after a restart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from sluice.columns.json_columns import json_values
+from sluice.inspect.record_topic import shown_bytes
+from sluice.kafka.client import client_properties
+from sluice.kafka.reading import END, READER_PROPERTIES
+from sluice.kafka.records import SCHEMA
+from sluice.kafka.requests import discard
+from sluice.model.spec import Pipeline, Stream
+from sluice.wire.dead_letters import PREFIX
+from sluice.wire.mark_headers import HEADER
+from sluice.wire.record_codec import Records
+
+#: number of records that are shown of a stream, and the offsets of a topic partition that are read for them: markers of
+#: transactions have offsets, too
+MAX_RECORDS, OFFSETS = 20, 60
+#: maximum number of topic partitions that are read, bytes of a value, and seconds
+MAX_PARTITIONS, MAX_VALUE, READ_S = 64, 4096, 4.0
+#: bytes that the client fetches at once
+FETCH = {"fetch.max.bytes": 1 << 20, "max.partition.fetch.bytes": 1 << 18, "queued.max.messages.kbytes": 4096}
+REQUEST_S = 3.0
+
+Event = dict[str, Any]
+
+
+def last_records(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
+    """By output stream, and by the stream of dead letters: its last records, newest first.
+
+    `partitions` has the number of topic partitions of each stream. A record has `at` (milliseconds since 1970),
+    `topic_partition`, `offset`, `key`, `event`, and for dead letters `reason`.
+    """
+    dead = pipeline.streams[pipeline.dead_letters] if pipeline.dead_letters else None
+    streams = [*pipeline.outputs, *([dead] if dead is not None else [])]
+    topics = {str(stream.topic): stream for stream in streams if stream.topic is not None}
+    places = [(topic, n) for topic, one in topics.items() for n in range(min(MAX_PARTITIONS, partitions[one.name]))]
+    found: dict[str, list[Message]] = {topic: [] for topic in topics}
+    for message in _read(pipeline.settings.kafka, places):
+        found[message.topic()].append(message)
+    return {
+        stream.name: [
+            _dead_letter(one) if stream is dead else _output(stream, one, pipeline)
+            for one in sorted(found[topic], key=lambda one: (one.timestamp()[1], one.offset()))[-MAX_RECORDS:][::-1]
+        ]
+        for topic, stream in topics.items()
+    }
+
+
+def _read(kafka: Mapping[str, str], places: Sequence[tuple[str, int]]) -> list[Message]:
+    """The records at the last OFFSETS offsets of these topic partitions, as far as they come within READ_S seconds."""
+    clients: list[Any] = [Consumer(client_properties(kafka, "consumer") | READER_PROPERTIES | FETCH)]
+    try:
+        consumer = clients[0]
+        deadline = time.monotonic() + READ_S
+        wanted, open_places = [], set()
+        for topic, number in places:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=REQUEST_S)
+            if high > low:
+                wanted.append(TopicPartition(topic, number, max(low, high - OFFSETS)))
+                open_places.add((topic, number))
+        consumer.assign(wanted)
+        found: list[Message] = []
+        while open_places and time.monotonic() < deadline:
+            for message in consumer.consume(500, 0.2):
+                if message.error() is None:
+                    found.append(message)
+                elif message.error().code() == END:
+                    open_places.discard((message.topic(), message.partition()))
+                else:
+                    raise KafkaException(message.error())
+        return found
+    finally:
+        del consumer
+        discard(clients)
+
+
+def _common(message: Message) -> dict[str, Any]:
+    key = message.key()
+    return {
+        "at": message.timestamp()[1], "topic_partition": message.partition(), "offset": message.offset(),
+        "key": None if key is None else key[:MAX_VALUE].decode(errors="replace"),
+    }  # fmt: skip
+
+
+def _output(stream: Stream, message: Message, pipeline: Pipeline) -> dict[str, Any]:
+    headers = dict(message.headers() or [])
+    mark = (headers.get(HEADER) or b"").decode(errors="replace")
+    about: Event = {"at": message.timestamp()[1] / 1000, "stream": stream.name, "topic_partition": message.partition()}
+    value = message.value()
+    alone = mark and (value is None or not value or mark in {"watermark", "final"})
+    if mark == "watermark":
+        about["watermark"] = (value or b"").decode(errors="replace")
+    elif alone:
+        about["punct"] = mark
+    else:
+        about["tuple"] = _tuple(stream, message, pipeline)
+    return _common(message) | {"event": about, "mark": mark}
+
+
+def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa: ANN401 - a JSON value
+    """The tuple of a record. A record that cannot be decoded or is long is shown as a text."""
+    value = message.value() or b""
+    try:
+        decoded = Records.of(stream, pipeline.settings.registry).decode(
+            pa.array([value], pa.binary()),
+            pa.array([message.key()], pa.binary()),
+            pa.array([message.headers() or []], SCHEMA.field("headers").type),
+        )
+        if len(decoded.good) and len(value) <= MAX_VALUE:
+            columns = {name: json_values(decoded.tuples.column(name), type_) for name, type_ in stream.schema}
+            return {name: column[0] for name, column in columns.items()}
+    except Exception:  # noqa: BLE001, S110 - whatever a codec raises: the text is shown
+        pass
+    return value[:MAX_VALUE].decode(errors="replace")
+
+
+def _dead_letter(message: Message) -> dict[str, Any]:
+    """A dead letter, with the event that gives the same dead letter in a replay."""
+    headers = [(name, value or b"") for name, value in message.headers() or []]
+    own = {name.removeprefix(PREFIX): v.decode(errors="replace") for name, v in headers if name.startswith(PREFIX)}
+    record: Event = {name: shown_bytes(part) for name, part in _parts(message)}
+    rest = {name: shown_bytes(value) for name, value in headers if not name.startswith(PREFIX) or name == HEADER}
+    if rest:
+        record["headers"] = rest
+    event: Event = {
+        "at": float(own.get("timestamp", message.timestamp()[1])) / 1000, "stream": own.get("stream"),
+        "topic_partition": int(own.get("partition", 0)), "offset": int(own.get("offset", -1)), "record": record,
+    }  # fmt: skip
+    if event["offset"] < 0:
+        del event["offset"]
+    return _common(message) | {
+        "event": event, "reason": own.get("reason", ""), "from": f"{own.get('topic')}/{own.get('partition')}",
+        "from_offset": own.get("offset"), "truncated": "truncated" in own,
+    }  # fmt: skip
+
+
+def _parts(message: Message) -> list[tuple[str, bytes]]:
+    return [(name, part) for name, part in (("value", message.value()), ("key", message.key())) if part is not None]
+
+
+def event_file(records: Sequence[Mapping[str, Any]]) -> bytes:
+    """The events of these records, oldest first, one JSON object a line: a file for `sluice replay`."""
+    return b"".join(orjson.dumps(one["event"]) + b"\n" for one in reversed(records))
+
+
+def columns_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The attributes of the tuples of these records, in order of their first occurrence."""
+    names: dict[str, None] = {}
+    for one in records:
+        content = one["event"].get("tuple")
+        names |= dict.fromkeys(content) if isinstance(content, dict) else {}
+    return list(names)

@@ -1,0 +1,148 @@
+"""When the window of a key fires next, and why: from its content, the operator clock and the watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluice.model.spec import Custom, Join, Map, Pipeline, Sort, Windowed
+from sluice.model.windows.session_window import Session
+from sluice.model.windows.sliding_window import Sliding
+from sluice.model.windows.time_interval_window import TimeInterval
+from sluice.model.windows.tumbling_window import Tumbling
+from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
+from sluice.page.holding_back import next_end
+from sluice.page.stage_looks import Looks, StreamProgress
+from sluice.page.times import moment, nanoseconds
+from sluice.planning.explain.firing_words import firing
+from sluice.time_units import SECOND
+
+Shown = Mapping[str, Any]
+
+
+def next_firing(pipeline: Pipeline, shown: Shown, looks: Looks) -> str:
+    """A sentence about a window partition as a look shows it (state/window_json.py)."""
+    operator = next(one for one in pipeline.operators if one.name == shown["operator"])
+    if isinstance(operator, Map | Join):
+        return f"It fires {firing(operator, pipeline)[0]}."
+    match operator.window:
+        case Tumbling() as window:
+            return "It fires " + ", or ".join(_tumbling(policy, shown, looks) for policy in window.policies) + "."
+        case Sliding() as window:
+            return _sliding(operator, window, shown, looks)
+        case TimeInterval() as window:
+            return _pane(window, shown, _progress(operator, looks))
+        case Session() as window if isinstance(window.gap, int):
+            return _session(window, shown, looks.clock if window.clock else _progress(operator, looks).watermark)
+    return f"It fires {firing(operator, pipeline)[0]}."
+
+
+def since(shown: Shown) -> str:
+    """Since when the window holds tuples, as far as its state has times; else empty."""
+    policy = shown.get("policy", {})
+    if policy.get("sessions"):
+        return f"since {_seconds(policy['sessions'][0]['start'])}"
+    if policy.get("at"):
+        return f"since {_seconds(policy['at'][0]['time'])} of event time"
+    if policy.get("oldest_at") is not None:
+        return f"since {_seconds(policy['oldest_at'])} of the operator clock"
+    return ""
+
+
+def _progress(operator: Windowed, looks: Looks) -> StreamProgress:
+    return looks.streams.get(operator.input, StreamProgress())
+
+
+# ---- tuples, marks, the clock ----------------------------------------------------------------------------------------
+
+
+def _tumbling(policy: Policy, shown: Shown, looks: Looks) -> str:
+    match policy:
+        case Count(size):
+            left = max(1, size - shown["tuples"])
+            return f"with {left:,} more {_tuples(left)} ({shown['tuples']:,} of {size:,} are there)"
+        case Time():
+            return _timer(shown, looks)
+        case Delta() as delta:
+            return f"with a tuple whose {delta.attribute} is too far from that of the first one"
+        case Punct():
+            return "with the next window mark"
+    raise AssertionError(policy)
+
+
+def _sliding(operator: Windowed, window: Sliding, shown: Shown, looks: Looks) -> str:
+    policy = shown.get("policy", {})
+    waits = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
+    full = bool(policy.get("full", True)) or isinstance(window.eviction, Time) or waits
+    first = "" if full else " The window was never full, so it gives no output before that."
+    if isinstance(operator, Sort):
+        return f"It holds {shown['tuples']:,} tuples; the first in the order comes out when the window is full."
+    match window.trigger:
+        case Count(size):
+            left = max(1, size - int(policy.get("since_trigger", 0)))
+            return f"It fires with {left:,} more {_tuples(left)}.{first}"
+        case Time():
+            return f"It fires {_timer(shown, looks)}.{first}"
+        case Delta() as delta:
+            return f"It fires with a tuple whose {delta.attribute} is too far from that of the last firing.{first}"
+    raise AssertionError(window)
+
+
+def _timer(shown: Shown, looks: Looks) -> str:
+    due = shown.get("policy", {}).get("due")
+    if due is None:
+        return "when its timer is due"
+    time, clock = round(due * SECOND), looks.clock
+    left = f", in {nanoseconds(time - clock)}" if clock is not None and time > clock else ""
+    return f"when the operator clock reaches {moment(time)}{left}"
+
+
+def _tuples(count: int) -> str:
+    return "tuple" if count == 1 else "tuples"
+
+
+# ---- event time ------------------------------------------------------------------------------------------------------
+
+
+def _pane(window: TimeInterval, shown: Shown, progress: StreamProgress) -> str:
+    times = [round(one["time"] * SECOND) for one in shown.get("policy", {}).get("at", ())]
+    if not times:
+        return "It fires when the watermark reaches the end of a pane that holds tuples."
+    first = next(_ends(window, times[0]))
+    if progress.watermark is None:
+        return f"Its first pane ends at {moment(first)}; it fires when the watermark, which has no value yet, is there."
+    end = max(first, next_end(window, progress.watermark))
+    missing = nanoseconds(end - progress.watermark)
+    return (
+        f"It fires when the watermark reaches {moment(end)}, the end of a pane; it is {moment(progress.watermark)}, so "
+        f"{missing} of event time are missing{_who(progress)}."
+    )
+
+
+def _ends(window: TimeInterval, time: int) -> Iterator[int]:
+    """The ends of the panes that contain this time, earliest first. Empty if the time is between panes."""
+    start = (time - window.offset - window.duration) // window.period + 1
+    yield window.offset + start * window.period + window.duration
+
+
+def _session(window: Session, shown: Shown, time: int | None) -> str:
+    sessions = shown.get("policy", {}).get("sessions", ())
+    if not sessions or window.emit == "updates":
+        return "It fires with each tuple that changes a session."
+    assert isinstance(window.gap, int)  # noqa: S101 - the caller has checked
+    end = min(round(one["end"] * SECOND) + window.gap + window.grace for one in sessions)
+    what = "the operator clock" if window.clock else "the watermark"
+    now = f"; it is {moment(time)}" if time is not None else "; it has no value yet"
+    return f"The first session is over when {what} passes {moment(end)}{now}."
+
+
+def _who(progress: StreamProgress) -> str:
+    """The topic partition with the lowest watermark, if there are several."""
+    known = {n: one["watermark"] for n, one in enumerate(progress.partitions) if not one["idle"]}
+    if len(known) < 2 or None in known.values():  # noqa: PLR2004
+        return ""
+    return f" (topic partition {min(known, key=lambda n: known[n])} is the slowest)"
+
+
+def _seconds(seconds: float) -> str:
+    return moment(round(seconds * SECOND))

@@ -1,0 +1,211 @@
+"""The HTTP application of the page: HTML, the same as JSON under `/api`, and event files. It only answers GET and HEAD.
+
+The page shows what is in topics and windows. So by default only programs on this machine get it (`local`): the client's
+address must be a loopback address, and the host name must be this machine's (against DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+import jinja2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from sluice.files import PACKAGE
+from sluice.page import batch_bars, times
+from sluice.page.graph_view import graph
+from sluice.page.last_records import columns_of, event_file
+from sluice.page.pipeline_pages import Pages, PipelinePage
+from sluice.page.pipeline_status import Status, status, summary, windows_of
+
+FOLDER = PACKAGE / "page"
+STATIC = {"sluice.css": "text/css", "page.js": "text/javascript"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+#: number of requests of the page that are answered at the same time; metrics and health do not count
+AT_ONCE = 4
+#: maximum length of a key in a search
+MAX_KEY = 4096
+LOCAL_NAMES = {"localhost", "127.0.0.1", "[::1]"}
+FORBIDDEN = (
+    "The page of this service is for programs on its own machine: it shows the content of topics.\n"
+    "Open http://127.0.0.1:PORT there (kubectl port-forward, ssh -L), or start the service with --page open.\n"
+)
+
+Scope = MutableMapping[str, Any]
+Answer = Callable[[Request], Response]
+
+
+def application(pages: Pages, *, local: bool = True) -> Callable[[Scope, Any, Any], Awaitable[None]]:
+    """The ASGI application. `local`: whether only programs on this machine may use it."""
+    answers = _Answers(pages)
+    routes = [
+        Route("/", answers.answering(answers.first)),
+        Route("/pipelines/{name}", answers.answering(answers.pipeline)),
+        Route("/pipelines/{name}/windows", answers.answering(answers.windows)),
+        Route("/pipelines/{name}/events/{stream}.jsonl", answers.answering(answers.events)),
+        Route("/api/pipelines", answers.answering(answers.api_all)),
+        Route("/api/pipelines/{name}", answers.answering(answers.api_pipeline)),
+        Route("/api/pipelines/{name}/windows", answers.answering(answers.api_windows)),
+        Route("/api/pipelines/{name}/records", answers.answering(answers.api_records)),
+        *(Route(f"/static/{name}", partial(_static, name)) for name in STATIC),
+    ]
+    inner = Starlette(routes=routes)
+
+    async def guarded(scope: Scope, receive: Any, send: Any) -> None:  # noqa: ANN401 - as ASGI has it
+        if local and scope["type"] == "http" and not is_local(Request(scope)):
+            await PlainTextResponse(FORBIDDEN, 403, headers=HEADERS)(scope, receive, send)
+            return
+        await inner(scope, receive, send)
+
+    return guarded
+
+
+def is_local(request: Request) -> bool:
+    """Whether the client is on this machine and has used a name of this machine."""
+    client = request.client.host if request.client is not None else ""
+    host = request.headers.get("host", "")
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    try:
+        near = ipaddress.ip_address(client.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(near, "ipv4_mapped", None)
+    return (mapped or near).is_loopback and name.lower() in LOCAL_NAMES
+
+
+async def _static(name: str, _: Request) -> Response:
+    return FileResponse(FOLDER / "static" / name, headers=HEADERS, media_type=STATIC[name])
+
+
+class _Answers:
+    """The answers to requests. They run in threads, AT_ONCE at a time."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(FOLDER / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+            undefined=jinja2.StrictUndefined,
+        )  # fmt: skip
+        for name in ("moment", "duration", "rate", "size", "nanoseconds"):
+            self._templates.filters[name] = getattr(times, name)
+        self._templates.filters["path"] = partial(quote, safe="")
+
+    def answering(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            if self._limiter is None:
+                self._limiter = anyio.CapacityLimiter(AT_ONCE)
+            return await anyio.to_thread.run_sync(answer, request, limiter=self._limiter)
+
+        return endpoint
+
+    # ---- HTML --------------------------------------------------------------------------------------------------------
+
+    def first(self, request: Request) -> Response:
+        """The list of pipelines; with a single one its page."""
+        wrong = self._pages.wrong_files
+        if len(self._pages.all) == 1 and not wrong:
+            return self._shown(self._pages.all[0], request)
+        return self._html("pipelines.html", pipelines=self._summaries(), wrong_files=wrong, title="Pipelines")
+
+    def _summaries(self) -> list[Status]:
+        described = self._pages.described()
+        return [summary(page, described[page.name]) for page in self._pages.all if page.name in described]
+
+    def _about(self, page: PipelinePage) -> dict[str, Any]:
+        return self._pages.described()[page.name]
+
+    def pipeline(self, request: Request) -> Response:
+        page = self._page(request)
+        return _missing() if page is None else self._shown(page, request)
+
+    def _shown(self, page: PipelinePage, request: Request) -> Response:
+        del request
+        found = status(page, self._about(page))
+        records = page.records()
+        dead = page.pipeline.dead_letters
+        shown = records.value or {}
+        return self._html(
+            "pipeline.html", title=page.name, pipeline=found, several=len(self._pages.all) > 1,
+            graph=graph(page, found),
+            bars={stage.pipeline.name: batch_bars.drawing(stage.history.batches) for stage in page.stages},
+            phases=[*batch_bars.PHASES.values(), batch_bars.OTHER], records=shown, reading=records.value is None,
+            dead=dead, columns={name: columns_of(some) for name, some in shown.items()}, lines=_lines,
+        )  # fmt: skip
+
+    def windows(self, request: Request) -> Response:
+        page, key = self._page(request), _key(request)
+        if page is None:
+            return _missing()
+        found = windows_of(page, key)
+        return self._html(
+            "windows.html",
+            title=f"{key or 'windows without keys'} · {page.name}",
+            pipeline=summary(page, self._about(page)),
+            found=found,
+        )
+
+    def _html(self, template: str, **values: Any) -> Response:  # noqa: ANN401 - what the template shows
+        text = self._templates.get_template(template).render(values)
+        return HTMLResponse(text, headers=HEADERS)
+
+    # ---- JSON, event files -------------------------------------------------------------------------------------------
+
+    def api_all(self, request: Request) -> Response:
+        del request
+        return _json({"pipelines": self._summaries(), "wrong_files": self._pages.wrong_files})
+
+    def api_pipeline(self, request: Request) -> Response:
+        page = self._page(request)
+        return _missing() if page is None else _json(status(page, self._about(page)))
+
+    def api_windows(self, request: Request) -> Response:
+        page = self._page(request)
+        return _missing() if page is None else _json(windows_of(page, _key(request)))
+
+    def api_records(self, request: Request) -> Response:
+        page = self._page(request)
+        return _missing() if page is None else _json(page.records().value or {})
+
+    def events(self, request: Request) -> Response:
+        """The last records of a stream as a file for `sluice replay`."""
+        page = self._page(request)
+        records = {} if page is None else page.records().value or {}
+        some = records.get(request.path_params["stream"])
+        if some is None:
+            return _missing()
+        return Response(event_file(some), media_type="application/x-ndjson", headers=HEADERS)
+
+    def _page(self, request: Request) -> PipelinePage | None:
+        return self._pages.get(request.path_params["name"])
+
+
+def _key(request: Request) -> str | None:
+    return request.query_params.get("key", "")[:MAX_KEY] or None
+
+
+def _lines(records: list[dict[str, Any]]) -> str:
+    return event_file(records).decode()
+
+
+def _json(found: Status) -> Response:
+    return JSONResponse(found, headers=HEADERS)
+
+
+def _missing() -> Response:
+    return PlainTextResponse("not found\n", 404, headers=HEADERS)

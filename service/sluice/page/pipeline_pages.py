@@ -1,0 +1,123 @@
+"""The pipelines that the page shows, and where it gets what it shows: histories, state servers, and topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sluice.model.spec import Pipeline
+from sluice.model.stages import stages
+from sluice.ops.pipelines import Pipelines
+from sluice.page.history import History
+from sluice.page.last_records import last_records
+from sluice.page.refreshed import Aged, Refreshed
+from sluice.page.stage_looks import Ask, Looks, ask_all
+from sluice.planning.explain.explain_plan import Stage, plan
+
+#: seconds for which answers of state servers, and the last records of topics, are shown without asking again
+LOOK_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
+#: seconds that a page waits for new ones; then it shows those before
+LOOK_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
+
+
+class StagePage:
+    """A stage as the page sees it. `running` is called whenever its query starts."""
+
+    def __init__(self, pipeline: Pipeline, explained: Stage, history: History | None = None) -> None:
+        self.pipeline, self.explained = pipeline, explained
+        self.history = history or History()
+        self.buckets = 0
+        self.topic_partitions: Mapping[str, int] = {}
+        self._ask: Ask | None = None
+        self._looks = Refreshed(self._look_at_all, fresh_s=LOOK_FRESH_S, patience_s=LOOK_PATIENCE_S)
+
+    def running(self, buckets: int, topic_partitions: Mapping[str, int], ask: Ask | None) -> None:
+        """The query of the stage starts. `ask` asks the state server of a bucket; None: they cannot be asked."""
+        self.buckets, self.topic_partitions, self._ask = buckets, topic_partitions, ask
+
+    @property
+    def can_ask(self) -> bool:
+        return self._ask is not None
+
+    def looks(self) -> Aged[Looks]:
+        """What the state servers answered last."""
+        return self._looks.get()
+
+    def windows(self, key: str | None) -> Looks:
+        """The windows of a key, and windows without keys. Waits for the state servers."""
+        return self._asked({"key": key})
+
+    def _look_at_all(self) -> Looks:
+        return self._asked({})
+
+    def _asked(self, question: Mapping[str, Any]) -> Looks:
+        return ask_all(self._ask, self.buckets, question) if self._ask is not None and self.buckets else Looks()
+
+
+class PipelinePage:
+    """A pipeline as the page sees it."""
+
+    def __init__(
+        self, pipeline: Pipeline, *, histories: Sequence[History] = (),
+        records: Callable[[], dict[str, list[dict[str, Any]]]] | None = None, now: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        """`histories`: those of the stages. `records` reads the last records of topics."""
+        self.name, self.pipeline, self.now = pipeline.name, pipeline, now
+        parts, explained = stages(pipeline), plan(pipeline)
+        known = [*histories, *(History(now) for _ in parts[len(histories) :])]
+        self.stages = [StagePage(*one) for one in zip(parts, explained, known, strict=True)]
+        self._records = Refreshed(records or self._read_records, fresh_s=RECORDS_FRESH_S, patience_s=RECORDS_PATIENCE_S)
+
+    def stage(self, name: str) -> StagePage:
+        return next(one for one in self.stages if one.pipeline.name == name)
+
+    def records(self) -> Aged[dict[str, list[dict[str, Any]]]]:
+        """The last records of the streams that the pipeline writes."""
+        return self._records.get()
+
+    def _read_records(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for stage in self.stages:
+            if stage.topic_partitions:
+                found |= last_records(stage.pipeline, stage.topic_partitions)
+        return found
+
+
+class Pages:
+    """The pages of the pipelines of a service. `pipelines` has the status of each pipeline."""
+
+    def __init__(self, pipelines: Pipelines) -> None:
+        self._pipelines = pipelines
+        self._pages: dict[str, PipelinePage] = {}
+
+    def add(self, page: PipelinePage) -> PipelinePage:
+        """Adds a page, or replaces the one of the same pipeline."""
+        self._pages[page.name] = page
+        return page
+
+    def get(self, name: str) -> PipelinePage | None:
+        """The page of a pipeline; None if the service has no such pipeline."""
+        return self._pages.get(name) if name in self._names else None
+
+    @property
+    def all(self) -> list[PipelinePage]:
+        return [self._pages[name] for name in self._names if name in self._pages]
+
+    @property
+    def _names(self) -> list[str]:
+        return [member.name for member in self._pipelines.members]
+
+    def described(self) -> dict[str, dict[str, Any]]:
+        """By name: what is known of each pipeline as a whole (`Pipelines.described`)."""
+        return {one["name"]: one for one in self._pipelines.described()["pipelines"]}
+
+    @property
+    def wrong_files(self) -> list[dict[str, str]]:
+        return list(self._pipelines.described()["wrong_files"])
+
+
+def asker(ask: Callable[[str, int, Mapping[str, Any]], dict[str, Any] | None], query: str) -> Ask:
+    """Asks the state servers of this query."""
+    return partial(ask, query)

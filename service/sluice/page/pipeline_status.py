@@ -1,0 +1,152 @@
+"""What the page shows of a pipeline, as values of JSON: the answer of `/api/pipelines/NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluice.model.spec import Operator, Stream
+from sluice.page.batch_bars import WHOLE
+from sluice.page.holding_back import Seen, described, held_back
+from sluice.page.next_firing import next_firing, since
+from sluice.page.pipeline_pages import PipelinePage, StagePage
+from sluice.page.stage_looks import Looks, StreamProgress
+from sluice.planning.explain.explain_plan import Step
+from sluice.time_units import MILLISECOND, SECOND
+
+Status = dict[str, Any]
+
+
+def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
+    """One line of the list of pipelines. `described` is what the registry knows of it (ops/pipelines.py)."""
+    entries = [stage.history.last for stage in page.stages]
+    rates = [stage.history.rates() for stage in page.stages]
+    return {
+        "name": page.name, "state": described["state"], "trouble": described["trouble"], "file": described["file"],
+        "since": round(described["since"] * SECOND), "starts": described["starts"],
+        "last_batch_at": max((e.at * MILLISECOND for e in entries if e is not None), default=None),
+        "read": sum(sum(by.values()) for rate in rates for by in rate.read.values()),
+        "written": sum(sum(by.values()) for rate in rates for by in rate.written.values()),
+        "dead_letters": sum(sum(by.values()) for rate in rates for by in rate.dead_letters.values()),
+        "unread": sum(lag.unread for stage in page.stages for lag in stage.history.lags),
+        "state_bytes": sum(stage.history.report.state.get("held", 0) for stage in page.stages),
+    }  # fmt: skip
+
+
+def status(page: PipelinePage, described: Mapping[str, Any]) -> Status:
+    """All of a pipeline but its records. Times are in nanoseconds since 1970, rates are per second."""
+    return summary(page, described) | {"stages": [_stage(stage, page) for stage in page.stages]}
+
+
+def _stage(stage: StagePage, page: PipelinePage) -> Status:
+    aged = stage.looks()
+    looks = aged.value or Looks()
+    history, last = stage.history, stage.history.last
+    seen = Seen(stage.pipeline, looks, history.lags, _marks(stage), round(page.now() * SECOND))
+    report = history.report
+    return {
+        "name": stage.pipeline.name,
+        "clock": report.clock if looks.clock is None else looks.clock,
+        "due": report.due if looks.clock is None else looks.due,
+        "batch": None if last is None else last.batch,
+        "batch_at": None if last is None else last.at * MILLISECOND,
+        "look": {"possible": stage.can_ask, "pending": aged.pending, "age": aged.age, "silent": looks.silent},
+        "inputs": [_input(stream, stage, looks) for stream in stage.pipeline.inputs],
+        "operators": [
+            _operator(operator, step, stage, seen)
+            for operator, step in zip(stage.pipeline.operators, stage.explained.steps, strict=True)
+        ],
+        "outputs": [_output(stream, stage) for stream in stage.pipeline.outputs],
+        "buckets": [_bucket(answer) for answer in looks.answers],
+        "spread": stage.explained.spread,
+        "together": stage.explained.together,
+        "batches": [
+            {
+                "batch": one.number, "at": one.at, "records": one.records, "seconds": one.phases.get(WHOLE, 0.0),
+                "phases": {name: took for name, took in one.phases.items() if name != WHOLE},
+            }
+            for one in history.batches
+        ],
+    }  # fmt: skip
+
+
+def _marks(stage: StagePage) -> dict[str, int]:
+    rates = stage.history.rates()
+    return {name: 1 for name, kinds in rates.read.items() if kinds.get("window")}
+
+
+def _input(stream: Stream, stage: StagePage, looks: Looks) -> Status:
+    progress = looks.streams.get(stream.name, StreamProgress())
+    watermarks = {one["topic_partition"]: one for one in described(progress)}
+    finals = looks.finals.get(stream.name, [])
+    lags = {lag.partition: lag for lag in stage.history.lags if lag.topic == stream.topic}
+    partitions = [
+        {
+            "topic_partition": number,
+            "next_offset": lags[number].next if number in lags else None,
+            "unread": lags[number].unread if number in lags else None,
+            "final": number in finals,
+            **({} if stream.event_time is None else _of_partition(watermarks.get(number))),
+        }
+        for number in range(max(len(lags), stage.topic_partitions.get(stream.name, 0)))
+    ]
+    rates = stage.history.rates().read.get(stream.name, {})
+    return {
+        "stream": stream.name, "topic": stream.topic, "rates": rates, "rate": sum(rates.values()),
+        "unread": sum(lag.unread for lag in lags.values()), "event_time": stream.event_time is not None,
+        "watermark": _watermark(stream, stage, progress), "topic_partitions": partitions,
+        "dead_letters": sum(stage.history.rates().dead_letters.get(stream.name, {}).values()),
+    }  # fmt: skip
+
+
+def _of_partition(found: Mapping[str, Any] | None) -> Status:
+    return {name: (found or {}).get(name) for name in ("watermark", "last_item", "idle")}
+
+
+def _watermark(stream: Stream, stage: StagePage, progress: StreamProgress) -> int | None:
+    """The watermark that a state server answered, else that of the last report."""
+    if progress.watermark is not None:
+        return progress.watermark
+    return stage.history.report.watermarks.get(stream.name)
+
+
+def _operator(operator: Operator, step: Step, stage: StagePage, seen: Seen) -> Status:
+    rates = stage.history.rates().operators.get(operator.name, {})
+    held = stage.history.report.operators.get(operator.name, {})
+    times = {
+        name: seen.looks.streams.get(name, StreamProgress()).watermark
+        for name in operator.inputs
+        if stage.pipeline.streams[name].event_time is not None
+    }
+    return {
+        "name": operator.name, "kind": step.kind, "windows": step.windows, "fires": step.fires, "waits": step.waits,
+        "read": rates.get("in", 0.0), "written": rates.get("out", 0.0), "fired": rates.get("windows", 0.0),
+        "partitions": held.get("partitions"), "tuples": held.get("tuples"), "watermarks": times,
+        "held_back": held_back(operator, seen),
+    }  # fmt: skip
+
+
+def _output(stream: Stream, stage: StagePage) -> Status:
+    rates = stage.history.rates().written.get(stream.name, {})
+    return {"stream": stream.name, "topic": stream.topic, "rates": rates, "rate": sum(rates.values())}
+
+
+def _bucket(answer: Mapping[str, Any]) -> Status:
+    sizes = answer.get("sizes", {})
+    return {
+        "bucket": answer["bucket"], "bytes": answer.get("held", 0), "clock": answer.get("clock"),
+        "due": answer.get("due"), "operators": sizes, "partitions": sum(partitions for partitions, _ in sizes.values()),
+        "tuples": sum(tuples for _, tuples in sizes.values()),
+    }  # fmt: skip
+
+
+def windows_of(page: PipelinePage, key: str | None) -> Status:
+    """The windows of a key in all stages, and windows without keys: the answer of `/api/pipelines/NAME/windows`."""
+    found, silent, asked, too_large = [], 0, False, False
+    for stage in page.stages:
+        looks = stage.windows(key)
+        silent, asked, too_large = silent + looks.silent, asked or stage.can_ask, too_large or looks.too_large
+        for window in looks.windows:
+            more = {"since": since(window), "fires": next_firing(stage.pipeline, window, looks)}
+            found.append({"stage": stage.pipeline.name, **window, **more})
+    return {"key": key, "windows": found, "silent": silent, "possible": asked, "too_large": too_large}

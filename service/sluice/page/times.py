@@ -1,0 +1,62 @@
+"""Times, durations, counts and rates as texts of the page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sluice.time_units import MILLISECOND, SECOND
+
+#: above this number of seconds since 1970 a time is shown with its date; below it the clock counts from a test's start
+CALENDAR = 10_000_000
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+
+
+def moment(time: int | None) -> str:
+    """A time in nanoseconds since 1970, to the millisecond, in UTC."""
+    if time is None:
+        return "-"
+    seconds, rest = divmod(time, SECOND)
+    if seconds < CALENDAR:
+        return f"{time / SECOND:g} s"
+    try:
+        whole = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return "beyond the calendar"
+    milliseconds = rest // MILLISECOND
+    return f"{whole:%Y-%m-%d %H:%M:%S}" + (f".{milliseconds:03}" if milliseconds else "")
+
+
+def duration(seconds: float) -> str:
+    """A duration in its two largest units: `1.5 s`, `4 min 5 s`, `3 h 20 min`, `2 d 4 h`."""
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < MINUTE:
+        return f"{seconds:.3g} s"
+    for unit, name, below, word in ((DAY, "d", HOUR, "h"), (HOUR, "h", MINUTE, "min"), (MINUTE, "min", 1, "s")):
+        if seconds >= unit:
+            whole, rest = divmod(round(seconds), unit)
+            return f"{whole} {name} {rest // below} {word}" if rest // below else f"{whole} {name}"
+    raise AssertionError(seconds)
+
+
+def nanoseconds(time: int) -> str:
+    """A duration in nanoseconds."""
+    return duration(time / SECOND)
+
+
+def rate(per_second: float) -> str:
+    """A rate. A rate below one per second is shown per minute."""
+    if per_second == 0:
+        return "0/s"
+    if per_second < 1:
+        return f"{per_second * MINUTE:.3g}/min"
+    return f"{per_second:,.1f}/s" if per_second < 10 else f"{per_second:,.0f}/s"  # noqa: PLR2004 - digits
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":  # noqa: PLR2004
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    raise AssertionError(count)

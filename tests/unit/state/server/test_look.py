@@ -1,0 +1,144 @@
+"""Looks into a state server: what they answer, that they change nothing, and that they never hold up a batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.state.bucket import Bucket
+from sluice.state.bucket_look import look
+from sluice.state.message import Message
+from sluice.state.server import look as looking
+from sluice.state.server.look import LOOK, Looks, ask
+from sluice.state.server.pool import LOOK_FOLDER, Pool, look_socket
+from tests.unit.state.rows import SECOND, plan_of, rows_of
+
+QUERY = "query/start"
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Bucket:
+    one = Bucket(plan_of(tmp_path), 1)
+    one.feed(0, rows_of(0, 60, keys=7))
+    return one
+
+
+def asked(looks: Looks, bucket: Bucket | None, **question: object) -> dict[str, object] | None:
+    """The answer that the forked copy writes; None if the connection ends without one."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        looks.answer(theirs, bucket, json.dumps(question).encode())
+    with ours, ours.makefile("rb") as file:
+        try:
+            (body,) = Message.read(file).bodies
+        except EOFError:
+            return None
+        return json.loads(bytes(body))
+
+
+def test_an_answer_has_the_clock_the_sizes_and_the_windows_of_a_key(bucket: Bucket):
+    found = asked(Looks(), bucket, key="key 1")
+    assert found is not None
+    assert (found["bucket"], found["version"], found["clock"]) == (1, 1, 59 * SECOND)
+    assert found["sizes"] == {"sums": [4, 39]}
+    (window,) = found["windows"]  # type: ignore[misc]
+    assert (window["operator"], window["key"], window["tuples"]) == ("sums", "key 1", 10)
+    assert window["now"]["out"][0]["n"] == 10
+
+
+def test_without_a_key_in_the_question_no_window_is_read(bucket: Bucket):
+    found = asked(Looks(), bucket)
+    assert found is not None
+    assert "windows" not in found
+
+
+def test_a_look_does_not_change_the_state(bucket: Bucket):
+    before = bucket.graph.save(bucket.in_memory())  # type: ignore[arg-type]
+    asked(Looks(), bucket, key="key 1")
+    assert bucket.graph.save(bucket.in_memory()) == before  # type: ignore[arg-type]
+    assert bucket.version == 1
+    assert bucket.feed(1, rows_of(60, 5)) is not None
+
+
+def test_a_state_without_a_version_is_not_shown(bucket: Bucket):
+    bucket.at(1)
+    assert look(bucket, {}) == {"bucket": 1, "version": None}
+
+
+def test_a_server_without_a_bucket_answers_nothing():
+    assert asked(Looks(), None) is None
+
+
+def test_a_second_look_is_refused_while_one_runs(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
+    looks = Looks()
+    with monkeypatch.context() as patch:
+        patch.setattr(looking, "look", lambda *_: signal.pause())
+        ours, theirs = socket.socketpair()
+        with theirs:
+            looks.answer(theirs, bucket, b"{}")
+    assert asked(looks, bucket) is None
+    os.kill(looks._pid, signal.SIGKILL)  # noqa: SLF001
+    os.waitid(os.P_PID, looks._pid, os.WEXITED | os.WNOWAIT)  # noqa: SLF001
+    ours.close()
+    assert asked(looks, bucket) is not None
+
+
+def test_a_look_that_takes_too_long_ends(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(looking, "LOOK_S", 1)
+    monkeypatch.setattr(looking, "look", lambda *_: signal.pause())
+    begin = time.monotonic()
+    assert asked(Looks(), bucket) is None
+    assert time.monotonic() - begin < 20
+
+
+def test_an_answer_that_is_too_large_comes_without_windows(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(looking, "MAX_ANSWER", 500)
+    found = asked(Looks(), bucket, key="key 1")
+    assert found is not None
+    assert (found["windows"], found["too_large"]) == ([], True)
+
+
+# ---- through the pool ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The socket for looks, as the pool binds it."""
+    monkeypatch.setenv(LOOK_FOLDER, str(tmp_path))
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.bind(str(look_socket(tmp_path)))
+    yield one
+    one.close()
+
+
+def test_nobody_at_the_socket_is_no_answer(tmp_path: Path):
+    assert ask(tmp_path, QUERY, 0, {}) is None
+
+
+def test_the_question_is_in_the_socket_before_it_is_passed_on(tmp_path: Path, door: socket.socket):
+    pid = os.fork()
+    if not pid:
+        ask(tmp_path, QUERY, 3, {"key": "a"})
+        os._exit(0)
+    name, numbers, _, _ = socket.recv_fds(door, 4096, 1)
+    with socket.socket(fileno=numbers[0]) as connection, connection.makefile("rb") as file:
+        question = Message.read(file)
+        assert name == f"3 {LOOK} {QUERY}".encode()
+        assert (question.numbers, json.loads(bytes(question.bodies[0]))) == ((3, LOOK), {"key": "a"})
+    os.waitpid(pid, 0)
+
+
+def test_a_look_at_a_bucket_without_a_server_starts_none(door: socket.socket):
+    pool = Pool(door, os.getpid(), lambda _: None, door)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        pool._pass_look(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
+    with ours:
+        assert ours.recv(1) == b""
