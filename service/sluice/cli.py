@@ -39,6 +39,7 @@ COMMANDS = {
     "record": Lazy("sluice.commands.record", "record", "Write the records of a topic as events for `replay`."),
     "lab": Lazy("sluice.commands.lab", "lab", "Try out pipelines and events on a page in the browser."),
     "windows": Lazy("sluice.commands.windows", "windows", "Show the contents of a service's windows."),
+    "top": Lazy("sluice.commands.top", "top", "Show in the terminal what a running service does."),
     "compile": Lazy("sluice.commands.compile", "compile_", "Compile kernels before the first run."),
     "run": Lazy("sluice.commands.run", "run", "Run the service of a pipeline file."),
 }

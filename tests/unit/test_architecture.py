@@ -19,7 +19,7 @@ PACKAGE = project_file("service/sluice")
 MAX_FILES = 16
 #: modules at the top that every floor may import, and modules at the top that no floor may import
 BASE = {"time_units", "files", "processes", "__version__"}
-PROGRAMS = {"cli", "testing", "__main__"}
+PROGRAMS = {"cli", "pytest_plugin", "__main__"}
 
 #: floor -> the floors that it may import, beside itself and BASE. The floors of one line and above do not appear in it.
 FLOORS = {
@@ -58,6 +58,7 @@ FLOORS = {
         "model", "config", "compiler", "columns", "batch", "replayer", "pictures", "lab", "planning", "ops", "spark",
         "inspect",
     },
+    "testing": {"model", "config", "columns", "engine", "engine/stream", "replayer"},
 }  # fmt: skip
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOOR_MODULES = [path for path in MODULES if path.parent != PACKAGE]

@@ -47,6 +47,8 @@ from sluice.wire.dead_letters import Reason
 from sluice.wire.mark_headers import WORDS
 
 LOGGER = logging.getLogger("sluice")
+#: Spark's name of the phase in which a batch does its work
+RUN = "addBatch"
 
 
 def serve(
@@ -237,7 +239,8 @@ class ProgressListener:
         self._metrics.batch_ended(phases)
         read, ends = offsets_of(progress)
         records = _records(progress)
-        self._history.batch_ended(Batch(progress["batchId"], progress["timestamp"], records, phases), read, ends)
+        if RUN in phases:  # Spark also reports while no batch runs
+            self._history.batch_ended(Batch(progress["batchId"], progress["timestamp"], records, phases), read, ends)
         behind = self._metrics.offsets(read, ends)
         self._offsets.commit(read)
         self._metrics.behind(self._stage, behind)
