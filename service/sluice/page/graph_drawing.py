@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from sluice.planning.explain.explain_drawing import Band, Box
 
-WIDTH, HEIGHT, ACROSS, DOWN = 236, 92, 54, 20
+WIDTH, HEIGHT, ACROSS, DOWN = 240, 104, 54, 18
 MARGIN, TITLE, LINE = 14, 34, 17
 #: characters of a line that fit into a box
 MAX_LINE = 36

@@ -10,8 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from sluice.batch.envelope import pack, unpack
+from sluice.batch.query_plan import Plan
+from sluice.config.load import load_text
 from sluice.state.bucket import Bucket
 from sluice.state.bucket_look import look
 from sluice.state.message import Message
@@ -142,3 +147,44 @@ def test_a_look_at_a_bucket_without_a_server_starts_none(door: socket.socket):
         pool._pass_look(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
     with ours:
         assert ours.recv(1) == b""
+
+
+PANES = """
+pipeline: held
+streams:
+  in: {topic: in, schema: {k: string, v: int64}, event_time: {attribute: v, resolution: milliseconds, lag: 1000}}
+  out: {topic: out}
+operators:
+  - name: sums
+    aggregate: in
+    window: WINDOW
+    partition_by: [k]
+    output: {out: {k: k, n: Count(), s: Sum(v)}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("'timeInterval, intervalDuration(0.03), partitioned'", [
+            {"k": "key 1", "n": 9, "s": 141}, {"k": "key 1", "n": 8, "s": 364},
+        ]),
+        ("session, inactivityGap(0.02)", [{"k": "key 1", "n": 17, "s": 505}]),
+    ],
+)  # fmt: skip
+def test_windows_over_event_time_show_what_they_would_emit_now(tmp_path: Path, window: str, expected: object):
+    pipeline = load_text(PANES.replace("WINDOW", window), "held.yaml")
+    bucket = Bucket(Plan(pipeline, "query", "start", str(tmp_path), 1, {"in": 1, "out": 1}), 0)
+    packed = rows_of(0, 60, keys=7)
+    bucket.feed(0, [(kind, with_watermarks(body)) for kind, body in packed])
+    found = asked(Looks(), bucket, key="key 1")
+    assert found is not None
+    (one,) = found["windows"]  # type: ignore[misc]
+    assert one["now"]["out"] == expected
+
+
+def with_watermarks(body: object) -> bytes:
+    """The rows with the column of watermarks that a stream with event time has."""
+    batch, about = unpack(body)  # type: ignore[arg-type]
+    rows = batch.add_column(3, "@watermark", pa.array(np.zeros(batch.num_rows, np.int64)))
+    return bytes(pack(rows, about))
