@@ -13,7 +13,7 @@ PROCESSES ?= 2
 MINUTES ?= 5
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
-.PHONY: help setup kernels demo test lint format test-recovery cluster test-monitoring test-lab docs-pictures test-image test-security test-registry \
+.PHONY: help setup kernels demo test lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-security test-registry \
 	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-formats bench-idle bench-compile bench-scale docs lock clean
 
 help: ## list the targets
@@ -51,6 +51,13 @@ test-monitoring: setup ## the service, a real Prometheus (Debian: apt install pr
 test-lab: setup ## the page of `sluice lab` in a headless Chromium (Debian, Ubuntu: apt install chromium)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "chromium is not installed (Debian, Ubuntu: apt install chromium)"; exit 1; }
 	@$(BIN)/python -m pytest tests/lab $(ARGS)
+
+test-page: setup ## the page of a running service in a headless Chromium (Debian, Ubuntu: apt install chromium)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "chromium is not installed (Debian, Ubuntu: apt install chromium)"; exit 1; }
+	@$(BIN)/python -m pytest tests/page $(ARGS)
+
+page-pictures: setup ## draw the pictures of docs/page.md from a running service; needs Chromium
+	@PYTHONPATH=service:. $(BIN)/python -m tests.page.shop
 
 docs-pictures: setup ## draw the pictures of docs/ from the tables and examples that they show
 	@$(BIN)/python -m tests.docs.pictures

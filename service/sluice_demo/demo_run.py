@@ -79,6 +79,7 @@ def _run(seconds: int | None, board: Board, view: Screen, stack: ExitStack) -> N
     flights = load()
     board.cancelled = flights.cancelled
     _await_topics(admin, service)
+    view.say(f"The page of the service is at {service.page}")
 
     reader = Reader(bootstrap, board, DELAYS, DAYS, DEAD)
     stack.callback(reader.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +15,8 @@ from sluice.processes import Tethered
 #: maximum seconds for the service to finish the running batch at the end
 GRACE = 15
 LAST_WORDS = 3000
+#: the line of the log with the address of the page
+PAGE = re.compile(r"page at (http://localhost:\d+/)")
 
 
 class ServiceError(SluiceError):
@@ -29,7 +32,15 @@ class Service(AbstractContextManager["Service"]):
         temporary.mkdir()
         self._process = Tethered(
             [
-                *(sys.executable, "-m", "sluice", "run", str(project_file("examples/flights.yaml")), "--no-http"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "sluice",
+                    "run",
+                    str(project_file("examples/flights.yaml")),
+                    "--http-port",
+                    "0",
+                ),
                 *("--kafka", f"bootstrap.servers={bootstrap}", "--checkpoint", str(folder / "checkpoint")),
             ],
             folder=folder,
@@ -51,6 +62,12 @@ class Service(AbstractContextManager["Service"]):
         code = self._process.exit_code
         if code is not None:
             raise ServiceError(f"the service ended with exit code {code}; its log:\n{self.log()}")
+
+    @property
+    def page(self) -> str | None:
+        """The address of the page of the service; None as long as the service has not written it to its log."""
+        found = PAGE.search(self._log.read_text(errors="replace"))
+        return found[1] if found else None
 
     def log(self) -> str:
         """The log from the last message of `sluice` on, at most LAST_WORDS characters, as Spark may add more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ from collections import defaultdict, deque
 from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import orjson
 import pytest
@@ -53,6 +56,12 @@ def processes(folder: Path) -> list[str]:
     return found
 
 
+def flights_page(address: str) -> dict[str, Any]:
+    """What the page shows of the pipeline, as JSON."""
+    with urlopen(f"{address}api/pipelines/flights", timeout=60) as answer:  # noqa: S310 - an address of this machine
+        return json.loads(answer.read())
+
+
 def summary(printed: str) -> list[int]:
     numbers = re.findall(r"^[ a-z]+ ([\d,]+) (?:tuples|marks|dead)", printed, re.MULTILINE)
     return [int(number.replace(",", "")) for number in numbers]
@@ -66,10 +75,18 @@ def test_it_plays_some_days_says_what_came_back_and_leaves_nothing(tmp_path: Pat
         for departure in day.departures:
             last[departure.origin].append(orjson.loads(departure.value)["dep_delay"])
 
+    page = {}
     with start(tmp_path, "--seconds", str(SECONDS)) as demo:
-        printed = demo.communicate(timeout=240)[0]
+        assert demo.stdout is not None
+        printed = ""
+        for line in demo.stdout:
+            printed += line
+            if found := re.fullmatch(r"The page of the service is at (http://localhost:\d+/)\n", line):
+                page = flights_page(found[1])
 
     assert demo.returncode == 0, printed
+    (stage,) = page["stages"]
+    assert {one["stream"] for one in stage["inputs"]} == {"flights"}
     topic_partitions, airports = 4, len(AIRPORTS)
     marks = (
         SECONDS * topic_partitions

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,10 @@ from urllib.request import urlopen
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from sluice.files import project_file
+from sluice.kafka.embedded_broker import EmbeddedBroker
+from tests.lab.chromium import Browser
 
 FILE = """\
 pipeline: shop
@@ -46,6 +51,13 @@ operators:
 #: 2024-05-01 10:00:00 UTC, milliseconds
 START = 1_714_557_600_000
 SHOPS = ("berlin", "lisbon", "oslo")
+DRAWN = project_file("docs/pictures")
+WINDOWS = "pipelines/shop/windows?key=oslo"
+#: name of a picture -> path, width, and whether it is dark
+PICTURES = (
+    ("page-shop", "", 1280, False), ("page-shop-dark", "", 1280, True), ("page-shop-phone", "", 390, False),
+    ("page-windows", WINDOWS, 1280, False), ("page-windows-phone-dark", WINDOWS, 390, True),
+)  # fmt: skip
 #: seconds until the service has read what was sent
 PATIENCE_S = 150
 
@@ -122,3 +134,33 @@ def _address(log: Path, service: subprocess.Popen[bytes]) -> str:
             return found[1].replace("localhost", "127.0.0.1")
         time.sleep(0.05)
     raise AssertionError(log.read_text())
+
+
+def pictures(broker: str, folder: Path, profile: Path) -> None:
+    """Draws the pictures of docs/page.md: the page and the windows of a key, as wide as a desk and as a phone."""
+    with running(broker, folder) as shop, Browser(profile) as browser:
+        shop.trade()
+        shop.until(lambda found: found["stages"][0]["buckets"] and not found["unread"])
+        for n in range(60):
+            shop.send([(SHOPS[n % 3], round(5 + n * 1.3 % 20, 2), 171 + n // 20)], n % 2)
+            time.sleep(0.3)
+        shop.until(lambda found: len(found["turnover"]) >= 3 and len(found["wrong"]) == 2, "/records")
+        for name, path, width, dark in PICTURES:
+            browser.size(width, 900, dark=dark)
+            browser.open(shop.address + path)
+            browser.until(
+                f"location.href === {shop.address + path!r} && document.readyState === 'complete' && "
+                "!document.body.innerText.includes('are being read')"
+            )
+            tall = browser.value("Math.ceil(document.querySelector('main').getBoundingClientRect().bottom + scrollY)")
+            browser.size(width, int(tall), dark=dark)
+            browser.picture(DRAWN / f"{name}.png")
+
+
+def main() -> None:
+    with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as profile:
+        pictures(broker.bootstrap, Path(folder), Path(profile))
+
+
+if __name__ == "__main__":
+    main()
