@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from sluice.testing import PipelineTest
 
 
-@pytest.fixture
-def sluice_pipeline(request: pytest.FixtureRequest) -> Callable[..., PipelineTest]:
+def factory(request: pytest.FixtureRequest) -> Callable[..., PipelineTest]:
     """Makes a PipelineTest of a pipeline file. A relative path is that from the test's folder, else from the present
     folder. The other arguments are those of `PipelineTest`.
     """
@@ -27,6 +26,9 @@ def sluice_pipeline(request: pytest.FixtureRequest) -> Callable[..., PipelineTes
         return PipelineTest(beside if beside is not None and beside.exists() else pipeline, **options)
 
     return make
+
+
+sluice_pipeline = pytest.fixture(factory, name="sluice_pipeline")
 
 
 def _is_name(pipeline: object) -> bool:
