@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sluice.model.spec import Join, Map, Operator, Pipeline, Stream, Windowed
+from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.window_policies import Punct
@@ -35,7 +35,7 @@ class Seen:
 
 def held_back(operator: Operator, seen: Seen) -> list[str]:
     """Sentences that say what the windows of this operator wait for. Empty: they wait for nothing but tuples."""
-    if isinstance(operator, Map | Join):
+    if not isinstance(operator, Windowed):
         return list(_unread(operator, seen))
     sentences = [*_unread(operator, seen), *_ended(operator, seen)]
     if _by_event_time(operator, seen.pipeline):

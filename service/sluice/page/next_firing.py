@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluice.model.spec import Custom, Join, Map, Pipeline, Sort, Windowed
+from sluice.model.spec import Custom, Pipeline, Sort, Windowed
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
@@ -23,7 +23,7 @@ Shown = Mapping[str, Any]
 def next_firing(pipeline: Pipeline, shown: Shown, looks: Looks) -> str:
     """A sentence about a window partition as a look shows it (state/window_json.py)."""
     operator = next(one for one in pipeline.operators if one.name == shown["operator"])
-    if isinstance(operator, Map | Join):
+    if not isinstance(operator, Windowed):
         return f"It fires {firing(operator, pipeline)[0]}."
     match operator.window:
         case Tumbling() as window:

@@ -1,7 +1,7 @@
 """A look into a state server: a question of the service's own process, which is answered between two batches.
 
-The service sends one of a pair of connected sockets through the pool's socket with a name (pool.py), and the pool passes
-it on to the state server.
+The service sends one of a pair of connected sockets through the socket of the pool that has a name (pool.py), and the
+pool passes it on to the state server.
 
 A look cannot disturb a batch: a state server answers in a forked copy of itself, which sees the memory as it was at the
 fork, has at most LOOK_S seconds, and writes at most MAX_ANSWER bytes, which fit into the socket. While one look runs,

@@ -21,8 +21,8 @@ from sluice.state.bucket import Bucket
 from sluice.state.bucket_look import look
 from sluice.state.message import Message
 from sluice.state.server import look as looking
-from sluice.state.server.look import LOOK, Looks, ask
-from sluice.state.server.pool import LOOK_FOLDER, Pool, look_socket
+from sluice.state.server.look import Looks, ask
+from sluice.state.server.pool import LOOK, VARIABLE, Pool
 from tests.unit.state.rows import SECOND, plan_of, rows_of
 
 QUERY = "query/start"
@@ -115,22 +115,23 @@ def test_an_answer_that_is_too_large_comes_without_windows(bucket: Bucket, monke
 
 @pytest.fixture
 def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """The socket for looks, as the pool binds it."""
-    monkeypatch.setenv(LOOK_FOLDER, str(tmp_path))
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    one.bind(str(look_socket(tmp_path)))
-    yield one
-    one.close()
+    """The socket with a name, as the pool binds it."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "pool"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+        one.bind(str(tmp_path / "pool"))
+        yield one
 
 
-def test_nobody_at_the_socket_is_no_answer(tmp_path: Path):
-    assert ask(tmp_path, QUERY, 0, {}) is None
+@pytest.mark.parametrize("path", ["", "/nowhere/pool"])
+def test_nobody_at_the_socket_is_no_answer(path: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(VARIABLE, path)
+    assert ask(QUERY, 0, {}) is None
 
 
-def test_the_question_is_in_the_socket_before_it_is_passed_on(tmp_path: Path, door: socket.socket):
+def test_the_question_is_in_the_socket_before_it_is_passed_on(door: socket.socket):
     pid = os.fork()
     if not pid:
-        ask(tmp_path, QUERY, 3, {"key": "a"})
+        ask(QUERY, 3, {"key": "a"})
         os._exit(0)
     name, numbers, _, _ = socket.recv_fds(door, 4096, 1)
     with socket.socket(fileno=numbers[0]) as connection, connection.makefile("rb") as file:
@@ -141,10 +142,10 @@ def test_the_question_is_in_the_socket_before_it_is_passed_on(tmp_path: Path, do
 
 
 def test_a_look_at_a_bucket_without_a_server_starts_none(door: socket.socket):
-    pool = Pool(door, os.getpid(), lambda _: None, door)
+    pool = Pool([door], os.getpid(), lambda _: None)
     ours, theirs = socket.socketpair()
     with theirs:
-        pool._pass_look(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
+        pool._lead(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
     with ours:
         assert ours.recv(1) == b""
 
