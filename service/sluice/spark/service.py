@@ -42,6 +42,7 @@ from sluice.spark.query import prepare, start
 from sluice.spark.session import session
 from sluice.spark.watch import GRACE, Progress, WatchedQuery, watch
 from sluice.state.server import look
+from sluice.state.server.pool import VARIABLE as POOL
 from sluice.state.server.pool import named_socket
 from sluice.wire.dead_letters import Reason
 from sluice.wire.mark_headers import WORDS
@@ -116,7 +117,7 @@ def serve(
             placed.wait_for_executors(stop_requested.wait)
             stack.enter_context(placed)
         watching = partial(_watched, seen, stop_requested, life, resort)
-        run(spark, plans, watching, placed, partial(_shown, shown, local=placed is None))
+        run(spark, plans, watching, placed, partial(_shown, shown, local=placed is None and POOL in os.environ))
         LOGGER.info("ended", extra={"pipeline": pipeline.name})
 
 
@@ -165,7 +166,8 @@ def run(
 def _shown(page: PipelinePage, plan: Plan, *, local: bool) -> None:
     """Tells the page how to ask the state servers of this plan's query, which starts now.
 
-    `local`: whether the state servers are on this machine; those of a cluster's executors cannot be asked.
+    `local`: whether the state servers are on this machine, and their pool has a socket with a name. Those of the
+    executors of a cluster cannot be asked.
     """
     ask = asker(look.ask, plan.server_name) if local else None
     page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, ask)
