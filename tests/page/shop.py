@@ -144,7 +144,7 @@ def pictures(broker: str, folder: Path, profile: Path) -> None:
         for n in range(60):
             shop.send([(SHOPS[n % 3], round(5 + n * 1.3 % 20, 2), 171 + n // 20)], n % 2)
             time.sleep(0.3)
-        shop.until(lambda found: len(found["turnover"]) >= 3 and len(found["wrong"]) == 2, "/records")
+        shop.until(lambda found: len(found.get("turnover", ())) >= 3 and len(found["wrong"]) == 2, "/records")
         for name, path, width, dark in PICTURES:
             browser.size(width, 900, dark=dark)
             browser.open(shop.address + path)
