@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -64,9 +65,12 @@ def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int
 
 def shown_bytes(content: bytes) -> Any:  # noqa: ANN401 - a JSON value
     """The JSON object of these bytes if it is written as these bytes again, else their text, else base64."""
+    if content.startswith(b"{"):
+        with suppress(ValueError):
+            document = orjson.loads(content)
+            if isinstance(document, dict) and document.keys() != {"base64"} and orjson.dumps(document) == content:
+                return document
     try:
-        document = orjson.loads(content) if content.startswith(b"{") else None
-        exact = isinstance(document, dict) and document.keys() != {"base64"} and orjson.dumps(document) == content
-        return document if exact else content.decode()
+        return content.decode()
     except ValueError:
         return {"base64": b64encode(content).decode()}
