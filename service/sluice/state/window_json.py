@@ -62,6 +62,8 @@ def shortened(window: Mapping[str, Any], most: int) -> dict[str, Any]:
 def _clause(pipeline: Pipeline, name: str, side: str) -> str:
     operator = next(operator for operator in pipeline.operators if operator.name == name)
     if isinstance(operator, Join):
+        if operator.window is not None:
+            return operator.window.clause()
         return {"left": operator.left, "right": operator.right}[side].window.clause()
     if isinstance(operator, Dedup):
         return operator.clause
