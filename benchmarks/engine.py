@@ -190,7 +190,7 @@ CASES = [
             schema=TIMED, event_time={"attribute": "t", "lag": 5.0}, measured=1_000_000,
         )
         for window, matches in (
-            ("interval, before(5.0), after(5.0)", "10 matches a tuple"), ("asOf", "one match a left tuple"),
+            ("interval, before(10.0), after(10.0)", "10 matches a tuple"), ("asOf", "one match a left tuple"),
         )
     ),
 ]  # fmt: skip
