@@ -13,7 +13,7 @@ PROCESSES ?= 2
 MINUTES ?= 5
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
-.PHONY: help setup kernels demo test lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-security test-registry \
+.PHONY: help setup kernels class-archive demo test lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-security test-registry \
 	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-formats bench-idle bench-compile bench-scale docs lock clean
 
 help: ## list the targets
@@ -24,6 +24,9 @@ setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other
 
 kernels: setup ## compile all kernels now, in place of each at its first use
 	@$(BIN)/sluice compile
+
+class-archive: setup ## write an archive of Spark's Java classes (150 MB): each start of a service then takes half of Java's processor time
+	@$(BIN)/python -m sluice.spark.class_archive
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice-demo run $(ARGS)

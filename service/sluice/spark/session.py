@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from sluice.batch.query_plan import BOUNDS
 from sluice.jvm.jars import jars
 from sluice.processes import end_with_us
+from sluice.spark import class_archive
 from sluice.spark.cluster import placement, shipping
 from sluice.spark.home import spark_home
 from sluice.spark.masking import filtered_stderr
@@ -104,9 +105,7 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
         "spark.driver.extraClassPath": os.pathsep.join(files),
         # TCP delays a small answer until the previous one is acknowledged, which costs 40 ms per task.
         "spark.python.unix.domain.socket.enabled": str(len(temporary) <= LONGEST).lower(),
-        # Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
-        "spark.driver.extraJavaOptions": f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData "
-        f"-Djava.io.tmpdir={temporary} -Dlog4j2.configurationFile={LOG}",
+        "spark.driver.extraJavaOptions": f"{java_options()} {class_archive.options(class_archive.folder())}".rstrip(),
     }
     builder = SparkSession.builder
     if placement.is_cluster(master):
@@ -122,6 +121,17 @@ def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> S
     if gateway is not before and gateway.proc is not None:
         end_with_us(gateway.proc.pid, GRACE)
     return spark
+
+
+def java_options() -> str:
+    """The options of the driver's Java.
+
+    Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
+    """
+    return (
+        f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData -Djava.io.tmpdir={tempfile.gettempdir()} "
+        f"-Dlog4j2.configurationFile={LOG}"
+    )
 
 
 def _accumulator_error(*_: object) -> None:
