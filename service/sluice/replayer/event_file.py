@@ -148,7 +148,8 @@ def _parsed(line: bytes, place: str) -> Event:
     try:
         event = orjson.loads(line)
     except ValueError as error:
-        raise EventError(place, f"not JSON: {error}") from None
+        hint = "among plain records (--at FIELD) such a line is a dead letter"
+        raise EventError(place, f"not JSON: {error}; {hint}") from None
     if not isinstance(event, dict):
         raise EventError(place, f"expected a JSON object, got {line[:240].decode(errors='replace').strip()[:60]}")
     if isinstance(event.get("at"), float) and abs(event["at"]) >= EXACT_BELOW:

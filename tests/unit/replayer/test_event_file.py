@@ -59,7 +59,8 @@ def test_times_are_exact_to_the_nanosecond(tmp_path: Path):
 
 GOOD = '{"at": 5, "tuple": {"name": "a", "x": 1, "f": 1.0}}'
 WRONG = {
-    '{"at": 5': "not JSON: unexpected end of data: line 2 column 1 (char 9)",
+    '{"at": 5': "not JSON: unexpected end of data: line 2 column 1 (char 9); among plain records (--at FIELD) such "
+    "a line is a dead letter",
     "[1]": "expected a JSON object, got [1]",
     '{"tuple": {}}': "`at` must be a number of seconds, got none",
     '{"at": "5"}': '`at` must be a number of seconds, got "5"',

@@ -90,11 +90,23 @@ class ExpressionChecks:
             return None, UNKNOWN
         if of is None and clause.kind.needs_event_time:
             what = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
-            self.report.problem(self.path(index, input_key(shape)), what)
+            self.report.problem(self.path(index, input_key(shape)), what + self.lost_time(stream))
             return None, UNKNOWN
         path = self.path(index)
         found = UNKNOWN if clause.faults else sized_window(clause, shape, of, path, self.report, scope=scope)
         return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
+
+    def lost_time(self, stream: str) -> str:
+        """Says why a stream that an operator writes has no event time though an input of the operator has one."""
+        if stream not in self.streams.writers:
+            return ""
+        writer = self.streams.operators[self.streams.writers[stream]]
+        of = next((of for _, name in inputs_of(writer) if (of := self.streams.event_times.get(name))), None)
+        if of is None or of.attribute in dict(self.streams.schemas.get(stream, ())):
+            return ""
+        window, time = str(getattr(writer, "window", "")), of.attribute
+        value = "intervalLast()" if window.startswith("timeInterval") else f"Last({time})" if window else time
+        return f"; {stream} has one if it has the attribute {time}, for example {time}: {value}"
 
     def wrong(self, stream: str) -> bool:
         """Whether the file has an event time for the stream, or an error in it, which another check has reported."""

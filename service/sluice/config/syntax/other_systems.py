@@ -41,6 +41,8 @@ CLAUSES_OF_SPL = re.compile(r"\s*(?P<stream>\w+)\s*:\s*(?P<clause>(tumbling|slid
 
 #: keys of an operator, without underscores and in small letters -> what to write
 KEYS = {
+    "on": "equality_left and equality_right with a list of attributes each, or match with a condition",
+    "using": "equality_left and equality_right with a list of attributes each, or match with a condition",
     "param": "the parameters of SPL's param clause as keys of the operator: partition_by, group_by and others",
     "filter": "where of a map operator in front of this one, which writes the stream that this one reads",
     "where": "where of a map operator in front of this one, which writes the stream that this one reads",

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from sluice.config.syntax.cut_expressions import joined
 from sluice.config.syntax.file_models import (  # fmt: skip
     KINDS,
     SHAPES,
@@ -71,18 +72,19 @@ class ParsedModel:
 
 def parse_model(report: Report) -> ParsedModel | None:
     """The parsed file, or None if too much of it is wrong to continue. Problems go to the report."""
+    data = joined(report)
     try:
-        file = FileShape.model_validate(report.source.data)
+        file = FileShape.model_validate(data)
         return ParsedModel(file, list(range(len(file.operators))))
     except ValidationError as error:
         found = error.errors(include_url=False)
-    meant = respelled(report.source.data, found) if len(found) <= MAX_FINDINGS else {}
+    meant = respelled(data, found) if len(found) <= MAX_FINDINGS else {}
     for details in found:
         if details["type"] != "missing" or place(details) not in meant.values():
             report_error(details, report)
-    as_meant = Salvage(report.source.data, found, meant).shaped()
+    as_meant = Salvage(data, found, meant).shaped()
     if as_meant is None:
-        return Salvage(report.source.data, found, {}).shaped()
+        return Salvage(data, found, {}).shaped()
     for path, new in meant.items():
         report.source.rename(path, new)
     return as_meant
@@ -128,8 +130,6 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
         case "union_tag_not_found" | "union_tag_invalid":
             tell_operator(path, given, report)
-        case "string_type" if given is None and ")" in str(path[-1]):
-            report.problem(path, "an expression; inside of {...} one with a comma needs quotes", str(path[-1]))
         case "list_type" if isinstance(given, str) and path[0] == "operators":
             report.problem(path, "a list", given, f"[{given}]")
         case kind:
