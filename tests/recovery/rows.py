@@ -71,7 +71,7 @@ ROWS: dict[Table, dict[str, str]] = {
         "k07": "killed while a snapshot is written",
         "k08": "a snapshot is damaged",
         "k09": "an entry of the log is damaged",
-        "k10": "an entry is missing",
+        "k10": "an entry of the log is missing",
         "k11": "the machine loses power",
         "k12": "the disk is full, or can only be read",
     },

@@ -149,6 +149,7 @@ def test_k09_a_bit_of_the_log_is_flipped(service):
 
 
 def with_a_flipped_bit(service: Service, pattern: str) -> None:
+    await_file(service, f"buckets/*/{pattern}")
     service.kill()
     file = newest(service, f"buckets/*/{pattern}")
     sound = file.read_bytes()
@@ -160,6 +161,7 @@ def with_a_flipped_bit(service: Service, pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["*.log", "*.state"])
 def test_k10_a_file_of_the_state_is_missing(service, pattern):
+    await_file(service, f"buckets/*/{pattern}")
     service.kill()
     file = newest(service, f"buckets/*/{pattern}")
     sound = file.read_bytes()
@@ -177,6 +179,18 @@ def test_k11_the_machine_loses_power_and_sparks_newest_entry_is_empty(service, l
     file.write_bytes(b"")
     service.send("in", tuples(300))
     assert_right_or_refused(service, file, sound)
+
+
+def await_file(service: Service, pattern: str) -> None:
+    """Sends tuples until such a file exists: the first snapshot comes after some batches."""
+
+    def exists() -> bool:
+        if any(service.checkpoint.glob(pattern)):
+            return True
+        rested(service)
+        return False
+
+    service.wait_until(exists, f"{pattern} exists in the checkpoint")
 
 
 def newest(service: Service, pattern: str) -> Path:
