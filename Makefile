@@ -49,7 +49,7 @@ cluster: setup ## the same file on a Spark master with two workers, and on a loc
 
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
 	@command -v prometheus >/dev/null && command -v promtool >/dev/null || { echo "prometheus is not installed (Debian, Ubuntu: apt install prometheus)"; exit 1; }
-	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/ops $(ARGS)
+	@$(BIN)/python -m pytest tests/deploy/test_monitoring.py tests/deploy/test_alerts_in_service.py $(ARGS)
 
 test-lab: setup ## the page of `sluice lab` in a headless Chromium (Debian, Ubuntu: apt install chromium)
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "chromium is not installed (Debian, Ubuntu: apt install chromium)"; exit 1; }

@@ -99,6 +99,14 @@ ROWS: dict[str, list[Panel]] = {
             "s",
         ),
         Panel(
+            "Running batch",
+            {
+                f"max(sluice_running_batch_seconds{WHERE})": "runs for",
+                f"min(sluice_running_batch_limit_seconds{WHERE})": "counts as hung after",
+            },
+            "s",
+        ),
+        Panel(
             "Phases",
             {f"{rate('sluice_batch_phase_seconds_total', 'phase')}": "{{phase}}"},
             "percentunit",
@@ -127,7 +135,7 @@ ROWS: dict[str, list[Panel]] = {
                 quantile(0.99, "sluice_record_latency_seconds"): "p99",
             },
             "s",
-            description="From the timestamp of a batch's oldest record to the commit.",
+            description="From the timestamp of a batch's oldest record until readers can see the batch.",
         ),
     ],
     "State": [
@@ -140,7 +148,14 @@ ROWS: dict[str, list[Panel]] = {
             },
             "Bps",
         ),
-        Panel("Memory", {f"sum by (process) (sluice_memory_bytes{WHERE})": "{{process}}"}, "bytes"),
+        Panel(
+            "Memory",
+            {
+                f"sum by (process) (sluice_memory_bytes{WHERE})": "{{process}}",
+                f"sum(sluice_memory_limit_bytes{WHERE})": "limit",
+            },
+            "bytes",
+        ),
     ],
 }
 WIDTH, HEIGHT, LOW = 24, 8, 4

@@ -7,12 +7,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.error import URLError
-from urllib.parse import urlencode
-from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -23,18 +19,16 @@ from sluice.kafka.embedded_broker import free_ports
 from sluice.ops.metrics import TABLE
 from sluice.processes import Tethered
 from sluice_demo.play_flights import play_flights
+from tests.deploy.prometheus_server import FOLDER, Prometheus, await_
 
-PROMETHEUS, PROMTOOL = shutil.which("prometheus") or "prometheus", shutil.which("promtool") or "promtool"
-FOLDER = project_file("deploy/prometheus")
+PROMTOOL = shutil.which("promtool") or "promtool"
 BOARD = json.loads(project_file("deploy/grafana/boards/sluice.json").read_text())
+RULES = yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"][0]["rules"]
 QUERIES = [
     (f"{panel['title']} {target['refId']}", target["expr"])
     for panel in BOARD["panels"]
     for target in panel.get("targets", [])
 ]
-#: the kernels may have to be compiled first
-SECONDS = 300.0
-
 #: that are played in all, and a query for their marks
 DAYS = 5 + 3 * 2
 MARKS = 'sum(sluice_records_read_total{stream="flights",kind="window"})'
@@ -73,6 +67,18 @@ def test_promtool_takes_the_files(command):
     what, file = command
     done = subprocess.run([PROMTOOL, "check", what, str(FOLDER / file)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", [rule["alert"] for rule in RULES])
+def test_each_alert_has_a_section_on_its_page_and_a_test_in_which_it_fires(name):
+    rule = next(rule for rule in RULES if rule["alert"] == name)
+    assert rule["annotations"]["runbook_url"].endswith(f"/alerts.html#{name.lower()}")
+    page = project_file("docs/alerts.md").read_text()
+    assert f"\n## {name}\n" in page
+    assert f"\n| [{name}](#{name.lower()}) | {rule['labels']['severity']} | " in page
+    tests = yaml.safe_load(Path(__file__).with_name("alerts.yml").read_text())["tests"]
+    fired = {one["alertname"] for test in tests for one in test["alert_rule_test"] if one["exp_alerts"]}
+    assert name in fired
 
 
 @needs_prometheus
@@ -134,53 +140,6 @@ def flights_by_the_hour(folder: Path) -> Path:
     file = folder / "flights.yaml"
     file.write_text(yaml.safe_dump(pipeline, sort_keys=False))
     return file
-
-
-class Prometheus:
-    """A real one, with our configuration but for the target and how often it is read."""
-
-    def __init__(self, folder: Path, serving: int, asking: int) -> None:
-        config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
-        config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "1s"}
-        config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{serving}"]
-        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        shutil.copy(FOLDER / "rules.yml", folder)
-        self._url = f"http://127.0.0.1:{asking}/api/v1"
-        self._process = Tethered(
-            [
-                *(PROMETHEUS, f"--config.file={folder / 'prometheus.yml'}"),
-                *(f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{asking}"),
-            ],
-            folder=folder,
-            log=folder / "prometheus.log",
-        )
-        await_(self._answers, (folder / "prometheus.log").read_text)
-
-    def stop(self) -> None:
-        self._process.terminate(10)
-
-    def ask(self, path: str, **parameters: str) -> Any:
-        with urlopen(f"{self._url}/{path}?{urlencode(parameters)}", timeout=10) as answer:  # noqa: S310 - our own
-            return json.load(answer)["data"]
-
-    def samples(self, query: str) -> list[float]:
-        return [float(one["value"][1]) for one in self.ask("query", query=query)["result"]]
-
-    def value(self, query: str) -> float:
-        return max(self.samples(query), default=-1.0)
-
-    def _answers(self) -> bool:
-        try:
-            return self.ask("query", query="1") is not None
-        except URLError:
-            return False
-
-
-def await_(happened: Callable[[], bool], log: Callable[[], str]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not happened():
-        assert time.monotonic() < deadline, log()[-3000:]
-        time.sleep(0.2)
 
 
 @needs_prometheus

@@ -83,8 +83,8 @@ class Entry:
     #: number of batches since the previous entry that this writer skipped because the ledger already had them
     skipped: int
     report: Report
-    #: milliseconds that the transaction of the previous batch took; 0 for the first batch of a writer
-    took: int = 0
+    #: time at which the batch's transaction began, milliseconds since 1970; 0 if the batch was written without one
+    began: int = 0
     #: the input of the batch; None in entries that earlier versions wrote
     planned: Planned | None = None
 

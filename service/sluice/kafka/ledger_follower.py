@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
@@ -67,18 +67,22 @@ class Follower:
         consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, self._next)])
         answered = time.monotonic()
         while not self._stopped.is_set():
-            messages = consumer.consume(100, WAIT)
-            for message in messages:
-                if message.error():
-                    raise KafkaException(message.error())
-                if message.key() == self._query and message.value():
-                    self._heard(Entry.from_json(message.value()))
-                self._next = message.offset() + 1
-            if not messages and time.monotonic() - answered > QUIET:
+            # One message a call: `consume` would wait for more, and the time at which an entry is heard is measured.
+            message = consumer.poll(WAIT)
+            if message is not None:
+                self._take(message)
+            elif time.monotonic() - answered > QUIET:
                 bounded("follow the ledger", REQUEST + SLACK, lambda: _end(consumer))
-            elif not messages:
+            else:
                 continue
             answered = time.monotonic()
+
+    def _take(self, message: Message) -> None:
+        if message.error():
+            raise KafkaException(message.error())
+        if message.key() == self._query and message.value():
+            self._heard(Entry.from_json(message.value()))
+        self._next = message.offset() + 1
 
 
 def _end(consumer: Consumer) -> int:

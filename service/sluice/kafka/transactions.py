@@ -81,7 +81,6 @@ class TransactionalWriter:
         self._next_batch = 0
         self._digest = ""
         self._skipped = 0
-        self._took = 0
         #: start of the open transaction, None if none is open
         self._began: Moment | None = None
 
@@ -115,16 +114,14 @@ class TransactionalWriter:
                 f"the ledger of {self._settings.query!r} expects batch {self._next_batch}, Spark hands over {batch}: "
             )
             raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
-        began = time.monotonic()
         with self._closing_on_error("write the batch", batch), no_garbage_collection():
             session.begin()
-            self._began = Moment.now()
+            self._began = began = Moment.now()
             self._produce_all(session.producer, records, too_large)
-            self._produce_entry(session.producer, batch, report, planned)
+            self._produce_entry(session.producer, batch, report, planned, began)
             session.finish(ledger.place_after(batch, self._settings.query_id, planned))
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
-        self._took = round((time.monotonic() - began) * 1000)
         if session.spent:
             LOGGER.warning("batch %s is written; the next one gets a new producer: %s", batch, session.spent)
             self.close()
@@ -176,9 +173,12 @@ class TransactionalWriter:
         for records in within(self._limits, batch, too_large):
             produce(producer, records)
 
-    def _produce_entry(self, producer: Producer, batch: int, report: Report, planned: Planned | None) -> None:
+    def _produce_entry(
+        self, producer: Producer, batch: int, report: Report, planned: Planned | None, began: Moment
+    ) -> None:
         settings, now = self._settings, time.time_ns() // MILLISECOND
-        entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, self._took, planned)
+        since = round(began.wall * 1000)
+        entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, since, planned)
         _produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
 
     @contextmanager

@@ -15,7 +15,7 @@ from prometheus_client.samples import Sample
 
 from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, LABEL
 from sluice.ops.pipelines import Pipelines, State
-from sluice.ops.process_memory import memory_of_processes
+from sluice.ops.process_memory import memory_limit, memory_of_processes
 
 
 class Exposition(Collector):
@@ -30,6 +30,7 @@ class Exposition(Collector):
             metric.name: Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
             for metric in ABOUT_PROCESSES
         }
+        self._processes["sluice_memory_limit_bytes"].set(memory_limit())
         self._registry.register(self)
 
     def page(self) -> bytes:
@@ -53,13 +54,16 @@ class Exposition(Collector):
         yield self._about_files()
 
     def _about_pipelines(self) -> Iterator[Metric]:
-        running, restarts = ABOUT_PIPELINES
+        running, restarts, batch, limit = ABOUT_PIPELINES
         up = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
         again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
+        seconds, bound = (GaugeMetricFamily(one.name, one.help, labels=[LABEL]) for one in (batch, limit))
         for member in self._pipelines.members:
             up.add_metric([member.name], float(member.state is State.RUNNING))
             again.add_metric([member.name], member.status.starts - 1)
-        yield from (up, again)
+            for family, value in zip((seconds, bound), member.health.running(), strict=True):
+                family.add_metric([member.name], value)
+        yield from (up, again, seconds, bound)
 
     def _about_files(self) -> Metric:
         (wrong,) = ABOUT_FILES

@@ -38,6 +38,12 @@ class Health:
         self._began = self._began or began
         self._batch = batch
 
+    def running(self) -> tuple[float, float]:
+        """Seconds for which the oldest running batch runs (0 if none runs), and the seconds after which it is hung."""
+        if not self._batch or self._looked is None:
+            return 0.0, self._bound
+        return self._batch + self._now() - self._looked, self._bound
+
     def healthy(self) -> str | None:
         """What is wrong; None if nothing is. A start may take any time: before the first report nothing is wrong."""
         if self._looked is None:
@@ -45,8 +51,9 @@ class Health:
         silent = self._now() - self._looked
         if silent >= REPORT_TIMEOUT_S:
             return f"Spark has not answered for {silent:.0f} seconds"
-        if self._batch and self._batch + silent > self._bound:
-            return f"a batch has been running for {self._batch + silent:.0f} seconds, more than {self._bound:.0f}"
+        batch, bound = self.running()
+        if batch > bound:
+            return f"a batch has been running for {batch:.0f} seconds, more than {bound:.0f}"
         return None
 
     def ready(self) -> str | None:

@@ -87,7 +87,7 @@ TABLE = (
         "sluice_record_latency_seconds",
         Histogram,
         (),
-        "Seconds from the timestamp of a batch's oldest record to the commit of the batch.",
+        "Seconds from the timestamp of a batch's oldest record until the outputs of the batch are visible to readers.",
         (*SECONDS, 300.0, 1800.0, 3600.0),
     ),
     Metric(
@@ -98,7 +98,12 @@ TABLE = (
     ),
     Metric("sluice_batches_total", Counter, (), "Number of batches written and recorded in the ledger."),
     Metric("sluice_batches_skipped_total", Counter, (), "Number of batches that ran again and were already written."),
-    Metric("sluice_transaction_duration_seconds", Histogram, (), "Seconds from a transaction's start to its commit."),
+    Metric(
+        "sluice_transaction_duration_seconds",
+        Histogram,
+        (),
+        "Seconds from a transaction's start until its records are visible to readers.",
+    ),
     Metric("sluice_batch_duration_seconds", Histogram, (), "Seconds from a batch's start to its end."),
     Metric(
         "sluice_batch_phase_seconds_total", Counter, ("phase",), "Seconds spent in each of Spark's phases of batches."
@@ -124,6 +129,15 @@ ABOUT_PIPELINES = (
         (),
         "Number of starts of the pipeline in this service after the first.",
     ),
+    Metric(
+        "sluice_running_batch_seconds", Gauge, (), "Seconds for which the oldest running batch runs; 0 if none runs."
+    ),
+    Metric(
+        "sluice_running_batch_limit_seconds",
+        Gauge,
+        (),
+        "Seconds after which a running batch counts as hung and the service as unhealthy.",
+    ),
 )
 #: metrics of the processes that all pipelines of a service share, without the label
 ABOUT_PROCESSES = (
@@ -132,6 +146,12 @@ ABOUT_PROCESSES = (
         Gauge,
         ("process",),
         "Memory of the service's own process, of Java, and of all Python processes (shared pages divided among them).",
+    ),
+    Metric(
+        "sluice_memory_limit_bytes",
+        Gauge,
+        (),
+        "Memory that all processes may use together: the limit of the container, or else the memory of the machine.",
     ),
 )
 ABOUT_FILES = (
@@ -179,7 +199,7 @@ class Report(Protocol):
 
 
 class Entry(Protocol):
-    """The ledger's entry about a batch. `at` is in milliseconds since 1970, `took` in milliseconds."""
+    """The ledger's entry about a batch. `at` and `began` are in milliseconds since 1970; `began` is 0 if not known."""
 
     @property
     def query(self) -> str: ...
@@ -188,7 +208,7 @@ class Entry(Protocol):
     @property
     def at(self) -> int: ...
     @property
-    def took(self) -> int: ...
+    def began(self) -> int: ...
     @property
     def skipped(self) -> int: ...
     @property
@@ -234,16 +254,16 @@ class Metrics:
             self._metrics["sluice_watermark_timestamp_seconds"].labels(stream).set(watermark / SECOND)
 
     def batch_written(self, entry: Entry) -> None:
-        """Updates the metrics after a batch was committed, from its entry in the ledger."""
-        report = entry.report
+        """Updates the metrics from the ledger's entry about a batch. Now its records are visible to readers."""
+        report, now = entry.report, self._now()
         self.count(report)
         self._set_stage(entry)
         self._metrics["sluice_batches_total"].inc()
         self._metrics["sluice_batches_skipped_total"].inc(entry.skipped)
-        if entry.took:
-            self._metrics["sluice_transaction_duration_seconds"].observe(entry.took / 1000)
+        if entry.began:
+            self._metrics["sluice_transaction_duration_seconds"].observe(max(0.0, now - entry.began / 1000))
         if report.oldest is not None:
-            self._metrics["sluice_record_latency_seconds"].observe(max(0.0, entry.at / 1000 - report.oldest / SECOND))
+            self._metrics["sluice_record_latency_seconds"].observe(max(0.0, now - report.oldest / SECOND))
 
     def _set_stage(self, entry: Entry) -> None:
         """Sets the gauges of a stage."""

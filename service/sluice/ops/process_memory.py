@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from sluice.processes import descendants
 
 KILOBYTE = 1024
+#: the files with the limit of the container, in bytes, of the two versions of Linux's control groups
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def memory_of_processes() -> dict[str, int]:
@@ -25,6 +28,16 @@ def memory_of_processes() -> dict[str, int]:
             kind = "service" if number == os.getpid() else "java" if name == "java" else "python"
             found[kind] = found.get(kind, 0) + share(process)
     return found
+
+
+def memory_limit(limits: Iterable[Path] = LIMITS) -> int:
+    """The bytes that the processes of this container may use; without a limit, the memory of the machine."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = [machine]
+    for file in limits:
+        with suppress(OSError, ValueError):  # there is no such file, or it says "max"
+            found.append(int(file.read_text()))
+    return min(found)
 
 
 def share(process: Path) -> int:

@@ -55,6 +55,15 @@ def test_the_state_of_pipelines_and_files(pipelines):
 def test_the_memory_of_processes_has_no_pipeline(pipelines):
     found = samples(pipelines, memory=lambda: {"service": 5, "java": 7})
     assert found["sluice_memory_bytes", ("process", "java")] == 7
+    assert found["sluice_memory_limit_bytes",] > 1 << 20
+
+
+def test_how_long_the_running_batch_of_a_pipeline_runs_and_may_run(pipelines):
+    pipelines.members[0].health.looked(began=True, batch=7.5)
+    found = samples(pipelines)
+    assert found["sluice_running_batch_seconds", ("pipeline", "a")] == 7.5
+    assert found["sluice_running_batch_seconds", ("pipeline", "b")] == 0
+    assert found["sluice_running_batch_limit_seconds", ("pipeline", "b")] == 300
 
 
 @pytest.mark.parametrize("began", [False, True])

@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import pytest
 from sluice.files import project_file
 from sluice.kafka.batch_report import Entry, Report
 from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, TABLE, Metrics
-from sluice.ops.process_memory import memory_of_processes
+from sluice.ops.process_memory import memory_limit, memory_of_processes
 
 
 def samples(metrics):
@@ -20,8 +21,8 @@ def metrics():
     return Metrics("1.2.3")
 
 
-def entry(batch, skipped=0, took=0, **counts):
-    return Entry("flights", "id", batch, 1_700_000_000_500, skipped, Report(**counts), took)
+def entry(batch, skipped=0, began=0, **counts):
+    return Entry("flights", "id", batch, 1_700_000_000_500, skipped, Report(**counts), began)
 
 
 def test_records_are_counted_from_the_ledgers_entries(metrics):
@@ -70,11 +71,17 @@ def test_the_watermark_of_each_stream(metrics):
     assert found["sluice_watermark_timestamp_seconds", ("stream", "out")] == 0
 
 
-def test_a_transaction_is_timed_by_the_entry_after_it(metrics):
-    metrics.batch_written(entry(0))
-    metrics.batch_written(entry(1, took=250))
-    assert samples(metrics)["sluice_transaction_duration_seconds_sum",] == 0.25
+def test_a_transaction_is_timed_until_its_own_entry_is_visible():
+    metrics = Metrics("1", now=lambda: 1_700_000_001.0)
+    metrics.batch_written(entry(0, began=1_700_000_000_500))
+    assert samples(metrics)["sluice_transaction_duration_seconds_sum",] == 0.5
     assert samples(metrics)["sluice_transaction_duration_seconds_count",] == 1
+
+
+def test_the_transaction_of_an_earlier_start_is_not_timed_again():
+    metrics = Metrics("1", now=lambda: 1_700_000_001.0)
+    metrics.restored(entry(0, began=1_600_000_000_500))
+    assert samples(metrics)["sluice_transaction_duration_seconds_count",] == 0
 
 
 def test_batches_are_timed_with_their_phases(metrics):
@@ -128,7 +135,8 @@ def test_the_next_firing_of_a_timer(metrics):
     assert samples(metrics)["sluice_next_firing_timestamp_seconds", ("stage", "flights")] == 0
 
 
-def test_the_latency_of_the_oldest_record(metrics):
+def test_the_latency_of_the_oldest_record():
+    metrics = Metrics("1", now=lambda: 1_700_000_000.5)
     metrics.batch_written(entry(0, oldest=1_699_999_998_500_000_000, newest=1_700_000_000_000_000_000))
     metrics.batch_written(entry(1))
     found = samples(metrics)
@@ -155,6 +163,24 @@ def test_memory_is_read_of_this_process_and_its_children():
         child.communicate(b"\n")
     assert found["service"] > 10 << 20
     assert 1 << 20 < found["python"] < 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"memory.max": "4294967296\n"}, 4 << 30),
+        ({"memory.limit_in_bytes": "1073741824\n"}, 1 << 30),
+        ({"memory.max": "max\n"}, None),
+        ({"memory.limit_in_bytes": "9223372036854771712\n"}, None),  # the older version's word for "no limit"
+        ({}, None),
+    ],
+)
+def test_the_memory_of_the_machine_is_the_limit_where_the_container_has_none(tmp_path, files, limit):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [tmp_path / name for name in ("memory.max", "memory.limit_in_bytes")]
+    assert memory_limit(limits) == min(limit or machine, machine)
 
 
 def test_the_build_is_named(metrics):
