@@ -1,10 +1,10 @@
 """Streams that must say to which tuples a window mark applies."""
 
 import pytest
-from sluice.model.mark_scope import MarkScopeError, require_scope, without_scope
 
 from sluice.config.load import check, load_text
 from sluice.model.fingerprint import fingerprint
+from sluice.model.mark_scope import MarkScopeError, require_scope, without_scope
 from sluice.replayer.player import replay
 
 PIPELINE = """
