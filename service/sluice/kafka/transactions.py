@@ -177,7 +177,7 @@ class TransactionalWriter:
         self, producer: Producer, batch: int, report: Report, planned: Planned | None, began: Moment
     ) -> None:
         settings, now = self._settings, time.time_ns() // MILLISECOND
-        since = round(began.wall * 1000)
+        since = int(began.wall * 1000)  # rounded down, as the time of the entry is
         entry = Entry(settings.query, settings.query_id, batch, now, self._skipped, report, since, planned)
         _produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
 
