@@ -13,16 +13,23 @@ from typing import Any, NamedTuple
 SOURCE = {"type": "prometheus", "uid": "prometheus"}
 #: Grafana's own
 RATE = "$__rate_interval"
-WHERE = '{job=~"$job"}'
+#: the labels of series of pipelines, and of series of processes
+WHERE, PROCESSES = '{job=~"$job", pipeline=~"$pipeline"}', '{job=~"$job"}'
+#: from these values on a number is yellow, and red
+Limits = tuple[float, float]
 
 
 class Panel(NamedTuple):
+    """A panel. `limits` colour a single number, or are lines in a diagram; `alerts` link to the page about alerts."""
+
     title: str
     #: query -> legend
     queries: dict[str, str]
-    unit: str = "short"
+    unit: str
+    description: str
     kind: str = "timeseries"
-    description: str = ""
+    limits: Limits | None = None
+    alerts: tuple[str, ...] = ()
 
 
 def rate(metric: str, *by: str) -> str:
@@ -34,83 +41,177 @@ def quantile(share: float, metric: str) -> str:
     return f"histogram_quantile({share}, {rate(f'{metric}_bucket', 'le')})"
 
 
+def quantiles(metric: str) -> dict[str, str]:
+    return {quantile(0.5, metric): "p50", quantile(0.99, metric): "p99"}
+
+
 ROWS: dict[str, list[Panel]] = {
     "Now": [
-        Panel("Read", {rate("sluice_records_read_total"): ""}, "reqps", "stat"),
-        Panel("Written", {rate("sluice_records_written_total"): ""}, "reqps", "stat"),
-        Panel("Lag", {f"sum(sluice_lag_records{WHERE})": ""}, "short", "stat", "Records not read yet."),
         Panel(
-            "Dead letters", {f"sum(increase(sluice_dead_letters_total{WHERE}[1h]))": ""}, "short", "stat", "In an hour."
+            "Pipelines that do not run",
+            {f"count(sluice_pipeline_running{WHERE} == 0) or vector(0)": ""},
+            "short",
+            "Pipelines that start, wait for their next start after a failure, or were stopped.",
+            "stat",
+            (1, 1),
+            ("SluicePipelineDown", "SluicePipelineRestarts"),
         ),
-        Panel("Batch, p99", {quantile(0.99, "sluice_batch_duration_seconds"): ""}, "s", "stat"),
-        Panel("Last batch", {f"time() - sluice_last_batch_timestamp_seconds{WHERE}": ""}, "s", "stat", "How long ago."),
+        Panel("Read", {rate("sluice_records_read_total"): ""}, "reqps", "Tuples and marks read from Kafka.", "stat"),
+        Panel("Written", {rate("sluice_records_written_total"): ""}, "reqps", "Records written to Kafka.", "stat"),
+        Panel(
+            "Lag",
+            {f"sum(sluice_lag_records{WHERE})": ""},
+            "short",
+            "Available records that are not read yet.",
+            "stat",
+            (10_000, 100_000),
+            ("SluiceFallsBehind",),
+        ),
+        Panel(
+            "Dead letters",
+            {f"sum(increase(sluice_dead_letters_total{WHERE}[1h]))": ""},
+            "short",
+            "Records and tuples that could not be used, in the last hour.",
+            "stat",
+            (1, 100),
+            ("SluiceDeadLetters", "SluiceManyDeadLetters"),
+        ),
+        Panel(
+            "Batch, p99",
+            {quantile(0.99, "sluice_batch_duration_seconds"): ""},
+            "s",
+            "Duration of all but the slowest hundredth of the batches.",
+            "stat",
+            (10, 30),
+            ("SluiceSlowBatches",),
+        ),
+        Panel(
+            "Last batch",
+            {f"time() - min(sluice_last_batch_timestamp_seconds{WHERE})": ""},
+            "s",
+            "Time since the last batch of the pipeline that has waited longest. It grows while nothing comes.",
+            "stat",
+            None,
+            ("SluiceStalled",),
+        ),
     ],
     "Streams": [
-        Panel("Records read", {rate("sluice_records_read_total", "stream", "kind"): "{{stream}} {{kind}}"}, "reqps"),
         Panel(
-            "Records written", {rate("sluice_records_written_total", "stream", "kind"): "{{stream}} {{kind}}"}, "reqps"
+            "Records read",
+            {rate("sluice_records_read_total", "pipeline", "stream", "kind"): "{{pipeline}} {{stream}} {{kind}}"},
+            "reqps",
+            "Tuples and marks of each input.",
         ),
         Panel(
-            "Dead letters", {rate("sluice_dead_letters_total", "stream", "reason"): "{{stream}}: {{reason}}"}, "reqps"
+            "Records written",
+            {rate("sluice_records_written_total", "pipeline", "stream", "kind"): "{{pipeline}} {{stream}} {{kind}}"},
+            "reqps",
+            "Tuples and marks of each output.",
+        ),
+        Panel(
+            "Dead letters",
+            {rate("sluice_dead_letters_total", "pipeline", "stream", "reason"): "{{pipeline}} {{stream}}: {{reason}}"},
+            "reqps",
+            "Records of each stream that could not be used, by reason.",
+            alerts=("SluiceDeadLetters", "SluiceManyDeadLetters"),
         ),
     ],
     "Topic partitions": [
-        Panel("Lag", {f"sum by (topic, topic_partition) (sluice_lag_records{WHERE})": "{{topic}} {{topic_partition}}"}),
+        Panel(
+            "Lag",
+            {f"sum by (topic, topic_partition) (sluice_lag_records{WHERE})": "{{topic}} {{topic_partition}}"},
+            "short",
+            "Available records that the last batch did not read.",
+            alerts=("SluiceFallsBehind",),
+        ),
         Panel(
             "Offsets per second",
             {rate("sluice_next_offset", "topic", "topic_partition"): "{{topic}} {{topic_partition}}"},
             "reqps",
+            "How fast each topic partition is read. One that stands still may hold back a watermark.",
         ),
         Panel(
             "The clock is behind",
             {f"time() - sluice_clock_timestamp_seconds{WHERE}": "{{stage}}"},
             "s",
-            description="While nothing comes it stands until the next window is due.",
+            "The operator clock. While nothing comes it stands until the next window is due.",
         ),
-        Panel("Lag in seconds", {f"sluice_lag_seconds{WHERE}": "{{stage}}"}, "s"),
-        Panel("Watermarks are behind", {f"time() - sluice_watermark_timestamp_seconds{WHERE}": "{{stream}}"}, "s"),
+        Panel(
+            "Lag in seconds",
+            {f"sluice_lag_seconds{WHERE}": "{{stage}}"},
+            "s",
+            "Age of the newest record that was read, while others are unread.",
+            limits=(60, 300),
+            alerts=("SluiceLate",),
+        ),
+        Panel(
+            "Watermarks are behind",
+            {f"time() - sluice_watermark_timestamp_seconds{WHERE}": "{{pipeline}} {{stream}}"},
+            "s",
+            "Windows over event time fire when the watermark has passed their end.",
+        ),
     ],
     "Operators": [
         Panel(
             "Tuples",
             {
-                rate("sluice_operator_tuples_read_total", "operator"): "{{operator}} in",
-                rate("sluice_operator_tuples_written_total", "operator"): "{{operator}} out",
+                rate("sluice_operator_tuples_read_total", "pipeline", "operator"): "{{pipeline}} {{operator}} in",
+                rate("sluice_operator_tuples_written_total", "pipeline", "operator"): "{{pipeline}} {{operator}} out",
             },
             "reqps",
+            "Tuples that each operator received and emitted.",
         ),
-        Panel("Windows fired", {rate("sluice_windows_fired_total", "operator"): "{{operator}}"}, "reqps"),
-        Panel("Window partitions", {f"sum by (operator) (sluice_window_partitions{WHERE})": "{{operator}}"}),
-        Panel("Tuples stored", {f"sum by (operator) (sluice_window_tuples{WHERE})": "{{operator}}"}),
+        Panel(
+            "Windows fired",
+            {rate("sluice_windows_fired_total", "pipeline", "operator"): "{{pipeline}} {{operator}}"},
+            "reqps",
+            "Firings of windows that were not empty.",
+        ),
+        Panel(
+            "Window partitions",
+            {f"sum by (pipeline, operator) (sluice_window_partitions{WHERE})": "{{pipeline}} {{operator}}"},
+            "short",
+            "Keys with a window in memory. A number that only grows may need a partition eviction.",
+            alerts=("SluiceStateGrows",),
+        ),
+        Panel(
+            "Tuples stored",
+            {f"sum by (pipeline, operator) (sluice_window_tuples{WHERE})": "{{pipeline}} {{operator}}"},
+            "short",
+            "Tuples in windows; 0 for operators that keep only summaries.",
+            alerts=("SluiceStateGrows",),
+        ),
         Panel(
             "Next firing in",
             {f"(sluice_next_firing_timestamp_seconds{WHERE} > 0) - time()": "{{stage}}"},
             "s",
-            description="When the clock alone causes the next output.",
+            "When the clock alone causes the next output.",
         ),
     ],
     "Batches": [
         Panel(
             "Duration",
-            {
-                quantile(0.5, "sluice_batch_duration_seconds"): "p50",
-                quantile(0.99, "sluice_batch_duration_seconds"): "p99",
-            },
+            quantiles("sluice_batch_duration_seconds"),
             "s",
+            "From the start of a batch to its end.",
+            limits=(10, 30),
+            alerts=("SluiceSlowBatches",),
         ),
         Panel(
             "Running batch",
             {
-                f"max(sluice_running_batch_seconds{WHERE})": "runs for",
+                f"max by (pipeline) (sluice_running_batch_seconds{WHERE})": "{{pipeline}} runs for",
                 f"min(sluice_running_batch_limit_seconds{WHERE})": "counts as hung after",
             },
             "s",
+            "For how long the batch that runs now has been running.",
+            alerts=("SluiceBatchHangs", "SluiceStalled"),
         ),
         Panel(
             "Phases",
-            {f"{rate('sluice_batch_phase_seconds_total', 'phase')}": "{{phase}}"},
+            {rate("sluice_batch_phase_seconds_total", "phase"): "{{phase}}"},
             "percentunit",
-            description="Seconds in each second.",
+            "Seconds of each second: addBatch is the work of the windows and the write to Kafka.",
         ),
         Panel(
             "Transactions",
@@ -119,46 +220,54 @@ ROWS: dict[str, list[Panel]] = {
                 rate("sluice_batches_skipped_total"): "found in the ledger",
             },
             "ops",
+            "Batches that were written, and batches that ran again and were already written.",
+            alerts=("SluiceBatchesRepeat",),
         ),
         Panel(
             "Transaction duration",
-            {
-                quantile(0.5, "sluice_transaction_duration_seconds"): "p50",
-                quantile(0.99, "sluice_transaction_duration_seconds"): "p99",
-            },
+            quantiles("sluice_transaction_duration_seconds"),
             "s",
+            "From the start of a transaction until readers can see its records.",
         ),
         Panel(
             "Record latency",
-            {
-                quantile(0.5, "sluice_record_latency_seconds"): "p50",
-                quantile(0.99, "sluice_record_latency_seconds"): "p99",
-            },
+            quantiles("sluice_record_latency_seconds"),
             "s",
-            description="From the timestamp of a batch's oldest record until readers can see the batch.",
+            "From the timestamp of a batch's oldest record until readers can see the batch.",
         ),
     ],
-    "State": [
-        Panel("Size", {f"sum(sluice_state_bytes{WHERE})": "held"}, "bytes"),
+    "State and memory": [
         Panel(
-            "Traffic",
+            "Size of the state",
+            {f"sum by (pipeline) (sluice_state_bytes{WHERE})": "{{pipeline}}"},
+            "bytes",
+            "State of all windows, of all buckets.",
+            alerts=("SluiceStateGrows",),
+        ),
+        Panel(
+            "Traffic of the state",
             {
                 rate("sluice_state_read_bytes_total"): "read",
                 rate("sluice_state_written_bytes_total"): "written",
             },
             "Bps",
+            "State that is read from the checkpoint and written to it. It is read at starts only.",
         ),
         Panel(
             "Memory",
             {
-                f"sum by (process) (sluice_memory_bytes{WHERE})": "{{process}}",
-                f"sum(sluice_memory_limit_bytes{WHERE})": "limit",
+                f"sum by (process) (sluice_memory_bytes{PROCESSES})": "{{process}}",
+                f"sum(sluice_memory_limit_bytes{PROCESSES})": "limit",
             },
             "bytes",
+            "Memory of the service, of Java and of the Python processes, which all pipelines share.",
+            alerts=("SluiceMemory",),
         ),
     ],
 }
 WIDTH, HEIGHT, LOW = 24, 8, 4
+#: the address of the documentation, which `make docs` builds; a field of the board
+DOCS = "https://docs.example.com/sluice"
 
 
 def board() -> dict[str, Any]:
@@ -179,6 +288,15 @@ def board() -> dict[str, Any]:
                     "name": "job", "type": "query", "label": "Job", "datasource": SOURCE,
                     "query": {"query": "label_values(sluice_build_info, job)", "refId": "job"},
                     "refresh": 2, "includeAll": True, "multi": True, "current": {"text": "All", "value": "$__all"},
+                },
+                {
+                    "name": "pipeline", "type": "query", "label": "Pipeline", "datasource": SOURCE,
+                    "query": {"query": 'label_values(sluice_build_info{job=~"$job"}, pipeline)', "refId": "pipeline"},
+                    "refresh": 2, "includeAll": True, "multi": True, "current": {"text": "All", "value": "$__all"},
+                },
+                {
+                    "name": "docs", "type": "textbox", "label": "Documentation", "query": DOCS,
+                    "current": {"text": DOCS, "value": DOCS},
                 },
             ],
         },
@@ -208,12 +326,23 @@ def drawn(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
         {"refId": chr(ord("A") + at), "datasource": SOURCE, "expr": query, "legendFormat": legend or "__auto"}
         for at, (query, legend) in enumerate(panel.queries.items())
     ]
+    links = [{"title": alert, "url": f"${{docs}}/alerts.html#{alert.lower()}"} for alert in panel.alerts]
     return {
         "id": number, "type": panel.kind, "title": panel.title, "description": panel.description,
-        "datasource": SOURCE, "gridPos": place, "targets": targets,
-        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "datasource": SOURCE, "gridPos": place, "targets": targets, "links": links,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, **thresholds(panel)}, "overrides": []},
         "options": {} if panel.kind == "stat" else {"legend": {"displayMode": "list", "placement": "bottom"}},
     }  # fmt: skip
+
+
+def thresholds(panel: Panel) -> dict[str, Any]:
+    """The colours of a number, or the lines of a diagram."""
+    if panel.limits is None:
+        return {}
+    yellow, red = panel.limits
+    steps = [{"color": "green", "value": None}, {"color": "yellow", "value": yellow}, {"color": "red", "value": red}]
+    lines = {} if panel.kind == "stat" else {"custom": {"thresholdsStyle": {"mode": "line"}}}
+    return {"thresholds": {"mode": "absolute", "steps": steps}, **lines}
 
 
 if __name__ == "__main__":

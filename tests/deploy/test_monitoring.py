@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,32 @@ def test_the_board_is_the_one_that_its_program_makes():
 @pytest.mark.parametrize("metric", [m.name for m in TABLE if m.name not in {"sluice_last_batch", "sluice_build_info"}])
 def test_every_metric_is_on_the_board(metric):
     assert any(metric in query for _, query in QUERIES)
+
+
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_says_what_it_shows_of_which_pipelines(panel):
+    assert panel["description"].endswith(".")
+    shared = ("sluice_memory_bytes", "sluice_memory_limit_bytes")
+    for target in panel["targets"]:
+        metrics = re.findall(r"sluice_\w+", target["expr"])
+        assert all(name in shared for name in metrics) or target["expr"].count('pipeline=~"$pipeline"') == len(metrics)
+
+
+def test_every_alert_is_linked_from_a_panel_or_is_about_the_whole_service():
+    linked = [link["url"] for panel in PANELS for link in panel["links"]]
+    assert all(url.startswith("${docs}/alerts.html#") for url in linked)
+    names = {rule["alert"].lower() for rule in RULES}
+    found = {url.partition("#")[2] for url in linked}
+    assert found <= names
+    assert names - found == {"sluicedown", "sluicerestarts", "sluicepipelinefilewrong"}
+
+
+def test_numbers_have_colours_where_an_alert_has_a_bound():
+    coloured = {panel["title"] for panel in PANELS if "thresholds" in panel["fieldConfig"]["defaults"]}
+    assert {"Pipelines that do not run", "Lag", "Dead letters", "Batch, p99", "Lag in seconds", "Duration"} == coloured
 
 
 def test_panels_do_not_overlap():
@@ -149,7 +176,7 @@ def flights_by_the_hour(folder: Path) -> Path:
 @pytest.mark.parametrize("query", [pytest.param(query, id=title) for title, query in QUERIES])
 def test_every_query_of_the_board_has_data(prometheus, query):
     """A number, that is: with a rate over twenty seconds for Grafana's own interval."""
-    asked = query.replace("$__rate_interval", "20s").replace("$job", ".*")
+    asked = query.replace("$__rate_interval", "20s").replace("$job", ".*").replace("$pipeline", ".*")
     found = prometheus.samples(asked)
     assert found
     assert any(number == number for number in found), f"only NaN: {asked}"  # noqa: PLR0124 - that is what NaN is
