@@ -9,7 +9,6 @@ import click
 
 from sluice.commands.replay import spare_pandas
 from sluice.files import project_file
-from sluice.model.errors import SluiceError
 
 
 @click.command()
@@ -22,12 +21,8 @@ def lab(file: Path | None, events: Path | None, port: int) -> None:
     Starts with the pipeline FILE and its EVENTS, or with the examples. It needs neither Kafka nor Spark. Only this
     machine can open the page.
     """
-    try:
-        from sluice.lab.lab_server import serve  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        message = f'the lab needs the package {error.name}: pip install "sluice-kafka[lab]"'
-        raise SluiceError(message) from None
-    from sluice.lab.lab_presets import presets  # noqa: PLC0415
+    from sluice.lab.lab_presets import presets  # noqa: PLC0415 - other commands start faster without it
+    from sluice.lab.lab_server import serve  # noqa: PLC0415
 
     spare_pandas()
     sys.path.append(str(project_file("examples").parent))  # the example gaps.yaml has a handler in Python
