@@ -31,7 +31,7 @@ def test_a_folder_without_todays_ivy_file_is_filled_anew(tmp_path: Path, monkeyp
     monkeypatch.setenv("SLUICE_JARS", str(tmp_path / "jars"))
     calls = []
 
-    def fetch(_: str, work: Path) -> None:
+    def fetch(_: str, __: Path, work: Path) -> None:
         calls.append(work)
         (work / "jars" / "broker").mkdir(parents=True)
         (work / "jars" / "broker" / "one.jar").touch()
