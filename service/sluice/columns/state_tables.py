@@ -19,7 +19,7 @@ Each part has the rows of its keys and all rows that these refer to, under new r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -30,6 +30,7 @@ from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import kernel
 from sluice.columns.tables import Data, Format, Saved, StateError, column, grown, load, save
+from sluice.model.types import Kind, Type
 
 #: the part of each key, given the bytes of the key
 PartOfKey = Callable[[bytes], int]
@@ -73,6 +74,11 @@ class Table:
 def words(per: str, width: int, texts: Collection[int] = ()) -> Table:
     """The declaration of a table whose rows are `width` 64-bit words."""
     return Table(per, np.dtype(np.int64), width, texts=tuple(texts))
+
+
+def words_of(per: str, types: Sequence[Type]) -> Table:
+    """The declaration of a table whose rows are encoded values of these types."""
+    return words(per, len(types), [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)])
 
 
 class FreeSlots:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.state_tables import Table, walked, words
+from sluice.columns.state_tables import Table, walked, words_of
 from sluice.columns.tables import column
 from sluice.engine.operators import compaction
 from sluice.engine.windows import processing_time
@@ -18,7 +18,7 @@ from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import window_state
 from sluice.engine.windows.processing_time.window_state import WindowTables
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.types import Kind, Type
+from sluice.model.types import Type
 
 
 class StoredTuples(WindowTables):
@@ -36,8 +36,7 @@ class StoredTuples(WindowTables):
         """`types` has the type of each word of a tuple."""
         super().__init__()
         self.types, self.clause, self.limits, self.reserved = types, clause, limits, reserved
-        texts = [place for place, kind in enumerate(types) if kind.kind in (Kind.STRING, Kind.LIST)]
-        own = {**self.OWN_TABLES, "words": words("slot", len(types), texts)}
+        own = {**self.OWN_TABLES, "words": words_of("slot", types)}
         self.declare({**window_state.TABLES, **own}, processing_time.needed(clause) | own.keys())
         self.keys = Interner()
         self.top = reserved

@@ -122,7 +122,8 @@ class EventJoinOperator(Stateful[EventJoinState]):
         made = list(event_join_outputs.per_port(log, arrivals, nodes, state.keys, self._apart))
         outputs, unmade = self._expressions.outputs(_stored(state), made)
         dropped = [self._late(number, items, arrivals, late) for number, (_, items, _) in enumerate(ports)]
-        state.forget()
+        if state.compactable:
+            state.compact_all()
         if state.finished:
             last = arrivals[arrivals["kind"] == FINAL][-1]
             event, at = int(last["event"]), int(last["at"])

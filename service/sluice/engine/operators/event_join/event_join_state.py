@@ -6,23 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
     FreeSlots,
     Maps,
-    PartOfKey,
     Table,
-    Tables,
     distinct,
     moved_to,
-    parts_of,
-    words,
+    words_of,
 )
-from sluice.columns.tables import Format, column
-from sluice.engine.operators.compaction import should_compact
+from sluice.columns.tables import Format
 from sluice.engine.operators.event_join import event_join_records
 from sluice.engine.operators.event_join.event_join_records import (
     CLOCK,
@@ -34,10 +29,11 @@ from sluice.engine.operators.event_join.event_join_records import (
     RIGHT_REACHED,
 )
 from sluice.engine.operators.join.join_state import SIDES
+from sluice.engine.operators.keyed_state import KeyedState
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
-from sluice.model.types import Kind, Type
+from sluice.model.types import Type
 
 Types = tuple[Type, ...]
 ENDS = ("oldest", "youngest")
@@ -47,7 +43,6 @@ def tables(types: tuple[Types, Types]) -> dict[str, Table]:
     """`types` has the types of the stored words of each side."""
     found = {"keys_due": Table("key", event_join_records.KEY, fresh={"due": ENDLESS})}
     for name, own in zip(SIDES, types, strict=True):
-        texts = [place for place, kind in enumerate(own) if kind.kind in (Kind.STRING, Kind.LIST)]
         neighbours = dict.fromkeys(("older", "younger", "leap"), name)
         found |= {
             f"{name}_lists": Table(
@@ -56,12 +51,12 @@ def tables(types: tuple[Types, Types]) -> dict[str, Table]:
             f"{name}_nodes": Table(
                 name, event_join_records.NODE, refers=neighbours | {"owner": "key"}, fresh={"owner": NIL}
             ),
-            f"{name}_words": words(name, len(own), texts),
+            f"{name}_words": words_of(name, own),
         }
     return found
 
 
-class EventJoinState(Tables):
+class EventJoinState(KeyedState):
     """The state of one join over event time.
 
     The number of a key is its code in `keys`; without equalities there is one row for all tuples. Slot NOTHING of each
@@ -92,7 +87,6 @@ class EventJoinState(Tables):
         self.free = (FreeSlots(np.int64), FreeSlots(np.int64))
         self.keys, self.strings = Interner(), Interner()
         self.agenda = TournamentTree(1)
-        #: the number of entries of all tables after the last compaction
         self.kept = 0
         for name in SIDES:
             self.reserve(name, NOTHING + 1)
@@ -125,54 +119,28 @@ class EventJoinState(Tables):
 
     def reserve_keys(self) -> None:
         """Makes room for a row per key."""
-        count = self.rows["key"]
-        self.reserve("key", count)
-        self.agenda.enter(self.keys_due[:count])
-
-    # ---- bytes ------------------------------------------------------------------------------------------------------
-
-    def columns(self) -> dict[str, np.ndarray]:
-        return super().columns() | {f"{name}.free": free.slots for name, free in zip(SIDES, self.free, strict=True)}
-
-    def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
-        super().restore(saved)
-        for name, free in zip(SIDES, self.free, strict=True):
-            free.give(column(saved[f"{name}.free"], np.int64))
-        self.plan()
-
-    def plan(self) -> None:
-        """Builds the queue of the times at which keys are due."""
-        self.agenda = TournamentTree(1)
-        self.agenda.enter(self.keys_due[: self.rows["key"]])
+        self.reserve("key", self.rows["key"])
+        self.agenda.enter(self.queued)
 
     # ---- from one state to another ----------------------------------------------------------------------------------
 
-    def forget(self) -> None:
-        """Removes keys without tuples, unused slots and unused texts, if most entries may be unused. O(1) amortised."""
-        if should_compact(self._limits, self._entries, self.kept):
-            self.__dict__.update(self._gathered([self]).__dict__)
-            self.kept = self._entries
+    @property
+    def limits(self) -> EngineLimits:
+        return self._limits
 
     @property
-    def _entries(self) -> int:
-        return sum(self.rows.values()) + self.strings.count
+    def queued(self) -> np.ndarray:
+        return self.keys_due[: self.rows["key"]]
 
-    def split(self, parts: int, part_of_key: PartOfKey) -> list[EventJoinState]:
-        """Divides the tuples by the keys of the equalities. Without equalities all tuples are in part 0."""
-        holding = self._holding()
-        of = parts_of(self.keys, part_of_key)[holding] if self.keys.count else np.zeros(len(holding), np.int64)
-        return [self._gathered([self], holding[of == part]) for part in range(parts)]
+    @property
+    def free_lists(self) -> Mapping[str, FreeSlots]:
+        return {f"{name}.free": free for name, free in zip(SIDES, self.free, strict=True)}
 
-    def merge(self, others: Sequence[EventJoinState]) -> EventJoinState:
-        return self._gathered([self, *others])
-
-    def _holding(self) -> np.ndarray:
-        """The keys that have stored tuples."""
+    def open_keys(self) -> np.ndarray:
         count = self.rows["key"]
         return np.flatnonzero((self.left_lists["size"][:count] > 0) | (self.right_lists["size"][:count] > 0))
 
-    def _gathered(self, states: Sequence[EventJoinState], keys: np.ndarray | None = None) -> EventJoinState:
-        """A new state with the given keys of other states; None: all keys that have stored tuples."""
+    def new(self, states: Sequence[EventJoinState]) -> EventJoinState:
         made = EventJoinState(self._types, self._limits)
         made.scalars[:] = np.max([state.scalars for state in states], axis=0)
         made.scalars[LIVE] = 0
@@ -181,19 +149,9 @@ class EventJoinState(Tables):
             texts = list(made.declared[f"{name}_words"].texts)
             words[:, texts] = made.same_texts(words[:, texts], states[0].strings)
             made.words[port][:1] = words
-        for state in states:
-            chosen = state._holding() if keys is None else keys  # noqa: SLF001
-            if len(chosen):
-                maps = made._numbered(state, chosen)
-                for space, count in made.rows.items():
-                    made.reserve(space, count)
-                made.take(state, maps)
-                made.scalars[LIVE] += sum(int(np.count_nonzero(maps[name] != NIL)) for name in SIDES)
-        made.plan()
         return made
 
-    def _numbered(self, state: EventJoinState, chosen: np.ndarray) -> Maps:
-        """The new numbers in this state for these keys of another state, and for their tuples."""
+    def numbered(self, state: EventJoinState, chosen: np.ndarray) -> Maps:
         numbers, known, rows = chosen, self.keys.count, state.rows
         if state.keys.count:
             numbers = distinct(self.keys.intern_arrow(state.keys.take(chosen)), known)
@@ -203,4 +161,5 @@ class EventJoinState(Tables):
             slots = np.flatnonzero((owners != NIL) & (maps["key"][owners] != NIL))
             maps[name] = moved_to(slots, int(self.tops[port]) + np.arange(len(slots)), rows[name])
             self.tops[port] += len(slots)
+            self.scalars[LIVE] += len(slots)
         return maps

@@ -95,7 +95,8 @@ class SessionOperator(Stateful[SessionState]):
         arrivals = self._arrive(state, items, read, times, gap)
         events, firings, late = self._window_events(state, arrivals, end)
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
-        state.forget()
+        if state.compactable:
+            state.compact_all()
         if last is not None:
             state.finished = True
             outputs = {stream: emit.final(output, *last) for stream, output in outputs.items()}

@@ -6,26 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import (  # fmt: skip
     FreeSlots,
     Maps,
-    PartOfKey,
     Table,
-    Tables,
     distinct,
     intern_pairs,
     moved_to,
     pairs_of,
-    parts_of,
     words,
 )
-from sluice.columns.tables import Format, column
+from sluice.columns.tables import Format
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.operators.compaction import should_compact
+from sluice.engine.operators.keyed_state import KeyedState
 from sluice.engine.operators.session import session_records
 from sluice.engine.operators.session.session_records import (
     CONTENTS,
@@ -37,6 +33,7 @@ from sluice.engine.operators.session.session_records import (
 )
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
+from sluice.model.engine_limits import EngineLimits
 
 ENDS = ("oldest", "youngest")
 NEIGHBOURS = ("older", "younger", "leap")
@@ -67,7 +64,7 @@ def tables(program: Program) -> dict[str, Table]:
     }  # fmt: skip
 
 
-class SessionState(Tables):
+class SessionState(KeyedState):
     """The state of one Aggregate over sessions.
 
     The number of a partition is the code of its key in `keys`. The number of a group is that of its partition or, with
@@ -104,7 +101,6 @@ class SessionState(Tables):
         self.arrived = 0
         self.finished = False
         self.keys, self.groups, self.pairs, self.strings = Interner(), Interner(), Interner(), Interner()
-        #: the number of entries of all tables after the last compaction
         self.kept = 0
 
     @property
@@ -125,7 +121,7 @@ class SessionState(Tables):
         rows = self.rows
         for space in ("partition", "group"):
             self.reserve(space, rows[space])
-        self.agenda.enter(self.partitions[: rows["partition"]])
+        self.agenda.enter(self.queued)
 
     def reserve_sessions(self, more: int) -> None:
         """Makes room for `more` sessions and contents."""
@@ -136,66 +132,36 @@ class SessionState(Tables):
     def reserve_rows(self, count: int) -> None:
         self.reserve("slot", count)
 
-    def plan(self) -> None:
-        """Builds the queue of the times at which partitions are due."""
-        self.agenda = TournamentTree(1)
-        self.agenda.enter(self.partitions[: self.rows["partition"]])
-
-    # ---- bytes ------------------------------------------------------------------------------------------------------
-
-    def columns(self) -> dict[str, np.ndarray]:
-        return super().columns() | {"free": self.free.slots}
-
-    def restore(self, saved: Mapping[str, pa.Buffer]) -> None:
-        super().restore(saved)
-        self.free.give(column(saved["free"], np.int64))
-        self.plan()
-
-    # ---- from one state to another ----------------------------------------------------------------------------------
-
-    def forget(self) -> None:
-        """Removes keys without sessions and unused entries (G14), if most entries may be unused. O(1) amortised."""
-        if should_compact(self._program.limits, self._entries, self.kept):
-            self.__dict__.update(self._gathered([self]).__dict__)
-            self.kept = self._entries
+    @property
+    def limits(self) -> EngineLimits:
+        return self._program.limits
 
     @property
-    def _entries(self) -> int:
-        return sum(self.rows.values()) + self.groups.count + self.strings.count
+    def queued(self) -> np.ndarray:
+        return self.partitions[: self.rows["partition"]]
 
-    def split(self, parts: int, part_of_key: PartOfKey) -> list[SessionState]:
-        open_ones = self._open_partitions()
-        of = np.zeros(len(open_ones), np.int64)
-        if self._program.partition_by and len(open_ones):
-            of = parts_of(self.keys, part_of_key)[open_ones]
-        return [self._gathered([self], open_ones[of == part]) for part in range(parts)]
+    @property
+    def free_lists(self) -> Mapping[str, FreeSlots]:
+        return {"free": self.free}
 
-    def merge(self, others: Sequence[SessionState]) -> SessionState:
-        return self._gathered([self, *others])
+    @property
+    def entries(self) -> int:
+        return super().entries + self.groups.count
 
-    def _open_partitions(self) -> np.ndarray:
+    def open_keys(self) -> np.ndarray:
+        """The keys with open sessions. A compaction removes the others (G14)."""
         return np.flatnonzero(self.partitions["size"][: self.rows["partition"]] > 0)
 
-    def _gathered(self, states: Sequence[SessionState], partitions: np.ndarray | None = None) -> SessionState:
-        """A new state with the given partitions of other states; None: all partitions that have open sessions."""
+    def new(self, states: Sequence[SessionState]) -> SessionState:
         made = SessionState(self._program)
         made.finished = states[0].finished
         made.arrived = max(state.arrived for state in states)
         made.clocks = np.max([state.clocks for state in states], axis=0)
         for number in (GROUP, LAST):
             made.scalars[number] = max(int(state.scalars[number]) for state in states)
-        for state in states:
-            chosen = state._open_partitions() if partitions is None else partitions  # noqa: SLF001
-            if len(chosen):
-                maps = made._numbered(state, chosen)
-                for space, count in made.rows.items():
-                    made.reserve(space, count)
-                made.take(state, maps)
-        made.plan()
         return made
 
-    def _numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
-        """The new numbers in this state for the rows of these partitions of another state."""
+    def numbered(self, state: SessionState, partitions: np.ndarray) -> Maps:
         numbers, known, rows = partitions, self.keys.count, state.rows
         if self._program.partition_by:
             numbers = distinct(self.keys.intern_arrow(state.keys.take(partitions)), known)
