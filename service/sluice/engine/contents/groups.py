@@ -17,9 +17,11 @@ import numpy as np
 from sluice.columns import intrusive_list
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
+from sluice.columns.prefetch import prefetch
 from sluice.engine.contents import multisets
 from sluice.engine.contents.combine_plan import Summaries, plan_fits
 from sluice.engine.contents.firing_results import FREED, PAIRS, ROWS, TUPLES, Results, room
+from sluice.engine.windows.processing_time import EVICT, INSERT
 
 #: the record of a group; each storage strategy uses some of the fields
 GROUP_RECORD = np.dtype([
@@ -94,6 +96,19 @@ def first(g: Groups, p: int) -> int:
 @inlined
 def following(g: Groups, group: int) -> int:
     return g.records[group].younger if g.grouped else NIL
+
+
+@inlined
+def look_ahead(c: Grouped, events: np.ndarray, k: int) -> None:
+    """Prefetches what a later event needs, where tuples stay in their slots.
+
+    It uses the partition number as the group number, which is right without `group_by`.
+    """
+    if k < len(events):
+        if events[k].code == EVICT:
+            prefetch(c.links, events[k].slot)
+        elif events[k].code == INSERT:
+            prefetch(c.groups.records, events[k].partition)
 
 
 @inlined

@@ -15,13 +15,13 @@ import numpy as np
 from sluice.columns import intrusive_list, pairing_heap
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
-from sluice.columns.prefetch import AHEAD, prefetch
+from sluice.columns.prefetch import AHEAD
 from sluice.engine.contents import groups, multisets
 from sluice.engine.contents.combine_plan import FOLD, MERGE, OUTPUT, Summaries, append_step, plan_fits
 from sluice.engine.contents.firing_results import Results
 from sluice.engine.contents.groups import Groups
 from sluice.engine.contents.summaries import Layout
-from sluice.engine.contents.two_stacks import add_to_back, build_front, plan_output, steps_to_evict, write_edges
+from sluice.engine.contents.two_stacks import add_to_back, plan_output, steps_to_evict, take_from_front, write_edges
 from sluice.engine.windows.policies import Policy
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT, LOSE
 
@@ -49,7 +49,7 @@ class SlotHeaps(NamedTuple):
 def run(c: SlotHeaps, events: np.ndarray, results: Results, start: int) -> int:
     """Handles window events from number `start` on. Returns the number of the first event without room."""
     for k in range(start, len(events)):
-        _look_ahead(c, events, k + AHEAD)
+        groups.look_ahead(c, events, k + AHEAD)
         code, p, slot = events[k].code, events[k].partition, events[k].slot
         if code == INSERT:
             if not plan_fits(c.sums, STEPS_TO_INSERT):
@@ -69,19 +69,6 @@ def run(c: SlotHeaps, events: np.ndarray, results: Results, start: int) -> int:
                 return k
             _fire(c, p, slot, results)
     return len(events)
-
-
-@inlined
-def _look_ahead(c: SlotHeaps, events: np.ndarray, k: int) -> None:
-    """Prefetches records of a later event.
-
-    It uses the partition number as the group number, which is right without `group_by`.
-    """
-    if k < len(events):
-        if events[k].code == EVICT:
-            prefetch(c.links, events[k].slot)
-        elif events[k].code == INSERT:
-            prefetch(c.groups.records, events[k].partition)
 
 
 @inlined
@@ -127,9 +114,7 @@ def _evict(c: SlotHeaps, p: int, group: int, slot: int, results: Results) -> Non
     if records[group].root != NIL:
         records[group].root = pairing_heap.remove_root(c.nodes, c.sums.rows, c.by, records[group].root, _melded, c.sums)
     else:
-        if not records[group].front:
-            build_front(c.sums, records, group, c.links)
-        records[group].front -= 1
+        take_from_front(c.sums, records, group, c.links)
     intrusive_list.pop_keep_links(records, group, c.links, slot)
     groups.free(results, slot)
     groups.shrink(c.groups, p, group)

@@ -13,13 +13,13 @@ import numpy as np
 
 from sluice.columns import intrusive_list
 from sluice.columns.kernel import inlined, kernel
-from sluice.columns.prefetch import AHEAD, prefetch
+from sluice.columns.prefetch import AHEAD
 from sluice.engine.contents import groups, multisets
 from sluice.engine.contents.combine_plan import Summaries, plan_fits
 from sluice.engine.contents.firing_results import Results
 from sluice.engine.contents.groups import Groups
 from sluice.engine.contents.summaries import Layout
-from sluice.engine.contents.two_stacks import add_to_back, build_front, plan_output, steps_to_evict, write_edges
+from sluice.engine.contents.two_stacks import add_to_back, plan_output, steps_to_evict, take_from_front, write_edges
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRE, INSERT, LOSE
 
 
@@ -43,7 +43,7 @@ class SlotStacks(NamedTuple):
 def run(c: SlotStacks, events: np.ndarray, results: Results, start: int) -> int:
     """Handles window events from number `start` on. Returns the number of the first event without room."""
     for k in range(start, len(events)):
-        _look_ahead(c, events, k + AHEAD)
+        groups.look_ahead(c, events, k + AHEAD)
         code, p, slot = events[k].code, events[k].partition, events[k].slot
         if code == INSERT:
             if not plan_fits(c.sums, 1):
@@ -66,19 +66,6 @@ def run(c: SlotStacks, events: np.ndarray, results: Results, start: int) -> int:
 
 
 @inlined
-def _look_ahead(c: SlotStacks, events: np.ndarray, k: int) -> None:
-    """Prefetches records of a later event.
-
-    It uses the partition number as the group number, which is right without `group_by`.
-    """
-    if k < len(events):
-        if events[k].code == EVICT:
-            prefetch(c.links, events[k].slot)
-        elif events[k].code == INSERT:
-            prefetch(c.groups.records, events[k].partition)
-
-
-@inlined
 def _insert(c: SlotStacks, p: int, slot: int) -> None:
     records = c.groups.records
     group = groups.group_of(c.groups, p, slot)
@@ -98,9 +85,7 @@ def _evict(c: SlotStacks, p: int, group: int, slot: int, results: Results) -> No
     """Removes the oldest tuple of the group, which is in `slot`."""
     records = c.groups.records
     multisets.count(c.counted, c.sums.rows, slot, group, -1)
-    if not records[group].front:
-        build_front(c.sums, records, group, c.links)
-    records[group].front -= 1
+    take_from_front(c.sums, records, group, c.links)
     intrusive_list.pop_keep_links(records, group, c.links, slot)
     groups.free(results, slot)
     groups.shrink(c.groups, p, group)

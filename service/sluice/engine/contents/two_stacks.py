@@ -58,6 +58,14 @@ def build_front(s: Summaries, records: np.ndarray, group: int, links: np.ndarray
 
 
 @inlined
+def take_from_front(s: Summaries, records: np.ndarray, group: int, links: np.ndarray) -> None:
+    """Counts the oldest tuple out of the front. If the front is empty, the back becomes the front before."""
+    if not records[group].front:
+        build_front(s, records, group, links)
+    records[group].front -= 1
+
+
+@inlined
 def plan_output(s: Summaries, records: np.ndarray, group: int, row: int) -> None:
     """Plans the summary of the group as output number `row`: one step."""
     one, shift = records[group], s.shift

@@ -17,40 +17,30 @@ from sluice.engine.operators.event_join import timed_lists
 from sluice.engine.operators.event_join.event_join_records import (
     CLOCK,
     LEFT,
-    LEFT_FINAL,
-    LIVE,
-    LOGGED,
     NOTHING,
     RIGHT,
     JoinSettings,
     JoinTables,
 )
-from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK
 from sluice.engine.windows.event_time.event_records import ENDLESS
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
 
 @kernel
 def run(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, first: int) -> int:
-    """Handles the arrivals from number `first` on. Returns the number of the watermark for which the log has no room,
-    to continue there, or the number of arrivals if all were handled.
-    """
-    for i in range(first, len(arrivals)):
-        if arrivals[i].kind == TUPLE:
-            side = w.left if arrivals[i].port == LEFT else w.right
-            if not timed_lists.refuse_late(w, side, arrivals, i):
-                p = max(arrivals[i].key, 0)
-                timed_lists.enter(w, side, arrivals, i, p)
-                schedule(w.keys, w.matches, w.starts[0], p, _due(w, r, p))
-        elif arrivals[i].kind == WATERMARK:
-            if w.used[LOGGED] + w.scalars[LIVE] + 1 > len(w.log):
-                return i
-            w.scalars[CLOCK] = arrivals[i].time
-            _answer(w, r, i)
-            timed_lists.note(w, NOTHING, NOTHING, i, NIL)
-        elif arrivals[i].kind == FINAL:
-            w.scalars[LEFT_FINAL + arrivals[i].port] = 1
-    return len(arrivals)
+    """See `timed_lists.handled`."""
+    return timed_lists.handled(w, r, arrivals, first, _store, _answer)
+
+
+@inlined
+def _store(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, i: int) -> bool:
+    """Stores a tuple, unless it is late."""
+    side = w.left if arrivals[i].port == LEFT else w.right
+    if not timed_lists.refuse_late(w, side, arrivals, i):
+        p = max(arrivals[i].key, 0)
+        timed_lists.enter(w, side, arrivals, i, p)
+        schedule(w.keys, w.matches, w.starts[0], p, _due(w, r, p))
+    return True
 
 
 @inlined

@@ -19,8 +19,6 @@ from sluice.engine.operators.event_join import timed_lists
 from sluice.engine.operators.event_join.event_join_records import (
     CLOCK,
     LEFT,
-    LEFT_FINAL,
-    LIVE,
     LOGGED,
     NOTHING,
     RIGHT,
@@ -28,33 +26,21 @@ from sluice.engine.operators.event_join.event_join_records import (
     JoinTables,
     TimedSide,
 )
-from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK
 from sluice.engine.windows.event_time.event_records import ENDLESS
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
 
 
 @kernel
 def run(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, first: int) -> int:
-    """Handles the arrivals from number `first` on. Returns the number of the arrival for which the log has no room, to
-    continue there, or the number of arrivals if all were handled.
-    """
-    for i in range(first, len(arrivals)):
-        if arrivals[i].kind == TUPLE:
-            if arrivals[i].port == LEFT:
-                handled = _meet(w, w.left, w.right, arrivals, i, -r.before, r.after)
-            else:
-                handled = _meet(w, w.right, w.left, arrivals, i, -r.after, r.before)
-            if not handled:
-                return i
-        elif arrivals[i].kind == WATERMARK:
-            if w.used[LOGGED] + w.scalars[LIVE] + 1 > len(w.log):
-                return i
-            w.scalars[CLOCK] = arrivals[i].time
-            _release(w, r, i)
-            timed_lists.note(w, NOTHING, NOTHING, i, NIL)
-        elif arrivals[i].kind == FINAL:
-            w.scalars[LEFT_FINAL + arrivals[i].port] = 1
-    return len(arrivals)
+    """See `timed_lists.handled`."""
+    return timed_lists.handled(w, r, arrivals, first, _meet_others, _release)
+
+
+@inlined
+def _meet_others(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, i: int) -> bool:
+    if arrivals[i].port == LEFT:
+        return _meet(w, w.left, w.right, arrivals, i, -r.before, r.after)
+    return _meet(w, w.right, w.left, arrivals, i, -r.after, r.before)
 
 
 @inlined

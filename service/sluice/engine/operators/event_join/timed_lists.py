@@ -11,6 +11,8 @@ to which it leads is stored: the number of a tuple's arrival identifies it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sluice.columns import intrusive_list
@@ -20,14 +22,45 @@ from sluice.engine.operators.event_join.event_join_records import (
     ARRIVED,
     CLOCK,
     LEFT,
+    LEFT_FINAL,
     LEFT_FREED,
     LIVE,
     LOGGED,
+    NOTHING,
     RIGHT_FREED,
     TOO_LATE,
+    JoinSettings,
     JoinTables,
     TimedSide,
 )
+from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK
+
+#: called as `tuple_arrives(tables, settings, arrivals, i)`: handles a tuple. False if the log has no room
+TupleArrives = Callable[[JoinTables, JoinSettings, np.ndarray, int], bool]
+#: called as `advance(tables, settings, i)`: removes and logs what the watermark of arrival `i` makes certain
+Advance = Callable[[JoinTables, JoinSettings, int], None]
+
+
+@inlined
+def handled(
+    w: JoinTables, r: JoinSettings, arrivals: np.ndarray, first: int, tuple_arrives: TupleArrives, advance: Advance
+) -> int:
+    """Handles the arrivals from number `first` on. Returns the number of the arrival for which the log has no room, to
+    continue there, or the number of arrivals if all were handled.
+    """
+    for i in range(first, len(arrivals)):
+        if arrivals[i].kind == TUPLE:
+            if not tuple_arrives(w, r, arrivals, i):
+                return i
+        elif arrivals[i].kind == WATERMARK:
+            if w.used[LOGGED] + w.scalars[LIVE] + 1 > len(w.log):
+                return i
+            w.scalars[CLOCK] = arrivals[i].time
+            advance(w, r, i)
+            note(w, NOTHING, NOTHING, i, NIL)
+        elif arrivals[i].kind == FINAL:
+            w.scalars[LEFT_FINAL + arrivals[i].port] = 1
+    return len(arrivals)
 
 
 @inlined
