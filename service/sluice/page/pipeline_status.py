@@ -7,6 +7,7 @@ from typing import Any
 
 from sluice.model.spec import Operator, Stream
 from sluice.page.batch_bars import WHOLE
+from sluice.page.history import Rates
 from sluice.page.holding_back import Seen, described, held_back
 from sluice.page.next_firing import next_firing, since
 from sluice.page.pipeline_pages import PipelinePage, StagePage
@@ -41,8 +42,8 @@ def status(page: PipelinePage, described: Mapping[str, Any]) -> Status:
 def _stage(stage: StagePage, page: PipelinePage) -> Status:
     aged = stage.looks()
     looks = aged.value or Looks()
-    history, last = stage.history, stage.history.last
-    seen = Seen(stage.pipeline, looks, history.lags, _marks(stage), round(page.now() * SECOND))
+    history, last, rates = stage.history, stage.history.last, stage.history.rates()
+    seen = Seen(stage.pipeline, looks, history.lags, _marks(rates), round(page.now() * SECOND))
     report = history.report
     return {
         "name": stage.pipeline.name,
@@ -51,12 +52,12 @@ def _stage(stage: StagePage, page: PipelinePage) -> Status:
         "batch": None if last is None else last.batch,
         "batch_at": None if last is None else last.at * MILLISECOND,
         "look": {"possible": stage.can_ask, "pending": aged.pending, "age": aged.age, "silent": looks.silent},
-        "inputs": [_input(stream, stage, looks) for stream in stage.pipeline.inputs],
+        "inputs": [_input(stream, stage, looks, rates) for stream in stage.pipeline.inputs],
         "operators": [
-            _operator(operator, step, stage, seen)
+            _operator(operator, step, stage, seen, rates)
             for operator, step in zip(stage.pipeline.operators, stage.explained.steps, strict=True)
         ],
-        "outputs": [_output(stream, stage) for stream in stage.pipeline.outputs],
+        "outputs": [_output(stream, rates) for stream in stage.pipeline.outputs],
         "buckets": [_bucket(answer) for answer in looks.answers],
         "spread": stage.explained.spread,
         "together": stage.explained.together,
@@ -70,12 +71,11 @@ def _stage(stage: StagePage, page: PipelinePage) -> Status:
     }  # fmt: skip
 
 
-def _marks(stage: StagePage) -> dict[str, int]:
-    rates = stage.history.rates()
+def _marks(rates: Rates) -> dict[str, int]:
     return {name: 1 for name, kinds in rates.read.items() if kinds.get("window")}
 
 
-def _input(stream: Stream, stage: StagePage, looks: Looks) -> Status:
+def _input(stream: Stream, stage: StagePage, looks: Looks, rates: Rates) -> Status:
     progress = looks.streams.get(stream.name, StreamProgress())
     watermarks = {one["topic_partition"]: one for one in described(progress)}
     finals = looks.finals.get(stream.name, [])
@@ -90,12 +90,12 @@ def _input(stream: Stream, stage: StagePage, looks: Looks) -> Status:
         }
         for number in range(max(len(lags), stage.topic_partitions.get(stream.name, 0)))
     ]
-    rates = stage.history.rates().read.get(stream.name, {})
+    read = rates.read.get(stream.name, {})
     return {
-        "stream": stream.name, "topic": stream.topic, "rates": rates, "rate": sum(rates.values()),
+        "stream": stream.name, "topic": stream.topic, "rates": read, "rate": sum(read.values()),
         "unread": sum(lag.unread for lag in lags.values()), "event_time": stream.event_time is not None,
         "watermark": _watermark(stream, stage, progress), "topic_partitions": partitions,
-        "dead_letters": sum(stage.history.rates().dead_letters.get(stream.name, {}).values()),
+        "dead_letters": sum(rates.dead_letters.get(stream.name, {}).values()),
     }  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def _watermark(stream: Stream, stage: StagePage, progress: StreamProgress) -> in
     return stage.history.report.watermarks.get(stream.name)
 
 
-def _operator(operator: Operator, step: Step, stage: StagePage, seen: Seen) -> Status:
-    rates = stage.history.rates().operators.get(operator.name, {})
+def _operator(operator: Operator, step: Step, stage: StagePage, seen: Seen, rates: Rates) -> Status:
+    counts = rates.operators.get(operator.name, {})
     held = stage.history.report.operators.get(operator.name, {})
     times = {
         name: seen.looks.streams.get(name, StreamProgress()).watermark
@@ -120,15 +120,15 @@ def _operator(operator: Operator, step: Step, stage: StagePage, seen: Seen) -> S
     }
     return {
         "name": operator.name, "kind": step.kind, "windows": step.windows, "fires": step.fires, "waits": step.waits,
-        "read": rates.get("in", 0.0), "written": rates.get("out", 0.0), "fired": rates.get("windows", 0.0),
+        "read": counts.get("in", 0.0), "written": counts.get("out", 0.0), "fired": counts.get("windows", 0.0),
         "partitions": held.get("partitions"), "tuples": held.get("tuples"), "watermarks": times,
         "held_back": held_back(operator, seen),
     }  # fmt: skip
 
 
-def _output(stream: Stream, stage: StagePage) -> Status:
-    rates = stage.history.rates().written.get(stream.name, {})
-    return {"stream": stream.name, "topic": stream.topic, "rates": rates, "rate": sum(rates.values())}
+def _output(stream: Stream, rates: Rates) -> Status:
+    written = rates.written.get(stream.name, {})
+    return {"stream": stream.name, "topic": stream.topic, "rates": written, "rate": sum(written.values())}
 
 
 def _bucket(answer: Mapping[str, Any]) -> Status:
