@@ -15,7 +15,8 @@ import yaml
 from benchmarks.load import fill, make_topic
 from benchmarks.machine import machine
 from benchmarks.page import write
-from benchmarks.running import Service, service, tree
+from benchmarks.processes import cpu_seconds, tree
+from benchmarks.running import Service, service
 from sluice.kafka.embedded_broker import EmbeddedBroker
 
 KEYS = 1000
@@ -87,12 +88,11 @@ def _pipeline(name: str, window: str) -> str:
 
 
 def _cpu(pid: int) -> float:
-    """Seconds of processor time, with those of children that have ended."""
+    """Seconds of processor time, with those of children that have ended; 0 if the process has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended
+        return cpu_seconds(pid, ended_children=True)
+    except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

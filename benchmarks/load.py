@@ -39,7 +39,7 @@ def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) ->
     """`rate` records a second, each with the time at which it is sent; gives their number."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     count = 0
-    for i in _paced(rate, seconds):
+    for i in paced(rate, seconds):
         now = time.time()
         _produce(producer, topic, i, b"k%d" % (i % keys), (int(now * 1000), now))
         producer.poll(0)
@@ -48,7 +48,8 @@ def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) ->
     return count
 
 
-def _paced(rate: int, seconds: float) -> Iterator[int]:
+def paced(rate: int, seconds: float) -> Iterator[int]:
+    """The numbers of records, each at its time: `rate` a second."""
     start = time.monotonic()
     for i in range(int(rate * seconds)):
         wait = start + i / rate - time.monotonic()
@@ -60,7 +61,11 @@ def _paced(rate: int, seconds: float) -> Iterator[int]:
 def _produce(producer: Producer, topic: str, i: int, key: bytes, times: tuple[int, float]) -> None:
     """`times`: the record's timestamp in milliseconds, and when it is sent, in seconds."""
     timestamp, sent = times
-    value = json_of(i, key, timestamp, sent)
+    produce(producer, topic, json_of(i, key, timestamp, sent), key, timestamp)
+
+
+def produce(producer: Producer, topic: str, value: bytes, key: bytes, timestamp: int) -> None:
+    """Hands a record to the producer, and waits while its queue is full."""
     while True:
         try:
             producer.produce(topic, value, key, timestamp=timestamp)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import orjson
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.load import PARTITIONS
+from benchmarks.processes import memory, tree
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry
 from sluice.processes import Tethered
@@ -43,7 +43,12 @@ class Service:
             time.sleep(0.2)
 
     def memory(self) -> int:
-        return sum(map(_memory, tree(self.process.pid)))
+        """Bytes of memory of all its processes."""
+        together = 0
+        for pid in tree(self.process.pid):
+            with suppress(OSError):  # the process has ended
+                together += memory(pid)
+        return together
 
 
 @contextmanager
@@ -83,7 +88,7 @@ def watched(running: Service) -> Iterator[None]:
 
 def batches(running: Service, bootstrap: str, query: str, records: int) -> list[Entry]:
     """The ledger's entries of the query, up to the one with which `records` tuples had been read."""
-    consumer = _consumer(bootstrap)
+    consumer = committed_consumer(bootstrap)
     entries: list[Entry] = []
     deadline = time.monotonic() + PATIENCE
     placed = False
@@ -106,7 +111,7 @@ def tuples_read(entry: Entry) -> int:
 
 def outputs(bootstrap: str, topic: str) -> tuple[int, int]:
     """The tuples that came out, read committed, and the sum of their n."""
-    consumer, count, total = _consumer(bootstrap), 0, 0
+    consumer, count, total = committed_consumer(bootstrap), 0, 0
     open_ = set(range(PARTITIONS))
     consumer.assign([TopicPartition(topic, partition, 0) for partition in open_])
     while open_:
@@ -122,7 +127,7 @@ def outputs(bootstrap: str, topic: str) -> tuple[int, int]:
 
 def latencies(running: Service, bootstrap: str, topic: str, expected: int) -> list[tuple[float, float]]:
     """When each output was sent as an input, and after how many seconds a committed reader had it."""
-    consumer = _consumer(bootstrap, {"fetch.wait.max.ms": 5})
+    consumer = committed_consumer(bootstrap, {"fetch.wait.max.ms": 5})
     seen: list[tuple[float, float]] = []
     deadline = time.monotonic() + PATIENCE
     while topic not in consumer.list_topics(timeout=10).topics:
@@ -139,30 +144,10 @@ def latencies(running: Service, bootstrap: str, topic: str, expected: int) -> li
     return seen
 
 
-def _consumer(bootstrap: str, more: dict[str, object] | None = None) -> Consumer:
+def committed_consumer(bootstrap: str, more: dict[str, object] | None = None) -> Consumer:
+    """A consumer of committed records that joins no group. `more` are further properties."""
     usual = {"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False}
     return Consumer({
         **usual, "isolation.level": "read_committed", "auto.offset.reset": "earliest", "enable.partition.eof": True,
         **(more or {}),
     })  # fmt: skip
-
-
-def tree(root: int) -> list[int]:
-    """The process and all that it has started."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    children: dict[int, list[int]] = {}
-    for line in listed.splitlines():
-        pid, parent = map(int, line.split())
-        children.setdefault(parent, []).append(pid)
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
-
-
-def _memory(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # it has ended
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)

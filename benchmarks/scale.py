@@ -25,6 +25,7 @@ from benchmarks.load import PARTITIONS, fill, make_topic, value_of
 from benchmarks.machine import cores, machine
 from benchmarks.page import write
 from benchmarks.plot import Line, svg
+from benchmarks.processes import cpu_seconds, tree
 from benchmarks.running import Service, batches, outputs, service, tuples_read
 from benchmarks.scale_model import Cluster, Costs, limit, most, rate
 from benchmarks.workloads import WORKLOADS, Workload
@@ -48,7 +49,6 @@ FEW_OUTPUTS = 0.1
 FULL, FEW = 500_000, 100
 #: records of a batch of `encode_share`
 CHUNK = 20_000
-TICKS = os.sysconf("SC_CLK_TCK")
 PAGE, PLOT = "docs/scale.md", "docs/scale.svg"
 
 #: the columns of the table of costs
@@ -184,9 +184,9 @@ def _written(entry: Entry) -> int:
 def _cpu(running: Service) -> dict[str, float]:
     """Seconds of processor time of the service's processes, by kind."""
     found = dict.fromkeys((DRIVER_JAVA, EXECUTOR_JAVA, WORKERS, SERVERS, WRITER, REST), 0.0)
-    for pid in [running.process.pid, *descendants(running.process.pid)]:
+    for pid in tree(running.process.pid):
         with suppress(OSError, IndexError):
-            found[_kind(pid)] += _seconds(pid)
+            found[_kind(pid)] += cpu_seconds(pid, ended_children=True)
     return found
 
 
@@ -210,14 +210,8 @@ def _broker_cpu() -> float:
     for pid in descendants(os.getpid()):
         with suppress(OSError):
             if b"kafka.Kafka" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                own.append(_seconds(pid))
+                own.append(cpu_seconds(pid, ended_children=True))
     return sum(own)
-
-
-def _seconds(pid: int) -> float:
-    """Seconds of processor time of a process and of its children that have ended."""
-    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(map(int, words[11:15])) / TICKS
 
 
 def encode_share(workload: Workload, records: int = 200_000) -> float:

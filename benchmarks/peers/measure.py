@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.peers.processes import Usage
+from benchmarks.load import PARTITIONS
 from benchmarks.peers.records import (
-    PARTITIONS,
     committed_reader,
     delete_topics,
     end_offsets,
@@ -26,6 +25,7 @@ from benchmarks.peers.records import (
 )  # fmt: skip
 from benchmarks.peers.system import System, Task
 from benchmarks.peers.workload import Totals, Workload
+from benchmarks.processes import Usage
 from sluice.processes import Tethered
 
 #: seconds in which the output must not grow before the run is over, and after which a run that stopped too early fails
@@ -101,7 +101,7 @@ def running(system: System, workload: Workload, bootstrap: str, inputs: list[str
     """Runs the system until the block ends, and removes its files and topics."""
     run = f"bench-{workload.name}-{time.time_ns()}"
     output = f"{run}-output"
-    # The broker's time of appending tells when an output was written, whatever the clock of the system says.
+    # An output is dated by the broker when it appends the record: the clocks of the systems differ.
     make_topic(bootstrap, output, **{"message.timestamp.type": "LogAppendTime"})
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -7,9 +7,10 @@ import time
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.load import PARTITIONS, paced, produce
 from benchmarks.peers.workload import START
+from benchmarks.running import committed_consumer
 
-PARTITIONS = 2
 POLL_EVERY = 10_000
 
 
@@ -26,7 +27,7 @@ def make_topic(bootstrap: str, name: str, **config: str) -> bool:
 
 
 def delete_topics(bootstrap: str, prefix: str) -> None:
-    """Deletes all topics whose name begins with `prefix`, with those that a system made for itself."""
+    """Deletes all topics whose name begins with `prefix`: the output, and the internal topics of a system."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     names = [name for name in admin.list_topics(timeout=10).topics if name.startswith(prefix)]
     if names:
@@ -52,11 +53,7 @@ def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
 def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) -> None:
     """Writes `rate` records a second; attribute w of each is the time in seconds at which it is sent."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "1"})
-    begin = time.monotonic()
-    for i in range(int(rate * seconds)):
-        wait = begin + i / rate - time.monotonic()
-        if wait > 0:
-            time.sleep(wait)
+    for i in paced(rate, seconds):
         _produce(producer, topic, i, keys, b',"w":%.6f}' % time.time())
         producer.poll(0)
     producer.flush()
@@ -65,22 +62,12 @@ def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) ->
 def _produce(producer: Producer, topic: str, i: int, keys: int, end: bytes) -> None:
     key, timestamp = b"k%d" % (i % keys), START + i
     value = b'{"k":"%s","v":%.1f,"ts":%d' % (key, (i * 7919) % 1000 / 10, timestamp) + end
-    while True:
-        try:
-            producer.produce(topic, value, key, timestamp=timestamp)
-        except BufferError:
-            producer.poll(0.05)
-        else:
-            return
+    produce(producer, topic, value, key, timestamp)
 
 
 def committed_reader(bootstrap: str, topic: str, wait_ms: int = 500) -> Consumer:
     """A consumer that reads committed records of the whole topic from its beginning."""
-    consumer = Consumer({
-        "bootstrap.servers": bootstrap, "group.id": "bench-peers", "isolation.level": "read_committed",
-        "enable.auto.commit": False, "auto.offset.reset": "earliest", "fetch.wait.max.ms": wait_ms,
-        "enable.partition.eof": True,
-    })  # fmt: skip
+    consumer = committed_consumer(bootstrap, {"fetch.wait.max.ms": wait_ms})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     return consumer
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
-from benchmarks.running import tree
+from sluice.ops.process_memory import share
+from sluice.processes import descendants
 
 TICKS = os.sysconf("SC_CLK_TCK")
 #: seconds between two readings; a process that lives shorter is not counted
@@ -44,22 +46,30 @@ class Usage:
                 return
 
     def _read(self) -> None:
-        memory = 0
+        together = 0
         for pid in tree(self._pid):
-            try:
-                memory += _pss(pid)
-                self._seconds[pid] = _cpu_seconds(pid)
-            except (OSError, StopIteration):  # the process has ended
-                continue
-        self.peak = max(self.peak, memory)
+            with suppress(OSError):  # the process has ended
+                together += memory(pid)
+                self._seconds[pid] = cpu_seconds(pid)
+        self.peak = max(self.peak, together)
 
 
-def _pss(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+def tree(root: int) -> list[int]:
+    """The process and all that it has started and that still run."""
+    return [root, *descendants(root)]
 
 
-def _cpu_seconds(pid: int) -> float:
-    # The name of the program, in parentheses, may have blanks; utime and stime are fields 14 and 15 of proc(5).
+def memory(pid: int) -> int:
+    """Bytes of memory of a process. Raises OSError if it has ended."""
+    return share(Path("/proc", str(pid)))
+
+
+def cpu_seconds(pid: int, *, ended_children: bool = False) -> float:
+    """Processor seconds of a process, user and system; with `ended_children` also those of children that have ended.
+
+    Raises OSError if the process has ended.
+    """
+    # The name of the program, in parentheses, may have blanks; utime, stime and those of children begin at field 14 of
+    # proc(5).
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return sum(map(int, fields[11 : 15 if ended_children else 13])) / TICKS
