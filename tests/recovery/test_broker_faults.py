@@ -234,7 +234,7 @@ def test_e11_the_network_is_slow(service, network):
 
 @pytest.mark.slow
 def test_e11_no_byte_passes_for_a_while(service, network):
-    """Connections stay open: nobody is told that anything is wrong."""
+    """Connections stay open, so no client gets an error."""
     with feeding(service) as source:
         network.proxy.hold_requests()
         network.proxy.hold_answers()

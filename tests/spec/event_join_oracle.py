@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tests.spec.event_oracle import milliseconds
-from tests.spec.join_oracle import OTHER, Case, Record, condition, equal
-from tests.spec.join_oracle import Side as Settings
+from tests.spec.join_oracle import OTHER, Case, JoinedRows, Record, condition, equal
 from tests.spec.join_oracle import side as settings
-from tests.spec.oracle import Tuple, as_json, identity, key_bytes, nanoseconds, typed
+from tests.spec.oracle import Tuple, identity, key_bytes, nanoseconds, typed
 
 MILLISECOND = 10**6
 
@@ -32,12 +32,12 @@ class Seen:
     gone: bool = False
 
 
-class EventJoin:
+class EventJoin(JoinedRows, ABC):
     def __init__(self, operator: Case, topic_partitions: dict[str, int]) -> None:
         self.operator = operator
         word = {f"schema_{name}": operator[f"schema_{name}"] for name in OTHER}
         nothing = {"left": "sliding, count(0)", "right": "sliding, count(0)"}
-        self.sides: dict[str, Settings] = {name: settings(operator | nothing | word, name) for name in OTHER}
+        self.sides = {name: settings(operator | nothing | word, name) for name in OTHER}
         sizes = dict(re.findall(r"(\w+)\(([^)]*)\)", operator["window"]))
         self.sizes = {name: nanoseconds(size) for name, size in sizes.items()}
         self.match = condition(operator.get("match"))
@@ -75,31 +75,17 @@ class EventJoin:
                 streams = ["output", *(f"unmatched_{n}" for n in OTHER if self.sides[n].apart)]
                 yield from ({"stream": stream, "punct": "final"} for stream in streams)
 
+    @abstractmethod
     def arrive(self, new: Seen) -> Iterator[Record]:
-        raise NotImplementedError
+        """The outputs that a tuple causes that is not late."""
 
+    @abstractmethod
     def advance(self) -> Iterator[Record]:
-        raise NotImplementedError
+        """The outputs that a watermark causes."""
 
     def partners(self, left: Tuple, right: Tuple) -> bool:
         sides = self.sides["left"], self.sides["right"]
         return equal(sides[0], left, sides[1], right) and self.match(left, right)
-
-    def unmatched(self, gone: Seen) -> Iterator[Record]:
-        side = self.sides[gone.side]
-        if gone.matched or not side.outer:
-            return
-        if side.apart:
-            yield {"stream": f"unmatched_{gone.side}", "tuple": as_json({"tuple": gone.values})["tuple"]}
-        else:
-            yield self.joined({gone.side: gone.values, OTHER[gone.side]: self.sides[OTHER[gone.side]].default})
-
-    def joined(self, pair: dict[str, Tuple]) -> Record:
-        row = {}
-        for name, text in self.operator["output"].items():
-            port, attribute = text.split(".")
-            row[name] = pair[port][attribute]
-        return {"stream": "output", **as_json({"tuple": row})}
 
     def order(self, one: Seen) -> Any:
         """The order of the outputs of one watermark (I6, U6)."""
@@ -130,13 +116,13 @@ class IntervalJoin(EventJoin):
         self.seen.append(new)
         if self.until(new) < self.clock:
             new.gone = True
-            yield from self.unmatched(new)
+            yield from self.unmatched(self.sides[new.side], new)
 
     def advance(self) -> Iterator[Record]:
         leaving = [one for one in self.seen if not one.gone and self.until(one) < self.clock]  # I5
         for one in sorted(leaving, key=self.order):
             one.gone = True
-            yield from self.unmatched(one)
+            yield from self.unmatched(self.sides[one.side], one)
 
 
 class AsOfJoin(EventJoin):
@@ -154,7 +140,7 @@ class AsOfJoin(EventJoin):
             if newest is not None and one.time - newest.time <= self.sizes.get("maximumAge", math.inf):  # U3
                 yield self.joined({"left": one.values, "right": newest.values})
             else:
-                yield from self.unmatched(one)
+                yield from self.unmatched(self.sides[one.side], one)
 
 
 def run(case: Case) -> tuple[list[Record], list[int]]:

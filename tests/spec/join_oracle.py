@@ -99,7 +99,29 @@ class Side:
         return leaving
 
 
-class Join:
+class JoinedRows:
+    """The output rows of a join, which `operator` describes, with these sides."""
+
+    operator: Case
+    sides: dict[str, Side]
+
+    def unmatched(self, side: Side, gone: Any) -> Iterator[Record]:
+        if gone.matched or not side.outer:
+            return
+        if side.apart:  # J14
+            yield {"stream": f"unmatched_{side.name}", "tuple": as_json({"tuple": gone.values})["tuple"]}
+        else:  # J13
+            yield self.joined({side.name: gone.values, OTHER[side.name]: self.sides[OTHER[side.name]].default})
+
+    def joined(self, pair: dict[str, Tuple]) -> Record:
+        row = {}
+        for name, text in self.operator["output"].items():
+            port, attribute = text.split(".")
+            row[name] = pair[port][attribute]
+        return {"stream": "output", **as_json({"tuple": row})}
+
+
+class Join(JoinedRows):
     def __init__(self, operator: Case, topic_partitions: dict[str, int]) -> None:
         self.operator = operator
         self.sides = {name: side(operator, name) for name in OTHER}
@@ -146,21 +168,6 @@ class Join:
         yield from records
         if any(record["stream"] == "output" for record in records):  # J11
             yield {"stream": "output", "punct": "window"}
-
-    def unmatched(self, side: Side, gone: Waiting) -> Iterator[Record]:
-        if gone.matched or not side.outer:
-            return
-        if side.apart:  # J14
-            yield {"stream": f"unmatched_{side.name}", "tuple": as_json({"tuple": gone.values})["tuple"]}
-        else:  # J13
-            yield self.joined({side.name: gone.values, OTHER[side.name]: self.sides[OTHER[side.name]].default})
-
-    def joined(self, pair: dict[str, Tuple]) -> Record:
-        row = {}
-        for name, text in self.operator["output"].items():
-            port, attribute = text.split(".")
-            row[name] = pair[port][attribute]
-        return {"stream": "output", **as_json({"tuple": row})}
 
 
 def equal(x: Side, values: Tuple, y: Side, others: Tuple) -> bool:

@@ -30,7 +30,7 @@ from sluice.ops.log_lines import configure
     type=click.Choice(["local", "open", "off"]),
     default="local",
     show_default=True,
-    help="Who gets the page, which shows the content of topics: programs on this machine, everyone, or nobody.",
+    help="The clients that get the page, which shows the content of topics: programs on this machine, all, or none.",
 )
 @click.option("--master", default="local[*]", show_default=True, help="Master URL of Spark.")
 @click.option("--reset-ledger", is_flag=True, help="Ignore, at this start, the ledger of an earlier checkpoint.")

@@ -67,7 +67,7 @@ class Follower:
         consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, self._next)])
         answered = time.monotonic()
         while not self._stopped.is_set():
-            # One message a call: `consume` would wait for more, and the time at which an entry is heard is measured.
+            # One message a call: `consume` would wait for more, and the time at which an entry is received is measured.
             message = consumer.poll(WAIT)
             if message is not None:
                 self._take(message)

@@ -164,7 +164,7 @@ def run(
 
 
 def _shown(page: PipelinePage, plan: Plan, *, local: bool) -> None:
-    """Tells the page how to ask the state servers of this plan's query, which starts now.
+    """Gives the page the function that asks the state servers of this plan's query, which starts now.
 
     `local`: whether the state servers are on this machine, and their pool has a socket with a name. Those of the
     executors of a cluster cannot be asked.

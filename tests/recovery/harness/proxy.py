@@ -127,7 +127,7 @@ class Proxy:
             if listener is None:
                 self._stopped.wait(INTERVAL)
                 continue
-            with suppress(OSError):  # nobody connected, or the listener was closed meanwhile
+            with suppress(OSError):  # no client connected, or the listener was closed meanwhile
                 client, _ = listener.accept()
                 client.settimeout(None)
                 self.accepted += 1

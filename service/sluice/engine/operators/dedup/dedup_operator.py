@@ -79,7 +79,7 @@ class DedupOperator(Stateful[DedupState]):
             return []
         periods = window_inspection.chained(state.partitions[p], state.periods)
         starts = state.periods["time"][periods]
-        told = [
+        open_periods = [
             {name: float(self._ticks.seconds(int(time))) for name, time in (("start", s), ("end", s + self._rule.size))}
             for s in starts
         ]
@@ -87,7 +87,7 @@ class DedupOperator(Stateful[DedupState]):
         if self._holding:
             rows = state.words[state.periods["slot"][periods]]
             held = window_inspection.tuples(self._schema.names, self._stored.types, rows, state.strings)
-        return [InspectedWindow(self.spec.name, len(held), held, policy={"periods": told})]
+        return [InspectedWindow(self.spec.name, len(held), held, policy={"periods": open_periods})]
 
     # ---- a batch ----------------------------------------------------------------------------------------------------
 
