@@ -8,7 +8,7 @@ import pytest
 
 from tests.recovery.harness.process_table import send_signal
 from tests.recovery.harness.service import Service
-from tests.recovery.harness.shared_service import Shared
+from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, tuples
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -22,12 +22,7 @@ SIZE = 50
 
 @pytest.fixture(scope="module")
 def shared(services) -> Shared:
-    def make() -> Service:
-        service = services(FILE.replace("400", "20"))
-        service.create("in")
-        return service
-
-    return Shared(make)
+    return Shared(lambda: created(services(FILE.replace("400", "20"))))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.recovery.harness.service import Service
-from tests.recovery.harness.shared_service import Shared
+from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, tuples
 from tests.recovery.harness.waiting import wait_until
 
@@ -72,11 +72,6 @@ def shared(services) -> Shared:
 def shared_on_disk(services, disk) -> Shared:
     numbers = count()
     return Shared(lambda: created(services(FILE, checkpoint=disk.folder / f"checkpoint-{next(numbers)}")))
-
-
-def created(service: Service) -> Service:
-    service.create("in")
-    return service
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from confluent_kafka import IsolationLevel
 
 from tests.recovery.harness.process_table import frozen
 from tests.recovery.harness.service import Service
-from tests.recovery.harness.shared_service import Shared
+from tests.recovery.harness.shared_service import Shared, created
 from tests.recovery.harness.sums_and_runs import FILE, OUTPUTS, tuples
 from tests.recovery.harness.waiting import wait_until
 
@@ -25,12 +25,7 @@ JAVA_ENDED, REFUSED, TAKEN, FAILED = 3, 4, 5, 6
 
 @pytest.fixture(scope="module")
 def shared(services) -> Shared:
-    def make() -> Service:
-        service = services(FILE)
-        service.create("in")
-        return service
-
-    return Shared(make)
+    return Shared(lambda: created(services(FILE)))
 
 
 @pytest.fixture

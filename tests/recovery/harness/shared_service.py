@@ -7,6 +7,12 @@ from collections.abc import Callable
 from tests.recovery.harness.service import Service
 
 
+def created(service: Service) -> Service:
+    """The service, whose input topic now exists."""
+    service.create("in")
+    return service
+
+
 class Shared:
     """One service for several tests; after a test that failed the next one gets a new service."""
 

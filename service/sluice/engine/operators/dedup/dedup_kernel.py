@@ -16,7 +16,7 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.operators.dedup.dedup_records import FREE_PERIOD, PERIODS, DedupSettings, Periods
-from sluice.engine.operators.session.session_list import enter, not_after, take, younger_of
+from sluice.engine.operators.session.session_list import allocate, enter, not_after, release, younger_of
 from sluice.engine.stream.items import TUPLE, WATERMARK
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
@@ -104,12 +104,7 @@ def _replace(w: Periods, s: int, time: int, slot: int) -> None:
 @inlined
 def _begin(w: Periods, r: DedupSettings, p: int, older: int, time: int, slot: int) -> None:
     """Adds a period behind `older` (Z2)."""
-    s = w.scalars[FREE_PERIOD]
-    if s == NIL:
-        s = w.scalars[PERIODS]
-        w.scalars[PERIODS] += 1
-    else:
-        w.scalars[FREE_PERIOD] = w.periods[s].younger
+    s = allocate(w.scalars, w.periods, FREE_PERIOD, PERIODS)
     enter(w.partitions, w.periods, p, older, s, time)
     w.periods[s].last = time
     w.periods[s].slot = slot
@@ -129,9 +124,7 @@ def _forget(w: Periods, r: DedupSettings, p: int) -> None:
 
 @inlined
 def _free(w: Periods, p: int, s: int) -> None:
-    take(w.partitions, w.periods, p, s)
-    w.periods[s].younger = w.scalars[FREE_PERIOD]
-    w.scalars[FREE_PERIOD] = s
+    release(w.scalars, w.partitions, w.periods, FREE_PERIOD, p, s)
 
 
 @inlined

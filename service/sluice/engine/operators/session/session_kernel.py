@@ -20,7 +20,7 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
-from sluice.engine.operators.session.session_list import enter, not_after, take, younger_of
+from sluice.engine.operators.session.session_list import allocate, enter, not_after, release, younger_of
 from sluice.engine.operators.session.session_records import (
     FIRE,
     FORGET,
@@ -146,14 +146,9 @@ def _touches(w: Sessions, r: SessionSettings, y: int, first: int, last: int, unt
 @inlined
 def _begin(w: Sessions, p: int, older: int, time: int) -> int:
     """Adds a session behind `older`. Returns its number."""
-    s = w.scalars[FREE_SESSION]
-    if s == NIL:
-        s = w.scalars[SESSIONS]
-        w.scalars[SESSIONS] += 1
-    else:
-        w.scalars[FREE_SESSION] = w.sessions[s].younger
+    s = allocate(w.scalars, w.sessions, FREE_SESSION, SESSIONS)
     enter(w.partitions, w.sessions, p, older, s, time)
-    return s  # type: ignore[no-any-return]
+    return s
 
 
 @inlined
@@ -168,9 +163,7 @@ def _merge(w: Sessions, p: int, s: int, y: int, end: int) -> None:
 
 @inlined
 def _free(w: Sessions, p: int, s: int) -> None:
-    take(w.partitions, w.sessions, p, s)
-    w.sessions[s].younger = w.scalars[FREE_SESSION]
-    w.scalars[FREE_SESSION] = s
+    release(w.scalars, w.partitions, w.sessions, FREE_SESSION, p, s)
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------

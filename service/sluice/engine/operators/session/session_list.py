@@ -66,3 +66,26 @@ def take(lists: np.ndarray, nodes: np.ndarray, p: int, node: int) -> None:
     intrusive_list.unlink(lists, p, nodes, node)
     lists[p].size -= 1
     nodes[node].owner = NIL
+
+
+@inlined
+def allocate(scalars: np.ndarray, nodes: np.ndarray, free: int, used: int) -> int:
+    """A node that is in no list: the first of the chain of free ones, or the next that was never used.
+
+    `free` and `used` are the places in `scalars` of the first free node and of the number of nodes ever used.
+    """
+    node = scalars[free]
+    if node == NIL:
+        node = scalars[used]
+        scalars[used] += 1
+    else:
+        scalars[free] = nodes[node].younger
+    return node  # type: ignore[no-any-return]
+
+
+@inlined
+def release(scalars: np.ndarray, lists: np.ndarray, nodes: np.ndarray, free: int, p: int, node: int) -> None:
+    """Removes the member from list `p` and adds it to the chain of free nodes."""
+    take(lists, nodes, p, node)
+    nodes[node].younger = scalars[free]
+    scalars[free] = node
