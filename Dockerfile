@@ -23,6 +23,7 @@ RUN pip install --no-cache-dir --require-hashes --requirement /src/deploy/requir
 COPY pyproject.toml README.md LICENSE /src/
 COPY deploy/ivy.xml /src/deploy/ivy.xml
 COPY examples /src/examples
+COPY schemas /src/schemas
 COPY service /src/service
 # Compiled code is valid for the time of its source, which a layer holds in whole seconds.
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --no-compile /src \

@@ -9,12 +9,18 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # uv installs the packages if it is there
 UV := $(shell command -v uv 2>/dev/null)
 TESTS ?= tests
-PROCESSES ?= 2
+# tests of services mostly wait, for Java to start
+PROCESSES ?= 3
+# the tests of recovery mostly wait, for time-outs and restarts
+RECOVERY_PROCESSES ?= 3
+# the tests of recovery that have commands of their own: test-lost-disks, test-object-store
+OF_THEIR_OWN := test_lost_disks.py test_rescaling.py test_store_faults.py
 MINUTES ?= 5
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
-.PHONY: help setup kernels class-archive demo test lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-security test-registry \
-	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-formats bench-idle bench-compile bench-scale docs lock clean
+.PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
+	test-object-store test-lost-disks \
+	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-formats bench-idle bench-compile bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -32,7 +38,10 @@ demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hand
 	@$(BIN)/sluice-demo run $(ARGS)
 
 test: lint ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
-	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium and not s3" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
+
+test-long: setup ## tests of the service, the demo and the rules that take a minute or more each
+	@$(BIN)/python -m pytest -m "slow and not s3" -n $(PROCESSES) --dist loadfile tests/service tests/demo tests/spec tests/docs --ignore=tests/service/test_conformance_in_service.py --ignore=tests/service/test_security.py $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .
@@ -42,7 +51,7 @@ format: setup ## let ruff format the sources
 	@$(BIN)/ruff format
 
 test-recovery: setup ## kill, cut off and damage everything that docs/exactly-once.md and docs/state.md speak of
-	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal tests/recovery $(ARGS)
+	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery $(OF_THEIR_OWN:%=--ignore=tests/recovery/%) $(ARGS)
 
 cluster: setup ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
 	@$(BIN)/python -m pytest tests/cluster $(ARGS)
@@ -71,8 +80,20 @@ test-security: setup ## every way to be let in by the brokers: SASL, TLS, mutual
 test-image: setup ## what the Dockerfile says, done with plain processes, without a network
 	@$(BIN)/python -m pytest tests/deploy/test_image.py tests/deploy/test_compose.py $(ARGS)
 
+test-package: setup ## build the wheel, install its core into a new environment without a network, run check, replay and lab there (fetches 150 MB)
+	@$(BIN)/python -m pytest tests/package $(ARGS)
+
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
 	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
+
+test-object-store: setup ## the store of `state:` on a real S3 server, S3Proxy, which is fetched once (93 MB)
+	@$(BIN)/python -m pytest tests/object_store tests/recovery/test_store_faults.py $(ARGS)
+
+test-lost-disks: setup ## services lose their machines, or get other numbers of buckets, and go on; SLUICE_TEST_LOSSES=50 loses more, SLUICE_TEST_SEED=8 at other moments
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist load tests/recovery/test_lost_disks.py tests/recovery/test_rescaling.py $(ARGS)
+
+golden-checkpoint: setup ## write the checkpoint of this version that the tests of later versions go on from (tests/recovery/golden)
+	@$(BIN)/python -m tests.recovery.golden_checkpoint
 
 test-containers: setup ## tests of the service against Apache Kafka in a container (testcontainers); needs Docker
 	@SLUICE_TEST_BROKER=docker $(BIN)/python -m pytest $(CONTAINER_TESTS) $(ARGS)
@@ -95,6 +116,12 @@ bench: setup ## measure throughput and latency on this machine; ARGS hands optio
 bench-engine: setup ## measure the engine alone, without Spark and Kafka; ARGS hands options on
 	@$(BIN)/python -m benchmarks.engine $(ARGS)
 
+bench-lost: setup ## measure how a service with a large state goes on after its machine was lost; ARGS="--keys 20000"
+	@$(BIN)/python -m benchmarks.lost_machine $(ARGS)
+
+bench-standby: setup ## kill the leader of two instances twenty times, and measure until the standby writes; ARGS="--rounds 5"
+	@$(BIN)/python -m benchmarks.standby $(ARGS)
+
 bench-state: setup ## measure what a batch costs over a large state, and a restart; ARGS="--keys 100000" or --alone
 	@$(BIN)/python -m benchmarks.state $(ARGS)
 
@@ -113,6 +140,9 @@ bench-check: setup ## compare Sluice's ratio to Kafka Streams with the ratio tha
 bench-scale: setup ## measure what each part costs on a Spark cluster, and model larger ones; ARGS=--write puts it into docs
 	@$(BIN)/python -m benchmarks.scale $(ARGS)
 
+bench-growth: setup ## measure how the throughput changes with window length, keys, size of records, topic partitions, buckets, cores; ARGS=--write draws the plots of the docs
+	@$(BIN)/python -m benchmarks.growth $(ARGS)
+
 bench-idle: setup ## measure what the service costs while nothing comes; ARGS hands options on
 	@$(BIN)/python -m benchmarks.idle $(ARGS)
 
@@ -123,7 +153,7 @@ docs: setup ## build the documentation as a site with a search, in build/site
 lock: ## choose the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--quiet --upgrade --custom-compile-command "make lock" --output-file requirements.lock
-	echo hatchling | uv pip compile pyproject.toml - --extra demo --constraint requirements.lock --universal \
+	echo hatchling | uv pip compile pyproject.toml - --extra demo --extra object-store --extra registry --constraint requirements.lock --universal \
 		--python-version 3.11 --generate-hashes --no-emit-index-url --quiet --upgrade --custom-compile-command "make lock" \
 		--output-file deploy/requirements.lock
 
@@ -142,7 +172,7 @@ $(VENV)/.checked:
 	@touch $@
 
 $(VENV)/.locked: requirements.lock $(VENV)/.checked
-	@echo "Installing the Python packages (about 600 MB, a minute or two) ..."
+	@echo "Installing the Python packages (1.3 GB, of which 600 MB are fetched, a minute or two) ..."
 	@$(if $(UV),uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock \
 		|| )$(PIP) install --require-hashes --requirement requirements.lock
 	@touch $@
@@ -152,7 +182,7 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.locked
 	@touch $@
 
 $(VENV)/.jars: deploy/ivy.xml $(VENV)/.installed
-	@$(BIN)/python -m sluice.jvm.jars
+	@$(BIN)/python -m sluice.jvm.jars spark broker
 	@touch $@
 
 # Only what the demo and the example of the README need. The rest is compiled at its first use, or by `make kernels`.

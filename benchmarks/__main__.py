@@ -13,7 +13,8 @@ from pathlib import Path
 from benchmarks.load import fill, make_topic, trickle
 from benchmarks.machine import machine
 from benchmarks.page import write
-from benchmarks.running import batches, latencies, outputs, service, tuples_read, watched
+from benchmarks.running import latencies, service
+from benchmarks.throughput import throughput
 from benchmarks.workloads import WORKLOADS, Workload
 from sluice.kafka.embedded_broker import EmbeddedBroker
 
@@ -54,29 +55,18 @@ def main() -> None:
 
 
 def _measure(workload: Workload, bootstrap: str, scratch: Path, name: str, options: argparse.Namespace) -> Figures:
-    rate, memory = _throughput(workload, bootstrap, scratch / f"{name}-rate", name, options)
+    rate, memory = throughput(
+        workload,
+        bootstrap,
+        scratch / f"{name}-rate",
+        f"records-{workload.keys}",
+        warm_up=options.warm_up,
+        records=options.records,
+    )
     p50 = p99 = 0.0
     if options.latency:
         p50, p99 = _latency(workload, bootstrap, scratch / f"{name}-latency", f"{name}-latency", options)
     return Figures(workload.title, rate, p50, p99, memory)
-
-
-def _throughput(
-    workload: Workload, bootstrap: str, folder: Path, name: str, options: argparse.Namespace
-) -> tuple[float, int]:
-    """Records per second after the warm-up, from commit to commit, and the peak memory."""
-    records, topic = options.warm_up + options.records, f"{name}-results"
-    pipeline = workload.pipeline(name, f"records-{workload.keys}", topic)
-    with service(pipeline, bootstrap, folder) as running, watched(running):
-        entries = batches(running, bootstrap, name, records)
-    count, total = outputs(bootstrap, topic)
-    if not workload.right(records, workload.keys, count, total):
-        raise SystemExit(f"{workload.title}: {count:,} outputs over {total:,} records are wrong")
-    read, warm = 0, 0
-    while read < options.warm_up:
-        read, warm = read + tuples_read(entries[warm]), warm + 1
-    seconds = (entries[-1].at - entries[warm - 1].at) / 1000
-    return (records - read) / seconds, running.peak
 
 
 def _latency(

@@ -14,23 +14,29 @@ PARTITIONS = 2
 BATCH = 10_000
 
 
-def make_topic(bootstrap: str, name: str) -> None:
+def make_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
 
 
-def fill(bootstrap: str, topic: str, records: int, keys: int) -> None:
-    """As fast as it goes; then moves the clock, so that every window of time falls due."""
+def fill(
+    bootstrap: str, topic: str, records: int, keys: int, *, partitions: int = PARTITIONS, padding: int = 0
+) -> None:
+    """As fast as it goes; then moves the clock, so that every window of time falls due.
+
+    `padding` is the length of a further attribute, which no pipeline reads.
+    """
     producer = Producer({
         "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
         "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 100_000, "batch.size": 1_000_000,
     })  # fmt: skip
     for i in range(records):
-        _produce(producer, topic, i, b"k%d" % (i % keys), (START + i, 0.0))
+        key = b"k%d" % (i % keys)
+        produce(producer, topic, json_of(i, key, START + i, 0.0, padding), key, START + i)
         if i % BATCH == 0:
             producer.poll(0)
     end = START + records + 60_000
-    for partition in range(PARTITIONS):
+    for partition in range(partitions):
         producer.produce(topic, b"", None, partition, timestamp=end, headers=[("sluice-mark", b"clock")])
     producer.flush()
 
@@ -41,7 +47,8 @@ def trickle(bootstrap: str, topic: str, rate: int, seconds: float, keys: int) ->
     count = 0
     for i in paced(rate, seconds):
         now = time.time()
-        _produce(producer, topic, i, b"k%d" % (i % keys), (int(now * 1000), now))
+        key, timestamp = b"k%d" % (i % keys), int(now * 1000)
+        produce(producer, topic, json_of(i, key, timestamp, now), key, timestamp)
         producer.poll(0)
         count = i + 1
     producer.flush()
@@ -58,12 +65,6 @@ def paced(rate: int, seconds: float) -> Iterator[int]:
         yield i
 
 
-def _produce(producer: Producer, topic: str, i: int, key: bytes, times: tuple[int, float]) -> None:
-    """`times`: the record's timestamp in milliseconds, and when it is sent, in seconds."""
-    timestamp, sent = times
-    produce(producer, topic, json_of(i, key, timestamp, sent), key, timestamp)
-
-
 def produce(producer: Producer, topic: str, value: bytes, key: bytes, timestamp: int) -> None:
     """Hands a record to the producer, and waits while its queue is full."""
     while True:
@@ -75,8 +76,10 @@ def produce(producer: Producer, topic: str, value: bytes, key: bytes, timestamp:
             return
 
 
-def json_of(i: int, key: bytes, timestamp: int, sent: float) -> bytes:
-    return b'{"k":"%s","v":%.1f,"ts":%d,"w":%.6f}' % (key, (i * 7919) % 1000 / 10, timestamp, sent)
+def json_of(i: int, key: bytes, timestamp: int, sent: float, padding: int = 0) -> bytes:
+    """A record. `timestamp` is in milliseconds since 1970, `sent` in seconds."""
+    more = b',"p":"%s"' % (b"x" * padding) if padding else b""
+    return b'{"k":"%s","v":%.1f,"ts":%d,"w":%.6f%s}' % (key, (i * 7919) % 1000 / 10, timestamp, sent, more)
 
 
 def value_of(i: int, key: bytes) -> tuple[bytes, int]:

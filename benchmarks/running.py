@@ -99,8 +99,11 @@ def batches(running: Service, bootstrap: str, query: str, records: int) -> list[
         if not placed and ledger.TOPIC in consumer.list_topics(timeout=10).topics:
             consumer.assign([TopicPartition(ledger.TOPIC, ledger.PARTITION, 0)])
             placed = True
-        messages = consumer.consume(100, 0.2) if placed else time.sleep(0.2)
-        entries += [Entry.from_json(m.value()) for m in messages or [] if m.key() == query.encode() and m.value()]
+        if not placed:
+            time.sleep(0.2)
+            continue
+        messages = consumer.consume(100, 0.2)
+        entries += [Entry.from_json(m.value()) for m in messages if m.key() == query.encode() and m.value()]
     consumer.close()
     return entries
 

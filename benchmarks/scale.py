@@ -201,7 +201,7 @@ def _kind(pid: int) -> str:
         return DRIVER_JAVA
     if "sluice.spark.daemon" in words:
         return WORKERS
-    return WRITER if "python_streaming_sink_runner" in words else REST
+    return WRITER if "sluice run" in words.replace("\0", " ") else REST
 
 
 def _broker_cpu() -> float:

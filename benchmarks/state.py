@@ -60,6 +60,7 @@ def pipeline_text(name: str, options: argparse.Namespace) -> str:
     operator: dict[str, Any] = {"aggregate": "records", "window": window, "partition_by": ["k"]}
     return yaml.safe_dump({
         "pipeline": name, "clock": "records", "max_records_per_batch": options.batch, "buckets": options.buckets,
+        "durability": options.durability,
         "streams": {
             "records": {"topic": f"{name}-records", "schema": {"k": "string", "v": "float64"}},
             "results": {"topic": f"{name}-results", "marks": "none", "partitions": 2},
@@ -245,6 +246,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=60)
     parser.add_argument("--buckets", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--window", default="", help="instead of sliding, count(tuples), count(1), partitioned")
+    parser.add_argument("--durability", default="process", choices=["process", "machine"])
     parser.add_argument("--alone", action="store_true", help="one bucket, without Kafka and Spark")
     parser.add_argument("--scratch", help="folder for the checkpoints, which need twice the state")
     return parser.parse_args()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import yaml
@@ -16,13 +17,18 @@ Check = Callable[[int, int, int, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`right(records, keys, outputs, sum of n)` says whether as much came out as must."""
+    """A query.
+
+    right      says by the numbers of records, keys and outputs, and the sum of n, whether as much came out as must
+    settings   further keys of the pipeline file
+    """
 
     name: str
     keys: int
     operator: dict[str, Any]
     right: Check
     marks: str = "none"
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -42,6 +48,7 @@ class Workload:
             },
             "operators": [{"name": "measured", **self.operator}],
             "dead_letters": "dead",
+            **self.settings,
         })  # fmt: skip
 
 
@@ -54,10 +61,10 @@ def _each_once(records: int, _: int, outputs: int, total: int) -> bool:
     return total == records and outputs > 0
 
 
-def _growing(records: int, keys: int, outputs: int, total: int) -> bool:
-    """The first outputs of a key are over 1, 2, 3 ... records, the others over LAST."""
+def _growing(length: int, records: int, keys: int, outputs: int, total: int) -> bool:
+    """The first outputs of a key are over 1, 2, 3 ... records, the others over `length`."""
     of_key = [records // keys + (key < records % keys) for key in range(keys)]
-    expected = sum(min(n, LAST) * (min(n, LAST) + 1) // 2 + max(0, n - LAST) * LAST for n in of_key)
+    expected = sum(min(n, length) * (min(n, length) + 1) // 2 + max(0, n - length) * length for n in of_key)
     return outputs == records and total == expected
 
 
@@ -68,13 +75,24 @@ def _aggregate(window: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
 
 PASS = {"map": "records", "output": {"results": {"k": "k", "v": "v", "ts": "ts", "w": "w"}}}
 TUMBLING = _aggregate("tumbling, time(10.0)")
-SLIDING = _aggregate(f"sliding, count({LAST}), count(1)", aggregate_incomplete_windows=True)
+
+
+def tumbling(keys: int) -> Workload:
+    """An output for each key and ten seconds."""
+    return Workload("tumbling, time(10)", keys, TUMBLING, _each_once)
+
+
+def sliding(keys: int, length: int = LAST) -> Workload:
+    """An output for each record, over the last `length` records of its key."""
+    window = f"sliding, count({length}), count(1)"
+    return Workload(window, keys, _aggregate(window), partial(_growing, length))
+
 
 WORKLOADS = [
     Workload("pass-through", 100, PASS, _each_record),
-    Workload("tumbling, time(10)", 100, TUMBLING, _each_once),
-    Workload("tumbling, time(10)", 10_000, TUMBLING, _each_once),
-    Workload("sliding, count(100), count(1)", 100, SLIDING, _growing),
-    Workload("sliding, count(100), count(1)", 10_000, SLIDING, _growing),
-    Workload("sliding, count(100), count(1)", 100, SLIDING, _growing, marks="record"),
+    tumbling(100),
+    tumbling(10_000),
+    sliding(100),
+    sliding(10_000),
+    replace(sliding(100), marks="record"),
 ]

@@ -3,12 +3,17 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.model.secrets import MASKS
+from sluice.state.server.pool import named_socket
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("no clock", deadline=None)
@@ -40,6 +45,17 @@ def broker() -> Iterator[str]:
     else:
         with EmbeddedBroker() as embedded:
             yield embedded.bootstrap
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The only session of this process: another start would get the same Java process, and the pool's first socket."""
+    from sluice.spark.session import session  # noqa: PLC0415 - most tests need no Spark
+
+    with named_socket():
+        one = session("tests", "local[2]")
+        yield one
+        one.stop()
 
 
 def _docker_broker() -> Iterator[str]:

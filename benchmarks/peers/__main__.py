@@ -29,17 +29,14 @@ ROWS = (
 #: workload and records a second of the latency table
 LATENCIES = (("pass", 1_000), ("slide", 1_000), ("slide", 10_000))
 KEYS_OF_LATENCY = 100
-#: `direct_records` of Sluice where small batches run without a job of Spark
-DIRECT = 2000
 SYSTEMS: Sequence[System] = (
     Sluice(),
-    Sluice(direct_records=DIRECT),
     KafkaStreams(),
     FlinkSql(),
     Bytewax(),
     QuixStreams(),
 )
-AT_LEAST_ONCE: Sequence[System] = (Sluice("at_least_once", DIRECT), KafkaStreams("at_least_once"))
+AT_LEAST_ONCE: Sequence[System] = (Sluice("at_least_once"), KafkaStreams("at_least_once"))
 ACCEPTED = Path(__file__).with_name("accepted.json")
 
 

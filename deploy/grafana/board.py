@@ -20,7 +20,10 @@ Limits = tuple[float, float]
 
 
 class Panel(NamedTuple):
-    """A panel. `limits` colour a single number, or are lines in a diagram; `alerts` link to the page about alerts."""
+    """A panel. `limits` colour a single number, or are lines in a diagram; `alerts` link to the page about alerts.
+
+    `signed`: the values may be below 0.
+    """
 
     title: str
     #: query -> legend
@@ -30,6 +33,7 @@ class Panel(NamedTuple):
     kind: str = "timeseries"
     limits: Limits | None = None
     alerts: tuple[str, ...] = ()
+    signed: bool = False
 
 
 def rate(metric: str, *by: str) -> str:
@@ -185,7 +189,7 @@ ROWS: dict[str, list[Panel]] = {
             "Next firing in",
             {f"(sluice_next_firing_timestamp_seconds{WHERE} > 0) - time()": "{{stage}}"},
             "s",
-            "When the clock alone causes the next output.",
+            "When the clock alone causes the next output. Empty for pipelines without windows that wait for the clock.",
         ),
     ],
     "Batches": [
@@ -264,10 +268,40 @@ ROWS: dict[str, list[Panel]] = {
             alerts=("SluiceMemory",),
         ),
     ],
+    "Store of snapshots": [
+        Panel(
+            "Written into the store",
+            {rate("sluice_store_written_bytes_total"): "written"},
+            "Bps",
+            "Snapshots that were copied into the store of `state:`. Empty without `state:`.",
+        ),
+        Panel(
+            "Store answers",
+            {f"min by (pipeline, stage) (sluice_store_up{WHERE})": "{{stage}}"},
+            "short",
+            "1 if the last use of the store succeeded, otherwise 0.",
+            alerts=("SluiceStoreUnreachable",),
+        ),
+        Panel(
+            "Age of what a restore starts from",
+            {f"time() - (sluice_restore_timestamp_seconds{WHERE} > 0)": "{{stage}}"},
+            "s",
+            "Time since the batch after which a restore would read the inputs again.",
+            alerts=("SluiceStoreUnreachable",),
+        ),
+        Panel(
+            "Margin of retention",
+            {f"sluice_restore_margin_records{WHERE}": "{{topic}}/{{topic_partition}}"},
+            "short",
+            "Records in Kafka before the first one that a restore would read. Below 0 a restore is impossible.",
+            alerts=("SluiceRestoreImpossible",),
+            signed=True,
+        ),
+    ],
 }
 WIDTH, HEIGHT, LOW = 24, 8, 4
-#: the address of the documentation, which `make docs` builds; a field of the board
-DOCS = "https://docs.example.com/sluice"
+#: the address of the site that `make docs` builds, as deploy/prometheus/prometheus.yml has it; a field of the board
+DOCS = "http://localhost:8000"
 
 
 def board() -> dict[str, Any]:
@@ -327,10 +361,11 @@ def drawn(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
         for at, (query, legend) in enumerate(panel.queries.items())
     ]
     links = [{"title": alert, "url": f"${{docs}}/alerts.html#{alert.lower()}"} for alert in panel.alerts]
+    least = {} if panel.signed else {"min": 0}
     return {
         "id": number, "type": panel.kind, "title": panel.title, "description": panel.description,
         "datasource": SOURCE, "gridPos": place, "targets": targets, "links": links,
-        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, **thresholds(panel)}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": panel.unit, **least, **thresholds(panel)}, "overrides": []},
         "options": {} if panel.kind == "stat" else {"legend": {"displayMode": "list", "placement": "bottom"}},
     }  # fmt: skip
 

@@ -12,13 +12,16 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from sluice import __version__
+from sluice.extras import EXIT_CODE, missing
 from sluice.model.errors import MAX_EXPECTED, SluiceError, cut
 from sluice.model.secrets import masked
+from sluice.ops.log_lines import in_form
 
 #: exit code of an error that has no exit code of its own
 DEFECT = 70
@@ -31,8 +34,9 @@ class Lazy(NamedTuple):
 
 
 COMMANDS = {
-    "check": Lazy("sluice.commands.check", "check", "Check a pipeline file and report all problems."),
-    "explain": Lazy("sluice.commands.explain", "explain", "Describe how the service would run a pipeline file."),
+    "init": Lazy("sluice.commands.init", "init", "Write a first pipeline file for a topic."),
+    "check": Lazy("sluice.commands.check", "check", "Check pipeline files and report all problems."),
+    "explain": Lazy("sluice.commands.explain", "explain", "Describe how the service would run pipeline files."),
     "replay": Lazy(
         "sluice.commands.replay", "replay", "Run a pipeline over events in a file, without Spark and Kafka."
     ),
@@ -41,7 +45,11 @@ COMMANDS = {
     "windows": Lazy("sluice.commands.windows", "windows", "Show the contents of a service's windows."),
     "top": Lazy("sluice.commands.top", "top", "Show in the terminal what a running service does."),
     "compile": Lazy("sluice.commands.compile", "compile_", "Compile kernels before the first run."),
-    "run": Lazy("sluice.commands.run", "run", "Run the service of a pipeline file."),
+    "run": Lazy("sluice.commands.run", "run", "Run the service of one pipeline file, or of several."),
+    "upgrade": Lazy(
+        "sluice.commands.upgrade", "upgrade", "Show what a changed pipeline file keeps of the state of a service."
+    ),
+    "completion": Lazy("sluice.commands.completion", "completion", "Print the shell's completion of these commands."),
 }
 
 
@@ -63,6 +71,13 @@ class LazyGroup(click.Group):
             command: click.Command = getattr(import_module(lazy.module), lazy.function)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin with a text. click's own function would import every command."""
+        named = [
+            CompletionItem(name, help=lazy.help) for name, lazy in self._lazy.items() if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.help) for name, lazy in self._lazy.items()])
@@ -71,15 +86,21 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SluiceError as error:
-            click.echo(f"sluice: {masked(str(error))}", err=True)
-            ctx.exit(error.exit_code)
+            _end(ctx, str(error), error.exit_code)
         except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
             raise
         except Exception as error:
             if getattr(error, "errno", None) == errno.EPIPE:  # the process that reads the output has ended
                 raise
-            click.echo(f"sluice: {masked(unexpected(error))}", err=True)
-            ctx.exit(DEFECT)
+            message = missing(error) if isinstance(error, ModuleNotFoundError) else None
+            _end(ctx, message or unexpected(error), EXIT_CODE if message else DEFECT)
+
+
+def _end(ctx: click.Context, message: str, exit_code: int) -> NoReturn:
+    """Ends the command. The last line on standard error, in the form of the log, is the reason."""
+    text = masked(message)
+    click.echo(in_form(text, plain=f"sluice: {text}"), err=True)
+    ctx.exit(exit_code)
 
 
 def unexpected(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Finds files of the project, and reads files that a user names.
+"""Finds files of the project, reads files that a user names, and forces files to the disk.
 
 Files of the project are below sluice/data in an installed wheel, and below the repository's root in a checkout.
 """
@@ -23,6 +23,23 @@ def project_file(name: str) -> Path:
     """The path of a project file, from its path in the repository, for instance `deploy/ivy.xml`."""
     installed = PACKAGE / "data" / name
     return installed if installed.exists() else PACKAGE.parent.parent / name
+
+
+def force(path: Path) -> None:
+    """Waits until the disk has the file or the entries of the folder, so that a loss of power does not change them."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def force_entry(path: Path, top: Path) -> None:
+    """Waits until the disk has the entries that lead from the folder `top` to the file or folder `path`."""
+    for folder in path.parents:
+        force(folder)
+        if folder == top:
+            return
 
 
 def read_file(path: str | Path, most: int = MAX_BYTES, timeout_s: float = READ_TIMEOUT_S) -> bytes:

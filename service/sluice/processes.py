@@ -143,7 +143,7 @@ class LastResort:
     def __init__(self, seconds: float, end: Callable[[int, str], None] | None = None) -> None:
         """`seconds`: the longest orderly end after `arm`. `end` is called with the exit code and a message."""
         self._seconds = seconds
-        self._end = end or end_at_once
+        self._end = end or (lambda code, message: end_at_once(code, f"sluice: {message}"))
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._exit_code, self._message = 0, ""
@@ -185,21 +185,14 @@ class LastResort:
         self._end(self._exit_code, self._message or f"the end took longer than {self._seconds:.0f} seconds")
 
 
-def end_at_once(exit_code: int, message: str) -> None:
-    """Writes the message to stderr, kills all descendants of this process, and ends this process."""
+def end_at_once(exit_code: int, line: str) -> None:
+    """Writes the line to stderr, kills all descendants of this process, and ends this process."""
     with suppress(OSError):
-        os.write(2, f"sluice: {message}\n".encode())
+        os.write(2, f"{line}\n".encode())
     for pid in descendants(os.getpid()):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
     os._exit(exit_code)
-
-
-def end_soon(seconds: float, exit_code: int = 70) -> None:
-    """Ends this process by `os._exit` after `seconds`. Returns at once."""
-    timer = threading.Timer(seconds, os._exit, (exit_code,))
-    timer.daemon = True
-    timer.start()
 
 
 def descendants(pid: int) -> list[int]:

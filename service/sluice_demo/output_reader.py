@@ -48,7 +48,7 @@ class Reader:
             raise KafkaException(error)
         if message.topic() == self._dead:
             self._board.dead += 1
-        elif any(header[0] == HEADER for header in message.headers() or ()):
+            return
+        self._handlers[str(message.topic())](orjson.loads(message.value() or b""))
+        if any(name == HEADER for name, _ in message.headers() or ()):
             self._board.marks_out += 1
-        else:
-            self._handlers[str(message.topic())](orjson.loads(message.value() or b""))

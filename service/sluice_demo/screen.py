@@ -180,7 +180,7 @@ def summary(board: Board, *, interrupted: bool) -> str:
             f"       {board.marks_in:>9,} marks: ends of days, in each topic partition",
             f"  out  {board.delays_out:>9,} tuples: averages of the last 100 departures",
             f"       {board.days_out:>9,} tuples: days of an airport",
-            f"       {board.marks_out:>9,} marks: behind these, and where no flight was",
+            f"       {board.marks_out:>9,} marks: a header of each of these",
             f"       {board.dead:>9,} dead letters",
         )
     )

@@ -70,7 +70,7 @@ class Service:
         self._events.mkdir()
         read = yaml.safe_load(pipeline)
         for stream, of in read["streams"].items():
-            of["topic"] = f"{name}.{stream}"
+            of |= {"topic": f"{name}.{stream}", "marks": "record"}
         read |= {"pipeline": name, "kafka": {"bootstrap.servers": broker}, "checkpoint": str(folder / "checkpoint")}
         self._file.write_text(yaml.safe_dump(read, sort_keys=False))
         create({"bootstrap.servers": broker}, NewTopic(f"{name}.prices", 1))

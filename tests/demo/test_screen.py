@@ -129,5 +129,5 @@ Done. 1 day was played, without the year's 8,255 cancelled flights.
                4 marks: ends of days, in each topic partition
   out          3 tuples: averages of the last 100 departures
                3 tuples: days of an airport
-               4 marks: behind these, and where no flight was
+               4 marks: a header of each of these
                0 dead letters"""

@@ -23,7 +23,10 @@ SECONDS = 300
 
 
 def main(temporary: Path, entrypoint: list[str], arguments: list[str]) -> None:
+    # The image has no jars of a broker: test_image.py has put them beside this file.
+    os.environ["SLUICE_JARS"] = str(Path(__file__).with_name("jars"))
     with EmbeddedBroker() as broker:
+        del os.environ["SLUICE_JARS"]
         kafka = f"--kafka=bootstrap.servers={broker.bootstrap}"
         player = [*entrypoint[:-1], "sluice-demo", "play", kafka, "--days=2", "--all"]
         played = subprocess.run(player, capture_output=True, check=True)

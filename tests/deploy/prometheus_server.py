@@ -28,7 +28,7 @@ class Prometheus:
 
     def __init__(self, folder: Path, serving: int, asking: int) -> None:
         config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
-        config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "1s"}
+        config["global"] |= {"scrape_interval": "500ms", "evaluation_interval": "1s"}
         config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{serving}"]
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
         shutil.copy(FOLDER / "rules.yml", folder)

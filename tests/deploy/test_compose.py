@@ -35,6 +35,13 @@ def test_images_are_pinned(name):
     assert service["image"] == "sluice" or re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"])
 
 
+@pytest.mark.parametrize("name", [name for name, service in SERVICES.items() if service["image"] == "sluice"])
+def test_no_registry_is_asked_for_our_own_image(name):
+    """One service builds the image, the others take it from this machine. Compose pulls by default."""
+    assert SERVICES[name]["pull_policy"] == ("build" if "build" in SERVICES[name] else "never")
+    assert sum("build" in service for service in SERVICES.values()) == 1
+
+
 @pytest.mark.parametrize("name", [name for name in SERVICES if name not in JOBS | {"player", "sluice"}])
 def test_services_say_whether_they_are_healthy(name):
     """The health check of Sluice is the image's."""

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from sluice.files import project_file
+from sluice.jvm.jars import folder_of_jars, jars
 from tests.deploy.dockerfile import Image, instructions
 
 DOCKERFILE = project_file("Dockerfile")
@@ -85,6 +86,9 @@ def test_the_steps_of_the_image_give_a_service_that_needs_no_network_and_writes_
     service = [argument for argument in compose["services"]["sluice"]["command"] if "kafka" not in argument]
     inside = image.root / "inside.py"
     shutil.copy(Path(__file__).with_name("inside.py"), inside)
+    jars("broker")
+    shutil.copytree(folder_of_jars(), inside.with_name("jars"))
+    assert not list(image.root.glob("opt/sluice/share/sluice/jars/broker"))
     done = subprocess.run(
         [*isolated(image), str(image.root / "opt/sluice/bin/python"), str(inside), str(temporary), *entrypoint,
          "--service", *service],

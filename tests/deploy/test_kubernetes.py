@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from typing import Any
 
 import kubernetes_validate
@@ -10,11 +13,13 @@ import yaml
 
 from sluice.config.load import check
 from sluice.files import project_file
+from sluice.planning.pipeline_set import Link, cautions, links, problems
+from sluice.running.pipeline_files import files_in
 
 FOLDER = project_file("deploy/kubernetes")
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 #: those that are no part of Kubernetes itself
-EXTENSIONS = {"PodMonitor"}
+EXTENSIONS = {"PodMonitor", "PrometheusRule"}
 MANIFESTS = {
     path.name: yaml.safe_load(path.read_text())
     for path in sorted(FOLDER.glob("*.yaml"))
@@ -37,17 +42,42 @@ def test_every_manifest_is_applied():
     assert all(name in said for name in MANIFESTS)
 
 
-def test_the_pipeline_is_one_that_check_takes(tmp_path):
+#: the folders of pipelines that have a pod each
+PODS = sorted(path.parent for path in project_file("deploy/kubernetes-pods").glob("*/kustomization.yaml"))
+FOLDERS = [FOLDER, *PODS]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_pipeline_is_one_that_check_takes(folder, tmp_path):
     """With a certificate where the secret will be mounted."""
     (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
     environment = {name["name"]: "x" for name in CONTAINER["env"]}
     overrides = {"kafka": {"ssl.ca.location": str(tmp_path / "ca.crt")}}
-    found = check(FOLDER / "pipeline.yaml", environment=environment, overrides=overrides)
+    found = check(folder / "pipeline.yaml", environment=environment, overrides=overrides)
     assert not found.problems
 
 
-def test_what_the_pipeline_names_is_mounted():
-    pipeline = yaml.safe_load((FOLDER / "pipeline.yaml").read_text())
+@pytest.mark.parametrize("folder", PODS, ids=lambda folder: folder.name)
+def test_a_pod_of_a_pipeline_has_names_and_labels_of_its_own(folder):
+    overlay = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert overlay["resources"] == ["../../kubernetes"]
+    assert overlay["nameSuffix"] == f"-{folder.name}"
+    assert overlay["labels"] == [{"pairs": {"app.kubernetes.io/instance": folder.name}, "includeSelectors": True}]
+    (base,), (own,) = KUSTOMIZATION["configMapGenerator"], overlay["configMapGenerator"]
+    assert own == base | {"behavior": "replace"}
+    assert yaml.safe_load((folder / "pipeline.yaml").read_text())["pipeline"] == folder.name
+
+
+def test_the_pipelines_of_the_pods_share_neither_checkpoint_nor_output():
+    pipelines = [yaml.safe_load((folder / "pipeline.yaml").read_text()) for folder in PODS]
+    assert len({pipeline["checkpoint"] for pipeline in pipelines}) == len(PODS)
+    written = [stream["topic"] for one in pipelines for stream in one["streams"].values() if "schema" not in stream]
+    assert len(written) == len(set(written))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_what_the_pipeline_names_is_mounted(folder):
+    pipeline = yaml.safe_load((folder / "pipeline.yaml").read_text())
     mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
     for path in (pipeline["checkpoint"], pipeline["kafka"]["ssl.ca.location"], CONTAINER["args"][-1]):
         assert any(path.startswith(f"{mount}/") for mount in mounted), path
@@ -55,6 +85,24 @@ def test_what_the_pipeline_names_is_mounted():
         one["metadata"]["name"] for one in SET["spec"]["volumeClaimTemplates"]
     }
     assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == volumes
+
+
+def test_the_alerts_of_the_operator_are_those_of_prometheus():
+    """Else: python deploy/kubernetes/make_prometheus_rule.py > deploy/kubernetes/prometheus-rule.yaml."""
+    made = subprocess.run(
+        [sys.executable, FOLDER / "make_prometheus_rule.py"], capture_output=True, text=True, check=True
+    )
+    assert (FOLDER / "prometheus-rule.yaml").read_text() == made.stdout
+    rules = yaml.safe_load(project_file("deploy/prometheus/rules.yml").read_text())
+    assert MANIFESTS["prometheus-rule.yaml"]["spec"] == rules
+
+
+def test_the_operator_scrapes_the_pods_with_a_job_that_the_alerts_select():
+    """The operator names the job of a PodMonitor `<namespace>/<name>`."""
+    place = MANIFESTS["pod-monitor.yaml"]["metadata"]
+    selected = set(re.findall(r'job=~"([^"]*)"', (FOLDER / "prometheus-rule.yaml").read_text()))
+    assert selected
+    assert all(re.fullmatch(pattern, f"{place['namespace']}/{place['name']}") for pattern in selected)
 
 
 def test_no_secret_stands_in_a_manifest():
@@ -96,3 +144,108 @@ def test_brokers_can_be_reached():
     port = int(pipeline["kafka"]["bootstrap.servers"].rpartition(":")[2])
     allowed = {one["port"] for rule in MANIFESTS["network-policy.yaml"]["spec"]["egress"] for one in rule["ports"]}
     assert port in allowed
+
+
+# ---- a folder of pipelines -------------------------------------------------------------------------------------------
+
+SEVERAL = project_file("deploy/kubernetes-folder")
+OVERLAY = yaml.safe_load((SEVERAL / "kustomization.yaml").read_text())
+PATCHES = [(patch["target"], change) for patch in OVERLAY["patches"] for change in yaml.safe_load(patch["patch"])]
+
+
+@pytest.mark.parametrize(("target", "change"), PATCHES, ids=[change["path"] for _, change in PATCHES])
+def test_each_patch_replaces_what_the_one_pod_has(target, change):
+    assert (target["kind"], target["name"], change["op"]) == (SET["kind"], SET["metadata"]["name"], "replace")
+    place: Any = SET
+    for step in change["path"].strip("/").split("/"):
+        place = place[int(step) if step.isdigit() else step]
+    assert type(place) is type(change["value"])
+    assert place != change["value"]
+
+
+def test_the_pod_of_a_folder_runs_the_folder_that_is_mounted_and_starts_though_a_pipeline_fails():
+    changed = {change["path"].split("/0/")[1]: change["value"] for _, change in PATCHES}
+    run, folder, option, checkpoints = changed["args"]
+    mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
+    assert (run, option) == ("run", "--checkpoint")
+    assert {folder, checkpoints} < set(mounted)
+    assert changed["startupProbe/httpGet/path"] == "/healthz"
+
+
+def test_the_config_map_of_a_folder_takes_the_place_of_the_one_file_and_keeps_its_name():
+    (one,), (several,) = KUSTOMIZATION["configMapGenerator"], OVERLAY["configMapGenerator"]
+    assert (several["name"], several["behavior"]) == (one["name"], "replace")
+    assert several["options"] == {"disableNameSuffixHash": True}
+    assert {SEVERAL / file for file in several["files"]} == {*(SEVERAL / "pipelines").iterdir()}
+
+
+def test_the_pipelines_of_the_folder_do_not_disturb_each_other(tmp_path):
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
+    environment = {name["name"]: "x" for name in CONTAINER["env"]}
+    overrides = {"kafka": {"ssl.ca.location": str(tmp_path / "ca.crt")}}
+    found = {
+        path.name: check(path, environment=environment, overrides=overrides) for path in files_in(SEVERAL / "pipelines")
+    }
+    assert not any(one.problems for one in found.values())
+    pipelines = {file: one.pipeline for file, one in found.items() if one.pipeline is not None}
+    assert (problems(pipelines), cautions(pipelines)) == ([], [])
+    assert links([*pipelines.values()]) == [Link("trades.average", "moving-average", "large-averages")]
+
+
+# ---- a leader and a standby ------------------------------------------------------------------------------------------
+
+STANDBY = project_file("deploy/kubernetes-standby")
+PAIR = {path.name: yaml.safe_load(path.read_text()) for path in sorted(STANDBY.glob("*.yaml"))}
+DEPLOYMENT, BUDGET = PAIR["deployment.yaml"], PAIR["disruption-budget.yaml"]
+PAIR_POD = DEPLOYMENT["spec"]["template"]["spec"]
+(PAIR_CONTAINER,) = PAIR_POD["containers"]
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.33"])
+@pytest.mark.parametrize("manifest", [DEPLOYMENT, BUDGET], ids=lambda one: one["kind"])
+def test_the_manifests_of_a_pair_fit_the_schema_of_kubernetes(manifest, version):
+    kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_the_deployment_takes_the_place_of_the_stateful_set():
+    overlay = PAIR["kustomization.yaml"]
+    assert overlay["resources"] == ["../kubernetes", "deployment.yaml", "disruption-budget.yaml"]
+    assert overlay["images"] == KUSTOMIZATION["images"]
+    removed, policy = overlay["patches"]
+    assert removed["target"] == {"kind": SET["kind"], "name": SET["metadata"]["name"]}
+    assert yaml.safe_load(removed["patch"])["$patch"] == "delete"
+    (egress,) = yaml.safe_load(policy["patch"])
+    assert (policy["target"]["kind"], egress["op"], egress["path"]) == ("NetworkPolicy", "add", "/spec/egress/-")
+
+
+def test_a_pair_is_two_pods_that_wait_for_the_lead_and_have_no_volume_claim():
+    assert DEPLOYMENT["spec"]["replicas"] == 2
+    assert DEPLOYMENT["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert BUDGET["spec"]["minAvailable"] == 1
+    assert PAIR_CONTAINER["args"] == [*CONTAINER["args"], "--standby"]
+    volumes = {one["name"]: one for one in PAIR_POD["volumes"]}
+    assert "emptyDir" in volumes["checkpoints"]
+    assert {mount["name"] for mount in PAIR_CONTAINER["volumeMounts"]} == set(volumes)
+    assert not any("persistentVolumeClaim" in one for one in volumes.values())
+
+
+def test_a_pod_of_a_pair_is_otherwise_the_one_pod():
+    assert DEPLOYMENT["spec"]["selector"] == SET["spec"]["selector"]
+    assert DEPLOYMENT["spec"]["template"]["metadata"] == SET["spec"]["template"]["metadata"]
+    for key in ("startupProbe", "livenessProbe", "readinessProbe", "securityContext", "volumeMounts", "ports", "image"):
+        assert PAIR_CONTAINER[key] == CONTAINER[key], key
+    assert PAIR_POD["securityContext"] == POD["securityContext"]
+    assert BUDGET["spec"]["selector"] == SET["spec"]["selector"]
+
+
+def test_the_pipeline_of_a_pair_keeps_its_snapshots_in_an_object_store(tmp_path):
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
+    environment = {variable["name"]: "x" for variable in PAIR_CONTAINER["env"]}
+    overrides = {"kafka": {"ssl.ca.location": str(tmp_path / "ca.crt")}}
+    found = check(STANDBY / "pipeline.yaml", environment=environment, overrides=overrides)
+    assert not found.problems
+    one = yaml.safe_load((FOLDER / "pipeline.yaml").read_text())
+    assert PAIR["pipeline.yaml"] == one | {key: PAIR["pipeline.yaml"][key] for key in ("state", "snapshot_interval")}
+    assert PAIR["pipeline.yaml"]["state"].startswith("s3://")
+    secrets = [variable for variable in PAIR_CONTAINER["env"] if variable["name"].startswith(("KAFKA", "AWS"))]
+    assert all("secretKeyRef" in variable["valueFrom"] for variable in secrets)

@@ -69,7 +69,13 @@ def test_every_alert_is_linked_from_a_panel_or_is_about_the_whole_service():
     names = {rule["alert"].lower() for rule in RULES}
     found = {url.partition("#")[2] for url in linked}
     assert found <= names
-    assert names - found == {"sluicedown", "sluicerestarts", "sluicepipelinefilewrong"}
+    assert names - found == {"sluicedown", "sluicerestarts", "sluicepipelinefilewrong", "sluicenoleader"}
+
+
+def test_the_board_and_the_alerts_have_the_same_address_of_the_documentation():
+    config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    (field,) = (one for one in BOARD["templating"]["list"] if one["name"] == "docs")
+    assert field["query"] == field["current"]["value"] == config["global"]["external_labels"]["sluice_docs"]
 
 
 def test_numbers_have_colours_where_an_alert_has_a_bound():
@@ -99,7 +105,7 @@ def test_promtool_takes_the_files(command):
 @pytest.mark.parametrize("name", [rule["alert"] for rule in RULES])
 def test_each_alert_has_a_section_on_its_page_and_a_test_in_which_it_fires(name):
     rule = next(rule for rule in RULES if rule["alert"] == name)
-    assert rule["annotations"]["runbook_url"].endswith(f"/alerts.html#{name.lower()}")
+    assert rule["annotations"]["runbook_url"] == f"{{{{ $externalLabels.sluice_docs }}}}/alerts.html#{name.lower()}"
     page = project_file("docs/alerts.md").read_text()
     assert f"\n## {name}\n" in page
     assert f"\n| [{name}](#{name.lower()}) | {rule['labels']['severity']} | " in page
@@ -156,14 +162,19 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def flights_by_the_hour(folder: Path) -> Path:
-    """The example, with a window over event time, so that there are watermarks too."""
+    """The example, with a window over event time, so that there are watermarks too, and one that waits for the clock,
+    so that there is a next firing.
+    """
     pipeline = yaml.safe_load(project_file("examples/flights.yaml").read_text())
     pipeline["streams"]["flights"]["event_time"] = {"attribute": "time", "lag": 60, "idle_after": 1}
     pipeline["streams"]["hours"] = {"topic": "flights.hours", "format": "json"}
-    pipeline["operators"].append({
-        "name": "hour", "aggregate": "flights", "window": "timeInterval, intervalDuration(3600)",
-        "output": {"hours": {"departures": "Count()"}},
-    })  # fmt: skip
+    pipeline["streams"]["lately"] = {"topic": "flights.lately", "format": "json"}
+    pipeline["operators"] += [
+        {"name": "hour", "aggregate": "flights", "window": "timeInterval, intervalDuration(1h)",
+         "output": {"hours": {"departures": "Count()"}}},
+        {"name": "lately", "aggregate": "flights", "window": "tumbling, time(1d)",
+         "output": {"lately": {"departures": "Count()"}}},
+    ]  # fmt: skip
     file = folder / "flights.yaml"
     file.write_text(yaml.safe_dump(pipeline, sort_keys=False))
     return file
@@ -216,5 +227,7 @@ def test_the_alerts_are_evaluated_and_one_tells_of_the_dead_letters(prometheus):
     await_(lambda: prometheus.value('ALERTS{alertname="SluiceDeadLetters",alertstate="firing"}') == 1, str)
     (group,) = prometheus.ask("rules")["groups"]
     assert {rule["health"] for rule in group["rules"]} == {"ok"}
-    firing = {rule["name"] for rule in group["rules"] if rule["state"] == "firing"}
-    assert firing == {"SluiceDeadLetters"}
+    firing = {rule["name"]: rule for rule in group["rules"] if rule["state"] == "firing"}
+    assert firing.keys() == {"SluiceDeadLetters"}
+    links = {one["annotations"]["runbook_url"] for one in firing["SluiceDeadLetters"]["alerts"]}
+    assert links == {"http://localhost:8000/alerts.html#sluicedeadletters"}

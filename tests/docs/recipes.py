@@ -108,6 +108,8 @@ def moment(at: float) -> str:
 def event(line: dict[str, Any], *, named: bool) -> str:
     if "tuple" in line:
         return code(line["stream"] if named else "", line["tuple"])
+    if "delete" in line:
+        return f"`{line['stream']}` delete `{json.dumps(line['delete'])}`"
     if "record" in line:
         return f"record `{line['record']['value']}`"
     return MARKS[line["punct"]] if "punct" in line else ""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sluice
+from sluice.config.load import load
 from sluice.files import project_file
+from sluice.planning.pipeline_set import Link, links, problems
+from sluice.running.pipeline_files import files_in
 
 AVERAGE = project_file("examples/moving_average.yaml")
 
@@ -40,3 +43,15 @@ def test_readings_come_out_in_order():
 def test_a_class_tells_how_long_sensors_were_silent():
     records = sluice.replay(project_file("examples/gaps.yaml"), project_file("examples/gaps.jsonl"))
     assert [tuple(r["tuple"].values()) for r in records if "tuple" in r] == [("a", 5, 5), ("b", 29, 29), ("b", 2, 29)]
+
+
+def test_the_pipelines_of_the_shop_run_beside_each_other_and_the_second_reads_what_the_first_writes():
+    pipelines = {str(path): load(path) for path in files_in(project_file("examples/shop"))}
+    assert problems(pipelines) == []
+    assert links([*pipelines.values()]) == [Link("orders.minutes", "revenue", "best-minutes")]
+    first = project_file("examples/shop/revenue.yaml"), project_file("examples/shop/revenue.jsonl")
+    minutes = [record["tuple"] for record in sluice.replay(*first) if "tuple" in record]
+    assert [(one["shop"], one["revenue"], one["orders"]) for one in minutes] == [("north", 1100, 2), ("south", 300, 1)]
+    events = [{"at": at, "tuple": one} for at, one in enumerate(minutes)]
+    best = sluice.replay(project_file("examples/shop/best_minutes.yaml"), events)
+    assert [record["tuple"]["shop"] for record in best if "tuple" in record] == ["north"]

@@ -18,6 +18,9 @@ def case_of(written: dict[str, Any], heads: list[str]) -> dict[str, Any]:
     if "window" in written:  # over the event time t
         schemas = {side: names | {"t": "float64"} for side, names in schemas.items()}
         return {"kind": "join", "algorithm": "inner", "event_time": "t"} | {key: [] for key in KEYS} | written | schemas
+    if "window_left" not in written:  # the right side is a table
+        own = {key: [] for key in KEYS} | {"table": True}
+        return {"kind": "join", "algorithm": "inner"} | own | written | schemas
     windows = {"left": written.pop("window_left"), "right": written.pop("window_right")}
     return {"kind": "join", "algorithm": "inner"} | {key: [] for key in KEYS} | written | windows | schemas
 
@@ -30,6 +33,8 @@ def event(row: dict[str, str]) -> dict[str, Any]:
             return {"at": float(at[1]), "port": port, "punct": MARKS[cell]}
         if cell.startswith("w "):
             return {"at": float(at[1]), "port": port, "watermark": float(cell[2:])}
+        if cell.startswith("delete "):
+            return {"at": float(at[1]), "port": port, "delete": {names[0]: cell.removeprefix("delete ")}}
         if cell:
             values = {
                 name: float(text) if name == "t" else text for name, text in zip(names, cell.split(), strict=True)
@@ -53,4 +58,4 @@ def test_table(written: dict[str, Any], table: list[dict[str, str]]):
 
 
 def test_examples_stand_in_the_page():
-    assert len(examples("join.md")) == 6
+    assert len(examples("join.md")) == 7

@@ -35,11 +35,9 @@ ROWS: dict[Table, dict[str, str]] = {
         "e04": "killed while the commit is on its way",
         "e05": "killed after Kafka's commit, before Spark's",
         "e06": "killed after both",
-        "e07": "the driver or Spark's JVM is killed alone",
+        "e07": "the driver, which also writes to Kafka, or Spark's JVM is killed alone",
         "e08": "a task fails, is repeated, or a zombie of it goes on",
         "e09": "the process that keeps a bucket's state dies",
-        "e10": "the process beside the driver is replaced, "
-        "or a batch goes to another one (several stages leave several idle)",
         "e11": "the broker is gone for a while, or connections are lost",
         "e12": "an answer to the commit is lost",
         "e13": "a call of the client library does not return",
@@ -50,16 +48,19 @@ ROWS: dict[Table, dict[str, str]] = {
     REFUSALS: {
         "s1": "new | empty",
         "s2": "planned batch 0 only | empty",
-        "s3": "new | of some checkpoint",
+        "s3": "lost: an empty folder | of a checkpoint of this pipeline file",
+        "s12": "no batch was committed | of another checkpoint of this pipeline file",
         "s4": "used | of another checkpoint",
         "s5": "used | empty, group and topic",
         "s6": "used, older or newer than the ledger | its own",
         "s7": "used, at the ledger's batch or one before it, "
         "but with another digest of the ledger's last batch | its own",
         "s8": "used, at the ledger's batch or one before it, with the same digest | its own",
-        "s9": "a file is damaged or missing: `sluice.json`, `metadata`, the last two of `offsets/`, "
-        "the last of `commits/` (where it is missing, its batch runs again), "
-        "`sources/0/0` (which may be missing after the first batch) |",
+        "s13": "the same, made for an earlier form of the pipeline file | its own",
+        "s9": "a file of Spark's (`metadata`, `offsets/`, `commits/`) or the folder of a bucket "
+        "is damaged or missing | its own",
+        "s10": "`sluice.json` is damaged or missing, and other files are there | its own",
+        "s11": "to be restored, but what is needed is gone | its own",
     },
     STATE: {
         "k01": "the state server is killed, at rest or at work",
@@ -72,7 +73,8 @@ ROWS: dict[Table, dict[str, str]] = {
         "k08": "a snapshot is damaged",
         "k09": "an entry of the log is damaged",
         "k10": "an entry of the log is missing",
-        "k11": "the machine loses power",
+        "k11": "the machine loses power, `durability: process`",
+        "k13": "the machine loses power, `durability: machine`",
         "k12": "the disk is full, or can only be read",
     },
 }

@@ -141,6 +141,7 @@ def outage(network: Network, meanwhile: Callable[[], None] = lambda: None) -> Se
 # ---- the broker ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_e11_the_broker_dies_and_comes_back_while_windows_fire(service, network):
     with feeding(service) as source:
         codes = outage(network)
@@ -197,6 +198,7 @@ def test_e11_the_broker_is_frozen_while_a_batch_is_in_hand(service, network):
 # ---- the network -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_e11_connections_are_cut_again_and_again(service, network):
     chance = random.Random(7)
     with feeding(service) as source:

@@ -122,7 +122,7 @@ def test_e06_killed_after_both(service):
 @pytest.mark.slow
 def test_e08_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services):
     """Its worker dies while the state process works for it; that work then ends for nobody."""
-    service = services(FILE, arguments=["--master", "local[2,4]"])
+    service = services(f"{FILE}direct_records: 0\n", arguments=["--master", "local[2,4]"])
     service.create("in")
     service.start()
     service.send("in", tuples(300))
@@ -135,11 +135,15 @@ def test_e08_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services
 
 
 @pytest.mark.slow
-def test_e08_a_worker_dies_where_spark_repeats_no_task(service):
+def test_e08_a_worker_dies_where_spark_repeats_no_task(services):
+    service = services(f"{FILE}direct_records: 0\n")
+    service.create("in")
+    service.start()
     paused(service, "feeding")
     service.signal("worker")
     service.go_on("feeding")
     service.await_outputs(codes=[FAILED])
+    service.end()
 
 
 def test_e09_a_state_process_dies_at_work(service):
@@ -165,21 +169,6 @@ def test_e09_the_pool_of_state_processes_dies(service):
     service.await_rest()
     service.signal("pool")
     service.send("in", tuples(300))
-    service.await_outputs(codes=[FAILED])
-
-
-@pytest.mark.slow
-def test_e10_the_process_that_commits_dies_at_rest(service):
-    service.signal("committer")
-    service.send("in", tuples(300))
-    service.await_outputs(codes=[FAILED])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["produced", "written"])
-def test_e10_the_process_that_commits_dies_at_work(service, moment):
-    paused(service, moment)
-    service.signal("committer")
     service.await_outputs(codes=[FAILED])
 
 
@@ -218,7 +207,7 @@ def test_e15_a_second_instance_on_the_same_folder_is_refused(service, services):
 
 @pytest.mark.slow
 def test_e16_a_second_instance_on_a_copy_ends_the_first(services, tmp_path):
-    """What both read comes out once. The first one's folder then is the older copy."""
+    """What both read comes out once. The first one's folder then is the older copy, and is restored at its start."""
     first = services(FILE)
     first.create("in")
     first.start()
@@ -238,10 +227,8 @@ def test_e16_a_second_instance_on_a_copy_ends_the_first(services, tmp_path):
     assert first.await_end() == TAKEN
     second.await_outputs(codes=[FAILED])
     second.await_rest()
-    first.start()
-    assert first.await_end() == REFUSED
-    second.send("in", tuples(300))
-    assert second.await_end() == TAKEN, "it was shut out while it was told that the other one does not fit"
-    second.start()
-    second.await_outputs()
     second.end()
+    first.start()
+    first.send("in", tuples(300))
+    first.await_outputs()
+    first.end()

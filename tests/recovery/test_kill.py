@@ -79,6 +79,7 @@ class Flights(SluiceProcess):
         pipeline |= {"kafka": self.kafka, "checkpoint": str(self._checkpoint), "max_records_per_batch": MOST}
         for output in ("delays", "days"):
             pipeline["streams"][output]["partitions"] = TOPIC_PARTITIONS
+        pipeline["streams"]["days"]["marks"] = "record"
         self.file.write_text(yaml.safe_dump(pipeline, sort_keys=False))
 
     def killed(self, moment: Callable[[], None]) -> Position:

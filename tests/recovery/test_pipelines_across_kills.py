@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sluice.wire.dead_letters import of_operator, word_of
+from sluice.wire.dead_letter_record import of_operator, word_of
 from tests.recovery.harness.output_reader import Record
 from tests.recovery.harness.service import CLOCK, ORIGIN, TOPIC_PARTITIONS, Service
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 #: exit codes: the JVM was killed, or a batch failed, of which nothing is visible
 ENDED = (3, 6)
 #: what is killed, one after the other, each while a batch is on its way; "machine" is every process at once
-KILLED = ("machine", "state", "committer", "worker", "machine", "daemon", "pool", "jvm")
+KILLED = ("machine", "state", "worker", "machine", "daemon", "pool", "jvm")
 PART = 150
 
 
@@ -26,7 +26,7 @@ def killed(service: Service, records: list[tuple[str, Record]]) -> None:
     """Sends them part after part, and kills something after each."""
     service.start()
     for number, what in enumerate(KILLED):
-        moment = "produced" if what in {"machine", "committer"} else "feeding"
+        moment = "produced" if what == "machine" else "feeding"
         service.at(moment)
         service.send_all(records[number * PART : (number + 1) * PART])
         service.await_moment(moment, codes=ENDED)
@@ -40,7 +40,7 @@ def killed(service: Service, records: list[tuple[str, Record]]) -> None:
 
 
 @pytest.mark.slow
-def test_e10_stages_with_an_exchange_topic_between_them(services):
+def test_e02_stages_with_an_exchange_topic_between_them(services):
     """Totals of shops, and behind them what each customer was told: two queries, two ledgers, one service."""
     service = services("""
 max_records_per_batch: 100

@@ -12,14 +12,14 @@ from confluent_kafka.admin import NewTopic
 
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Report
+from sluice.kafka.batch_writer import TransactionalWriter
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.ledger_follower import Follower
-from sluice.kafka.reading import ends
+from sluice.kafka.range_reader import ends
 from sluice.kafka.requests import clients
 from sluice.kafka.topics import LEDGER_CONFIG
-from sluice.kafka.transactions import TransactionalWriter
-from tests.unit.kafka.test_transactions import settings
+from tests.unit.kafka.test_batch_writer import settings
 from tests.unit.kafka.tools import create
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

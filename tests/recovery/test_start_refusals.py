@@ -14,7 +14,7 @@ from sluice.checkpoint.checkpoint_identity import FILE as IDENTITY
 from sluice.checkpoint.checkpoint_identity import claim, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.kafka import ledger
-from tests.recovery.harness.service import Service
+from tests.recovery.harness.service import Position, Service
 from tests.recovery.harness.sums_and_runs import FILE, tuples
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -93,6 +93,16 @@ def assert_goes_on(service: Service) -> None:
     service.await_rest()
 
 
+def end_at_rest(service: Service) -> Position:
+    """It has read all records, and has ended; the positions then."""
+    service.start()
+    service.await_log("message=running")
+    position = service.await_rest()
+    service.end()
+    return position
+
+
+@pytest.mark.slow
 def test_s1_a_new_checkpoint_and_an_empty_ledger_start(history):
     """As the service of this module did."""
     assert history.service.position().next_batch > 2
@@ -114,11 +124,48 @@ def test_s2_only_batch_0_is_planned_and_the_ledger_is_empty(services):
     service.end()
 
 
-def test_s3_a_new_checkpoint_beside_a_ledger_is_refused(history):
-    """The instance that runs does not notice."""
+def assert_takes_over(history: History, service: Service) -> None:
+    """It restores its checkpoint and goes on. The instance that ran is shut out, and restores its own one later."""
+    history.service.send("in", tuples(200))
+    history.service.await_rest()  # it has a producer, which the start of the other instance fences
+    service.start()
+    service.await_log("checkpoint restored")
+    service.send("in", tuples(200))
+    assert history.service.await_end() == FENCED
+    service.await_outputs()
+    service.await_rest()
+    service.end()
     history.service.start()
-    assert_refused(history.restored(None), "--reset-ledger")
     assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s3_a_lost_checkpoint_is_restored(history):
+    """Also while another instance runs, which is shut out."""
+    history.service.start()
+    assert_takes_over(history, history.restored(None))
+
+
+@pytest.mark.slow
+def test_s12_a_checkpoint_that_was_never_used_becomes_that_of_the_ledger(services):
+    """Of two instances, the first was killed before its first batch was written, and the second wrote it."""
+    first = services(FILE)
+    first.create("in")
+    first.send("in", tuples(200))
+    first.at("feeding")
+    first.start()
+    first.await_moment("feeding")
+    first.kill()
+    second = services(FILE, name=first.name)
+    second.adopt(first)
+    second.start()
+    second.await_outputs()
+    second.await_rest()
+    second.end()
+    first.start()
+    first.await_log("checkpoint restored")
+    assert_goes_on(first)
+    first.end()
 
 
 @pytest.mark.slow
@@ -146,42 +193,34 @@ def test_s5_a_used_checkpoint_without_a_ledger_is_refused(services):
 
 
 @pytest.mark.slow
-def test_s6_an_older_copy_of_the_checkpoint_is_refused(history):
-    """It ends the instance that runs, and nothing comes out twice."""
+def test_s6_an_older_copy_of_the_checkpoint_is_brought_to_the_ledgers_batch(history):
     history.service.start()
     history.service.await_rest()
-    old = history.restored(history.old)
-    old.start()
-    assert old.await_end() == REFUSED, old.log()
-    assert "older copy" in old.log()
-    history.service.send("in", tuples(200))
-    assert history.service.await_end() == FENCED
-    history.service.start()
-    history.service.await_outputs()
+    assert_takes_over(history, history.restored(history.old))
 
 
 @pytest.mark.slow
-def test_s6_an_older_copy_of_the_ledger_is_refused(history):
-    history.service.start()
-    history.service.await_rest()
-    old = ledger_place(history.service)
-    history.service.send("in", tuples(200))
-    history.service.await_rest()
-    history.service.end()
-    new = ledger_place(history.service)
-    set_ledger(history.service, old)
-    try:
-        assert_refused(history.service, "older copy")
-    finally:
-        set_ledger(history.service, new)
-    history.service.start()
-    assert_goes_on(history.service)
+def test_s6_an_older_copy_of_the_ledger_has_the_last_word(history):
+    """As after a switch to another cluster, whose copy of the topics ends earlier."""
+    service = history.service
+    service.start()
+    service.await_rest()
+    old = ledger_place(service)
+    before = service.count("sums", "runs")
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.end()
+    set_ledger(service, old)
+    service.start()
+    service.await_log("checkpoint restored")
+    service.await_rest()
+    assert service.count("sums", "runs") > before, "what the ledger does not know is written again"
+    service.end()
 
 
+@pytest.mark.slow
 def test_s8_a_checkpoint_at_the_ledgers_batch_starts(history):
-    history.service.start()
-    position = history.service.await_rest()
-    history.service.end()
+    position = end_at_rest(history.service)
     assert position.committed == position.next_batch - 1
     history.service.start()
     assert_goes_on(history.service)
@@ -204,12 +243,10 @@ def test_s8_a_checkpoint_one_batch_before_the_ledger_starts(history):
 
 
 @pytest.mark.slow
-def test_s7_the_other_one_of_two_copies_is_refused(history):
+def test_s7_the_other_one_of_two_copies_is_brought_to_the_ledgers_batch(history):
     """Each planned a batch with the same number, and one of them wrote it."""
     first = history.service
-    first.start()
-    first.await_rest()
-    first.end()
+    end_at_rest(first)
     second = history.restored(first.checkpoint)
     second.at("feeding")
     second.start()
@@ -221,34 +258,85 @@ def test_s7_the_other_one_of_two_copies_is_refused(history):
     first.await_moment("written")
     written = first.kill()
     assert written.next_batch == planned.planned + 1, "both planned this batch"
-    assert_refused(second, "another copy")
+    second.start()
+    second.await_log("checkpoint restored")
+    assert_goes_on(second)
+    second.end()
     first.start()
     assert_goes_on(first)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "patterns"),
-    [
-        ("damaged", [IDENTITY, "metadata", "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0"]),
-        ("missing", [IDENTITY, "metadata", "offsets/[0-9]*"]),
-    ],
-    ids=["damaged", "missing"],
-)
-def test_s9_a_file_that_is_damaged_or_missing_is_named(history, how, patterns):
-    history.service.start()
-    history.service.await_rest()
-    history.service.end()
-    for pattern in patterns:
-        broken = history.restored(history.service.checkpoint)
-        file = max(broken.checkpoint.glob(pattern), key=lambda path: int(path.name) if path.name.isdigit() else 0)
-        if how == "missing":
-            file.unlink()
-        else:
-            file.write_bytes(b"\0" * file.stat().st_size)
-        assert_refused(broken, file.name)
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+@pytest.mark.parametrize("pattern", ["metadata", "offsets/[0-9]*", "commits/[0-9]*", "buckets"])
+def test_s9_a_file_of_spark_and_lost_buckets_are_made_again(history, how, pattern):
+    service = history.service
+    end_at_rest(service)
+    file = max(service.checkpoint.glob(pattern), key=lambda path: int(path.name) if path.name.isdigit() else 0)
+    if file.is_dir():
+        shutil.rmtree(file)
+    elif how == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"\0" * file.stat().st_size)
+    service.start()
+    assert_goes_on(service)
+
+
+@pytest.mark.slow
+def test_s9_a_restored_service_that_is_killed_in_its_first_batch_starts(services):
+    """Spark then compares the planned batch with one that it has not written itself."""
+    service = services(FILE)
+    service.create("in")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.lose_machine()
+    service.at("feeding")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_moment("feeding")
+    service.kill()
+    service.start()
+    service.await_outputs()
+    service.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_s10_a_damaged_identity_is_named(history, how):
+    end_at_rest(history.service)
+    broken = history.restored(history.service.checkpoint)
+    file = broken.checkpoint / IDENTITY
+    if how == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"\0" * file.stat().st_size)
+    assert_refused(broken, file.name)
     history.service.start()
     assert_goes_on(history.service)
+
+
+@pytest.mark.slow
+def test_s11_a_lost_checkpoint_whose_records_are_gone_is_refused(services):
+    """The message names the topic and the offset, and the instance that runs goes on."""
+    service = services(FILE)
+    service.create("in")
+    service.start()
+    service.send("in", tuples(200))
+    service.await_rest()
+    place = service.place_of("in", "key 1")
+    topic = service.topic("in")
+    client = AdminClient(service.kafka)
+    client.delete_records([TopicPartition(topic, place, 5)])[TopicPartition(topic, place)].result()
+    lost = services(FILE, name=service.name)
+    lost.adopt(service)
+    assert_refused(
+        lost, f"topic {topic}, topic partition {place}, from offset 0 on, but Kafka has deleted those before"
+    )
+    service.send("in", tuples(200))
+    service.await_rest()
+    service.end()
 
 
 def delete_ledger(service: Service) -> None:

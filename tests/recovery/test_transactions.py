@@ -10,14 +10,15 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from sluice.kafka import ledger, sessions
+from sluice.kafka import ledger
+from sluice.kafka.batch_producers import TimeLimits
 from sluice.kafka.batch_report import Report
+from sluice.kafka.batch_writer import TransactionalWriter
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.kafka.kafka_errors import HungError
 from sluice.kafka.topics import LEDGER_CONFIG
-from sluice.kafka.transactions import TransactionalWriter
 from tests.recovery.harness.proxy import Proxy, proxied_broker
-from tests.unit.kafka.test_transactions import settings, texts, values
+from tests.unit.kafka.test_batch_writer import settings, texts, values
 from tests.unit.kafka.tools import create, visible
 
 pytestmark = pytest.mark.kafka
@@ -89,13 +90,11 @@ def test_a_batch_whose_answers_are_lost_for_ten_seconds_is_written_once(network,
     assert texts(visible({"bootstrap.servers": broker.bootstrap}, topic)) == ["0", "1", "2"]
 
 
-def test_a_call_that_never_returns_has_an_end_and_the_batch_can_be_written_again(network, topic, monkeypatch):
+def test_a_call_that_never_returns_has_an_end_and_the_batch_can_be_written_again(network, topic):
     """With a re-bootstrap librdkafka waits for a coordinator that it has removed, beyond the call's time-out."""
-    monkeypatch.setattr(sessions, "SECONDS", 15.0)
-    monkeypatch.setattr(sessions, "SLACK", 5.0)
     proxy, broker = network
     kafka = {"bootstrap.servers": proxy.address, "metadata.recovery.strategy": "rebootstrap"}
-    writer = TransactionalWriter(settings(kafka, topic))
+    writer = TransactionalWriter(settings(kafka, topic, times=TimeLimits(step=15, offsets=15, slack=5)))
     assert writer.write(0, [values(topic, "0")], Report())
     proxy.hold_answers()
     written = Written(writer, topic, 1)
@@ -104,7 +103,6 @@ def test_a_call_that_never_returns_has_an_end_and_the_batch_can_be_written_again
     proxy.resume()
     with pytest.raises(HungError, match="cannot send offsets: the Kafka client did not return within 20 seconds"):
         written.wait(60)
-    monkeypatch.undo()
     assert writer.write(1, [values(topic, "1")], Report())
     assert texts(visible({"bootstrap.servers": broker.bootstrap}, topic)) == ["0", "1"]
 
@@ -118,11 +116,11 @@ def test_a_quick_commit_keeps_its_producer(network, topic):
     assert producer_of(writer) is first is not None
 
 
-def test_after_a_slow_commit_the_next_batch_gets_a_new_producer(network, topic, caplog, monkeypatch):
+def test_after_a_slow_commit_the_next_batch_gets_a_new_producer(network, topic, caplog):
     proxy, broker = network
-    writer = TransactionalWriter(settings({"bootstrap.servers": proxy.address}, topic))
+    kafka = {"bootstrap.servers": proxy.address}
+    writer = TransactionalWriter(settings(kafka, topic, times=TimeLimits(slow_commit=0.5)))
     assert writer.write(0, [values(topic, "0")], Report())
-    monkeypatch.setattr(sessions, "SLOW_COMMIT", 0.5)
     proxy.delay(answers=0.8)
     assert writer.write(1, [values(topic, "1")], Report())
     proxy.resume()
@@ -150,11 +148,11 @@ def test_after_a_lost_connection_the_next_batch_gets_a_new_producer(network, top
     assert texts(visible({"bootstrap.servers": broker.bootstrap}, topic)) == ["0", "1", "2"]
 
 
-def test_a_late_commit_of_a_producer_that_was_thrown_away_is_refused(network, topic, monkeypatch):
+def test_a_late_commit_of_a_producer_that_was_thrown_away_is_refused(network, topic):
     """Its epoch is an old one, so it cannot end a transaction of its successor."""
     proxy, broker = network
-    monkeypatch.setattr(sessions, "SLOW_COMMIT", 0.0)
-    writer = TransactionalWriter(settings({"bootstrap.servers": proxy.address}, topic))
+    kafka = {"bootstrap.servers": proxy.address}
+    writer = TransactionalWriter(settings(kafka, topic, times=TimeLimits(slow_commit=0.0)))
     kept = []
 
     def keeping():

@@ -118,6 +118,11 @@ def in_handling_order(case: Case) -> Case:
     return case | {"input": order}
 
 
+def with_scope(case: Case) -> Case:
+    """A case that says to which tuples its marks apply, because its input may have several topic partitions."""
+    return case | {"operator": {"marks_in": "topic_partition"} | case["operator"]}
+
+
 def spreads(case: Case) -> bool:
     """Whether it may have several buckets."""
     return spread_by(pipeline_of(case)) is not None

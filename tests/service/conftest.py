@@ -3,7 +3,8 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,25 +21,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
+from sluice.spark.pipeline.pipeline_run import run
 from sluice.spark.query import prepare
-from sluice.spark.service import run
-from sluice.spark.session import session
 from sluice.spark.watch import explained
-from sluice.state.server.pool import named_socket
+from sluice.state.server.pool import end_query
 from sluice.wire.mark_headers import HEADER
 from tests.unit.kafka.tools import visible
 
 NUMBERS = itertools.count()
 #: seconds that anything may take
 PATIENCE = 120
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    with named_socket():
-        one = session("tests", "local[2]")
-        yield one
-        one.stop()
 
 
 @pytest.fixture
@@ -75,10 +67,13 @@ class Service:
         return f"{self.name}.{stream}"
 
     def pipeline(self, text: str, kafka: dict[str, str] | None = None) -> Pipeline:
-        """The pipeline of a file; each stream that names no topic gets its own. `kafka`: its block."""
+        """The pipeline of a file; each stream that names no topic gets its own. `kafka`: its block.
+
+        Window marks are records unless the file says otherwise, so that tests compare those of empty firings as well.
+        """
         file: dict[str, Any] = yaml.safe_load(text)
         for name, stream in file["streams"].items():
-            file["streams"][name] = {"topic": self.topic(name), **(stream or {})}
+            file["streams"][name] = {"topic": self.topic(name), "marks": "record", **(stream or {})}
         file |= {"pipeline": self.name, "kafka": kafka or {"bootstrap.servers": self.broker}}
         file.setdefault("checkpoint", str(self.folder / "checkpoint"))
         self.file = yaml.safe_dump(file, sort_keys=False)
@@ -94,7 +89,12 @@ class Service:
     def run(self, pipeline: Pipeline, until: Callable[[], bool] = lambda: True) -> None:
         """Runs until all that is there has been read and `until` holds. Raises what makes a query fail."""
         plans = [prepare(stage) for stage in stages(pipeline)]
-        run(self.spark, plans, partial(self._until, holds=until))
+        try:
+            with ExitStack() as clients:
+                run(self.spark, plans, partial(self._until, holds=until), clients=clients)
+        finally:
+            for plan in plans:
+                end_query(plan.query)
 
     @staticmethod
     def _until(queries: Sequence[StreamingQuery], holds: Callable[[], bool]) -> None:
@@ -123,8 +123,17 @@ class Service:
         return [message for partition in partitions for message in visible(kafka, topic, partition)]
 
     def outputs(self, stream: str) -> list[dict[str, Any]]:
-        """As `sluice replay` shows them: {"tuple": ...}, {"punct": ...} or {"watermark": ...}."""
-        return [self.shown(message) for message in self.read(stream)]
+        """As `sluice replay` shows them: {"tuple": ...}, {"punct": ...} or {"watermark": ...}.
+
+        A tuple with the header of a mark is both, first the tuple.
+        """
+        return [one for message in self.read(stream) for one in self.items(message)]
+
+    @classmethod
+    def items(cls, message: Message) -> list[dict[str, Any]]:
+        shown = cls.shown(message)
+        carries = "punct" in shown and message.value()
+        return [{"tuple": json.loads(message.value())}, shown] if carries else [shown]
 
     @staticmethod
     def shown(message: Message) -> dict[str, Any]:

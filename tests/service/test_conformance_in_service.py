@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.service.cases import Case, Playing, in_handling_order, spreads
+from tests.service.cases import Case, Playing, in_handling_order, spreads, with_scope
 from tests.spec import event_strategies, join_strategies, strategies
 from tests.spec.vectors import all_cases
 
@@ -43,7 +43,7 @@ def drawn(strategy: st.SearchStrategy[Case], number: int) -> Case:
         found.append(case)
 
     collect()
-    return in_handling_order(found[-1])
+    return with_scope(in_handling_order(found[-1]))
 
 
 @cache

@@ -8,6 +8,7 @@ from sluice.spark.lanes.direct_lane import DirectLane
 from tests.service.cases import Playing, spreads
 from tests.service.playing import ORIGIN, record, replayed
 from tests.spec.vectors import all_cases
+from tests.unit.kafka.tools import produce_with_header
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -78,6 +79,19 @@ def test_bad_records_of_a_small_batch_become_dead_letters(service, lanes):
     (letter,) = service.read("dead")
     assert letter.value() == b"{"
     assert ("h", b"1") in letter.headers()
+
+
+def test_a_record_with_a_header_name_that_is_not_utf8_is_left_to_spark(service, lanes):
+    """Each run is a start, which measures the sizes of this record, too."""
+    service.create("in", partitions=2)
+    pipeline = service.pipeline(PIPELINE)
+    service.send("in", [record(event, ORIGIN) for event in events(0, 30)])
+    service.run(pipeline)
+    produce_with_header({"bootstrap.servers": service.broker}, service.topic("in"), b"{", b"\xff")
+    service.run(pipeline)
+    assert lanes == ["spark", "spark"]
+    (letter,) = service.read("dead")
+    assert ("\N{REPLACEMENT CHARACTER}", b"h") in letter.headers()
 
 
 @pytest.mark.parametrize("buckets", [1, 3])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import RECORDS, Packed, unpack
+from sluice.batch.envelope import RECORDS, TUPLE_WITH_MARK, Packed, unpack
 from sluice.batch.merge import merged
 from sluice.batch.outgoing import outgoing
 from sluice.batch.partition_router import route_records as spread
@@ -17,6 +17,7 @@ from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import place
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
+from sluice.engine.stream.items import TUPLE, WINDOW
 from sluice.time_units import UNSET
 from tests.unit.batch.test_partition_router import SCHEMA, labels, record, routed
 
@@ -76,9 +77,10 @@ def written(records: pa.RecordBatch) -> list[Any]:
     return [(row["kind"], row["partition"], row["key"], row["value"]) for row in rows]
 
 
+@pytest.mark.parametrize("marks", ["header", "record"])
 @pytest.mark.parametrize("marks_in", ["topic_partition", "any", "aligned"])
-def test_one_bucket_or_several(marks_in: str):
-    text = PIPELINE.replace("MARKS_IN", marks_in)
+def test_one_bucket_or_several(marks_in: str, marks: str):
+    text = PIPELINE.replace("MARKS_IN", marks_in).replace("{topic: out}", f"{{topic: out, marks: {marks}}}")
     choose = random.Random(7)
     for _ in range(20):
         batches, at = [], 0
@@ -103,10 +105,12 @@ operators:
 """
 
 
-def test_marks_for_one_key_in_one_bucket_or_several():
+@pytest.mark.parametrize("marks", ["header", "record"])
+def test_marks_for_one_key_in_one_bucket_or_several(marks: str):
     """A mark of the key a closes the window of a alone, and none is written to the topic by itself."""
     text = PIPELINE.replace("MARKS_IN", "topic_partition").replace("after: number == 3", "after: number == 3, of: key")
     text = text.replace("  out: {topic: out}\noperators:\n  - name: batch\n    aggregate: in\n", DEDUP)
+    text = text.replace("{topic: out}", f"{{topic: out, marks: {marks}}}")
     choose = random.Random(11)
     for _ in range(20):
         batches: list[list[list[dict[str, Any]]]] = [[[], [], []] for _ in range(4)]
@@ -117,8 +121,11 @@ def test_marks_for_one_key_in_one_bucket_or_several():
         assert run(text, batches, 2) == whole
         assert run(text, batches, 3) == whole
         rows = [row for batch in whole for row in batch]
-        assert {kind for kind, *_ in rows} == {0, 1}
-        assert all(first[2] == second[2] for first, second in zip(rows[::2], rows[1::2], strict=True))
+        if marks == "header":
+            assert {kind for kind, *_ in rows} == {TUPLE_WITH_MARK}
+        else:
+            assert {kind for kind, *_ in rows} == {TUPLE, WINDOW}
+            assert all(first[2] == second[2] for first, second in zip(rows[::2], rows[1::2], strict=True))
 
 
 def rows_of(text: str, *records: dict[str, Any]) -> list[tuple[int, int]]:

@@ -67,6 +67,7 @@ def await_ends(processes, seconds):
     return codes
 
 
+@pytest.mark.slow
 def test_a_service_ends_when_its_inputs_do_and_the_one_behind_it_too(service, downstream, tmp_path):
     """As if both windows were in one pipeline."""
     service.create("in")

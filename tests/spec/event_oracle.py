@@ -168,7 +168,8 @@ class Aggregate(oracle.Aggregate):
         told = {
             "intervalStart()": self.bound(firing.start), "intervalEnd()": self.bound(firing.end),
             "intervalLast()": self.last(firing.end),
-            "paneIndex()": firing.index, "paneTiming()": "paneLate" if firing.index else "paneOnComplete",
+            "paneIndex()": firing.index,
+            "paneTiming()": "paneEarly" if firing.early else "paneLate" if firing.index else "paneOnComplete",
         }  # fmt: skip
         calls = self.output
         self.output = {name: call for name, call in calls.items() if call not in told}

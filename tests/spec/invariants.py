@@ -26,6 +26,7 @@ from sluice.engine.operators.event_join.event_join_state import EventJoinState
 from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import JoinState
 from sluice.engine.operators.sort.progressive_sort import SortState
+from sluice.engine.windows.early_results import NOT_WAITING
 from sluice.engine.windows.event_time.timeline_blocks import FREE, SHIFT, SIZE, TOP
 from sluice.engine.windows.processing_time import CLEAR, EVICT, FIRST, INSERT, LAST, LIVE, LOSE, STORED, time_queue
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL
@@ -94,6 +95,8 @@ class EventCounts:
 
 def check_state(state: Any) -> None:
     """What must hold between batches."""
+    if "earlies" in getattr(state, "declared", ()):
+        _check_early(state)
     match state:
         case AggregateState():
             _check_windows(state)
@@ -111,6 +114,18 @@ def check_state(state: Any) -> None:
             _check_event_join(state)
         case LibraryState():
             check_state(state.windows) if isinstance(state.windows, EventState) else _check_windows(state.windows)
+
+
+def _check_early(state: Any) -> None:
+    """The queue has exactly the windows that wait for an early result, in order of their times, linked both ways."""
+    queue, windows = state.early_queue, state.earlies
+    members, _ = walked(queue["oldest"], windows["younger"])
+    due = windows["due"][members]
+    assert sorted(members.tolist()) == np.flatnonzero(windows["due"] != NOT_WAITING).tolist()
+    assert (np.diff(due) >= 0).all(), "the queue is not in order"
+    assert (windows["tuples"][members] > 0).all(), "a window without new tuples waits"
+    assert windows["older"][members].tolist() == [NIL, *members[:-1].tolist()][: len(members)]
+    assert queue["youngest"][0] == (members[-1] if len(members) else NIL)
 
 
 def _check_free(state: Any) -> None:

@@ -47,6 +47,8 @@ class Firing:
     stored: int | None = None
     #: what flushed a tumbling window: a policy, or `partition`
     reason: str = ""
+    #: whether the window is still open (F4)
+    early: bool = False
 
 
 def exceeds(new: Value, reference: Value, size: Value) -> bool:
@@ -578,12 +580,15 @@ class Aggregate:
     output: dict[str, str]
 
     def emit(self, firings: Iterable[Firing]) -> Iterator[dict[str, Value]]:
-        """The tuples of each batch, then its mark (P9); nothing before the window was full (S17)."""
+        """The tuples of each batch, then its mark (P9), which an early result has not (F4); nothing before the window
+        was full (S17).
+        """
         for firing in firings:
             if firing.full or self.incomplete:
                 groups = self.groups(firing.content)
                 yield from ({"tuple": self.result(group, groups, firing)} for group in groups)
-                yield {"punct": "window"}
+                if not firing.early:
+                    yield {"punct": "window"}
 
     def groups(self, content: list[Stored]) -> list[list[Stored]]:
         """In the order of their first tuples; none of an empty batch (A4)."""
@@ -600,6 +605,7 @@ class Aggregate:
             "CountGroups": len(groups),
             "CountByGroup": [len(g) for g in groups] if self.group_by else [everything],
             "flushReason": firing.reason,
+            "isEarly": firing.early,
         }
         row = {}
         for name, call in self.output.items():

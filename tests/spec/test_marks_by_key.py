@@ -81,7 +81,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases(), cuts)
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=75, derandomize=True)
 def test_random_windows_and_events(case: Case, batches: list[int]):
     wanted = list(expected(case))
     for sizes in (None, [1] * len(case["input"]), batches):

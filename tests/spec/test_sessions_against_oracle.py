@@ -44,7 +44,7 @@ def dead_letters(case: Case) -> list[int]:
 
 @pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
 @given(cases, cuts)
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=75, derandomize=True)
 def test_random_sessions_and_events(listed: int, case: Case, batches: list[int]):
     """A cut in front of each event, too; at each the state is saved and loaded."""
     check(case, [1] * len(case["input"]), batches, limits=replace(CLEANED_EARLY, listed=listed))

@@ -196,6 +196,78 @@ def test_any_window_over_event_time_of_a_handler(case: Case, division: Division)
     check_case({"operator": handler, "input": case["input"]}, division)
 
 
+@dataclass(frozen=True)
+class Rescales:
+    """By the number of a batch: how many states there are from this batch on, of all keys together."""
+
+    size: int
+    numbers: dict[int, int]
+    saved: bool
+
+
+rescales = st.builds(
+    Rescales,
+    st.sampled_from([1, 2, 5]),
+    st.dictionaries(st.integers(0, 12), st.integers(1, 16), min_size=1, max_size=5),
+    st.booleans(),
+)
+
+
+def rescaled_rows(pipeline: Pipeline, given_events: list[dict[str, Any]], of: Rescales) -> list[list[Any]]:
+    placed, keys, found = list(numbered(given_events)), spread_by(pipeline), []
+    graph = Graph(pipeline, plan_of(pipeline, placed, 1).topic_partitions)
+    states = [graph.initial()]
+    for number, batch in enumerate(Cutter(pipeline.inputs).batches(placed, of.size)):
+        if keys is not None and number in of.numbers:
+            count = of.numbers[number]
+            parts = [graph.split(state, count, lambda key, n=count: zlib.crc32(key) % n) for state in states]
+            states = [graph.merge([some[part] for some in parts]) for part in range(count)]
+            states = [graph.load(graph.save(state)) if of.saved else state for state in states]
+        clock = Clock(int(batch.at[0]), int(batch.at[-1]))
+        made = [
+            graph.feed(
+                state, {name: _own(keys, name, items, part, len(states)) for name, items in batch.inputs.items()}, clock
+            )
+            for part, state in enumerate(states)
+        ]
+        plan = plan_of(pipeline, placed, len(states))
+        found.append([of_stream(plan, stream.name, made, batch) for stream in pipeline.outputs])
+    return found
+
+
+def _own(keys: Any, name: str, items: Items, part: int, parts: int) -> Items:
+    if keys is None:
+        return items
+    return share(
+        items, keys[name], unkeyed=np.full(int((items.kind == TUPLE).sum()), part == 0),
+        wanted=lambda names: np.array([zlib.crc32(key) % parts == part for key in names.to_pylist()], np.bool_),
+    )  # fmt: skip
+
+
+def check_rescales(case: Case, of: Rescales) -> None:
+    pipeline, given_events = limited(pipeline_of(case), CLEANED_EARLY), list(map(on_stream, case["input"]))
+    never = replace(of, numbers={})
+    assert rescaled_rows(pipeline, given_events, of) == rescaled_rows(pipeline, given_events, never)
+
+
+@given(cases(), rescales)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_any_sequence_of_rescales_gives_the_outputs_of_none(case: Case, of: Rescales):
+    check_rescales(case, of)
+
+
+@given(event_strategies.cases, rescales)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_any_sequence_of_rescales_over_event_time_gives_the_outputs_of_none(case: Case, of: Rescales):
+    check_rescales(case, of)
+
+
+@given(join_cases(), rescales)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_any_sequence_of_rescales_of_a_join_gives_the_outputs_of_none(case: Case, of: Rescales):
+    check_rescales(case, of)
+
+
 ALIGNED = {
     "kind": "aggregate", "window": "tumbling, punct(), partitioned", "partition_by": ["k"], "marks_in": "aligned",
     "output": {"k": "Last(k)", "all": "Collect(i)"}, "schema": {"k": "string", "i": "int64"},

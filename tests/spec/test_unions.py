@@ -66,7 +66,7 @@ def of_several(case: Case) -> Case:
 
 
 @given(all_cases.filter(lambda case: case["input"]), cuts)
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 def test_a_union_is_as_one_stream(case: Case, batches: list[int]):
     case = of_one(case)
     expected = run_case(case | {"dead_letters": True})

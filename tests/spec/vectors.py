@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sluice.config.syntax.event_time_clause import PARTS
+from sluice.config.syntax.sized_clause import PARTS
 from sluice.engine.aggregates.function_table import FUNCTIONS
 from sluice.model.windows.kinds import KINDS
 

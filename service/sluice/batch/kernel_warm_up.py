@@ -12,7 +12,7 @@ import logging
 import os
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +21,7 @@ from multiprocessing import get_context
 
 import pyarrow as pa
 
-from sluice.compiler.progress import reported
+from sluice.compiler.progress import reported, to_stderr
 from sluice.engine import operator_warm_up as engine
 from sluice.kafka.murmur2 import murmur2
 from sluice.model.avro_schema import schema_of
@@ -36,7 +36,7 @@ LOGGER = logging.getLogger("sluice")
 SCHEMA: Schema = tuple((type_.kind.value, type_) for type_ in dict.fromkeys(SCALARS.values()))
 TUPLE = b'{"boolean": true, "int64": 1, "float64": 1.5, "string": "a", "timestamp": "2013-01-01T05:17:00Z"}'
 
-#: the environment variable that names the pipeline of a service to the Python processes of Spark
+#: the environment variable that names the pipelines of a service to the Python processes of Spark
 VARIABLE = "SLUICE_KERNELS"
 #: maximum bytes of the variable: Linux allows 128 KiB
 MAX_BYTES = 100_000
@@ -86,9 +86,12 @@ def keys() -> None:
     murmur2(pa.array([b"key"]))
 
 
-def here(parts: Iterable[Work]) -> None:
-    """Compiles in this process, or loads from the cache. What cannot be compiled now is compiled at its first use."""
-    with reported(), collecting_nothing():
+def here(parts: Iterable[Work], say: Callable[[str], object] = to_stderr) -> None:
+    """Compiles in this process, or loads from the cache. What cannot be compiled now is compiled at its first use.
+
+    `say` gets the lines about a compilation that takes long.
+    """
+    with reported(say), collecting_nothing():
         for part in parts:
             try:
                 part()
@@ -119,21 +122,33 @@ def in_processes(parts: Iterable[Work]) -> Iterator[int]:
 
 
 def for_service() -> None:
-    """Compiles what the pipeline in the environment needs; all kernels if there is none."""
-    pipeline = from_text(os.environ.get(VARIABLE, ""))
-    here(of_pipeline(pipeline) if pipeline else everything())
+    """Compiles what the pipelines in the environment need; all kernels if there are none."""
+    pipelines = from_text(os.environ.get(VARIABLE, ""))
+    operators = [operator.name for pipeline in pipelines for operator in pipeline.operators]
+
+    def say(text: str) -> None:
+        LOGGER.info(text, extra={"operators": ", ".join(operators) or "all"})
+
+    here([part for pipeline in pipelines for part in of_pipeline(pipeline)] if pipelines else everything(), say)
 
 
-def to_text(pipeline: Pipeline) -> str:
-    """What `of_pipeline` needs of a pipeline, without any properties of clients; "" if it is too long."""
-    kept = replace(pipeline, settings=Settings(Properties()))
-    text = base64.b64encode(zlib.compress(pickle.dumps(kept))).decode()
-    return text if len(text) <= MAX_BYTES else ""
+def to_text(pipelines: Sequence[Pipeline]) -> str:
+    """What `of_pipeline` needs of pipelines, without any properties of clients.
+
+    Leaves out the last pipelines if the text would be too long; their kernels are compiled at the first use.
+    """
+    for count in range(len(pipelines), 0, -1):
+        kept = tuple(replace(pipeline, settings=Settings(Properties())) for pipeline in pipelines[:count])
+        text = base64.b64encode(zlib.compress(pickle.dumps(kept))).decode()
+        if len(text) <= MAX_BYTES:
+            return text
+    return ""
 
 
-def from_text(text: str) -> Pipeline | None:
+def from_text(text: str) -> tuple[Pipeline, ...]:
+    """The pipelines of a text that `to_text` made; none of any other text."""
     try:
-        found = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else None  # noqa: S301 - the service wrote it
+        found = pickle.loads(zlib.decompress(base64.b64decode(text))) if text else ()  # noqa: S301 - the service wrote it
     except (binascii.Error, zlib.error, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
-        return None
-    return found if isinstance(found, Pipeline) else None
+        return ()
+    return tuple(one for one in found if isinstance(one, Pipeline)) if isinstance(found, tuple) else ()

@@ -13,13 +13,13 @@ from sluice.batch.envelope import BROADCAST, DEAD_LETTERS, RECORDS, TUPLE_WITH_M
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import NO_PLACE, NUMBERS, first_of, port_of, topic_partition_of
 from sluice.engine.stream.items import ALL, EMPTY_FIRING, FINAL, KEY_MARK, MADE, TUPLE, WATERMARK, WINDOW, Items
-from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.union_sources import topic_partition_of as read_from
 from sluice.engine.stream.watermark_text import to_text
 from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
 from sluice.time_units import MILLISECOND
-from sluice.wire.dead_letters import of_operator
+from sluice.wire.dead_letter_record import of_operator
 from sluice.wire.record_codec import Records
 
 SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
@@ -125,7 +125,7 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
 
 
 def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.ndarray, np.ndarray]:
-    """The kind of record that each item becomes, and whether this bucket writes it."""
+    """The kind of record that each item becomes, and whether this bucket writes it (B9 to B11)."""
     kind = items.kind.copy()
     if buckets == 1:
         kind[kind == EMPTY_FIRING] = WINDOW
@@ -138,10 +138,23 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     if stream.marks == "none":
         kept &= (kind == TUPLE) | (kind == WATERMARK)
     elif stream.marks == "header":
-        of_run = (kind == WINDOW) & (items.source != ALL)
-        kind[:-1][of_run[1:] & (kind[:-1] == TUPLE)] = TUPLE_WITH_MARK
-        kept &= ~of_run & (kind != EMPTY_FIRING)
+        of_firing = (items.kind == WINDOW) & (items.source == MADE)
+        kind[_before(items, of_firing)] = TUPLE_WITH_MARK
+        kept &= ~of_firing & (items.kind != EMPTY_FIRING)
     return kind, kept
+
+
+def _before(items: Items, marks: np.ndarray) -> np.ndarray:
+    """The numbers of the tuples directly before these marks that are of the same result: one event or timer caused
+    both, in one window partition.
+
+    A mark without such a tuple ends a firing without tuples. Another tuple may be in an earlier batch, so that the
+    outputs would depend on where batches end, or it may be an early result, which has no mark (F4).
+    """
+    at = np.flatnonzero(marks[1:])
+    same = (items.event[at] == items.event[at + 1]) & (items.at[at] == items.at[at + 1])
+    same &= items.key[at] == items.key[at + 1]
+    return at[same & (items.kind[at] == TUPLE)]  # type: ignore[no-any-return]
 
 
 def _partitions(plan: Plan, stream: Stream, items: Items) -> np.ndarray:

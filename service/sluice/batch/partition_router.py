@@ -28,9 +28,10 @@ from sluice.kafka.batch_report import Report
 from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.kafka.murmur2 import partition_for
 from sluice.kafka.planned_batch import Planned
+from sluice.kafka.range_reader import headers_of
 from sluice.model.spec import Stream
-from sluice.model.spreading import spread_by
-from sluice.wire.dead_letters import Reason, reason
+from sluice.model.spreading import Keys, spread_by
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.header_text import to_text, with_lists
 from sluice.wire.mark_headers import CLOCK, NAMES
 from sluice.wire.received_records import received
@@ -66,7 +67,7 @@ def arrived_rows(
     plan: Plan, before: Planned, batch: Planned, records: Mapping[tuple[str, int], Sequence[Message]]
 ) -> dict[int, list[Packed]]:
     """The packed rows of each bucket that has any, from records that a Kafka client read: as the tasks of Spark make
-    them from the records of Spark's source.
+    them from the records of Spark's source. Raises HeaderNameError for a record that only Spark can read.
 
     before    the batch before, at whose offsets this batch starts
     records   by topic and topic partition: the records of the batch, in order of their offsets
@@ -90,7 +91,7 @@ def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBa
         some = messages[start : start + RECORDS_PER_BATCH]
         columns = [
             [message.key() for message in some], [message.value() for message in some],
-            [to_text(message.headers()) for message in some], [first] * len(some),
+            [to_text(headers_of(message)) for message in some], [first] * len(some),
             [message.offset() for message in some], [message.timestamp()[1] * 1000 for message in some],
         ]  # fmt: skip
         arrays = [pa.array(column, field.type) for column, field in zip(columns, RECEIVED, strict=True)]
@@ -152,6 +153,8 @@ class PartitionRouter:
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
+        if not self._stream.reported:
+            setting.keep(Reason.TOO_FAR_AHEAD)  # the other stage may have used it, as its batches have other times
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, self._report(rows, times).to_json()))
         if setting:
@@ -195,24 +198,9 @@ class PartitionRouter:
         if self._plan.buckets == 1:
             yield stretch.packed()
             return
-        marks = kept.kind != TUPLE
-        bucket = np.zeros(len(marks), np.int32)
-        bucket[~marks] = self._buckets(kept.tuples)
-        for number in range(self._plan.buckets):
-            own = stretch.rows.filter(pa.array((bucket == number) | marks))
-            yield replace(stretch, rows=own).packed()
-
-    def _buckets(self, tuples: pa.RecordBatch) -> np.ndarray:
-        if not self._spread:
-            return np.full(tuples.num_rows, self._bucket, np.int32)
-        columns = [evaluate(expression, tuples) for expression in self._spread]
-        whole = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
-        if whole.all():
-            return partition_for(key_bytes(columns), self._plan.buckets)
-        buckets = np.zeros(len(whole), np.int32)  # a tuple with a null in its key goes to bucket 0, which rejects it
-        keys = key_bytes([column.filter(pa.array(whole)) for column in columns])
-        buckets[whole] = partition_for(keys, self._plan.buckets)
-        return buckets
+        of_tuples = buckets_of(self._spread, self._first, kept.tuples, self._plan.buckets)
+        for own in stretch.divided(of_tuples, self._plan.buckets):
+            yield own.packed()
 
     def _without_clocks(self, rows: Rows) -> Rows:
         """The rows without CLOCK marks, which only move the clock; without event time also without WATERMARK marks."""
@@ -236,6 +224,24 @@ class PartitionRouter:
             columns.append(pa.array(rows.watermark))
             names.append("@watermark")
         return pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
+
+
+def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -> np.ndarray:
+    """The number of the bucket of each tuple of an input stream, of so many buckets.
+
+    spread   the key of the stream (`spread_by`); empty: the bucket depends on the topic partition
+    first    the place of their topic partition
+    """
+    if not spread:
+        return np.full(tuples.num_rows, topic_partition_of(first) % buckets, np.int32)
+    columns = [evaluate(expression, tuples) for expression in spread]
+    whole = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    if whole.all():
+        return partition_for(key_bytes(columns), buckets)
+    chosen = np.zeros(len(whole), np.int32)  # a tuple with a null in its key goes to bucket 0, which rejects it
+    keys = key_bytes([column.filter(pa.array(whole)) for column in columns])
+    chosen[whole] = partition_for(keys, buckets)
+    return chosen
 
 
 def _require_known(plan: Plan, stream: Stream, topic_partition: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import NUMBERS
+from sluice.engine.stream.items import TUPLE
 
 #: a (time, place) limit: all records before this time have come, and at this time those of topic partitions up to the
 #: place (inclusive)
@@ -80,6 +82,22 @@ class PartitionSlice:
         numbers = self.rows.column(0).to_numpy() + np.uint32(more)
         rows = self.rows.set_column(0, "@number", pa.array(numbers))
         return replace(self, number=self.number + more, offset=offset, rows=rows)
+
+    def divided(self, bucket_of: np.ndarray, buckets: int) -> Iterator[PartitionSlice]:
+        """The slice of each bucket: its own tuples, and all marks. `bucket_of` has the bucket of each tuple."""
+        marks = self.kinds != TUPLE
+        bucket = np.zeros(len(marks), np.int32)
+        bucket[~marks] = bucket_of
+        for number in range(buckets):
+            yield replace(self, rows=self.rows.filter(pa.array((bucket == number) | marks)))
+
+    @staticmethod
+    def joined(slices: Sequence[PartitionSlice]) -> PartitionSlice:
+        """The slice that was divided into these slices, which are those of all buckets."""
+        first, *others = slices
+        tuples = (one.rows.filter(pa.array(one.kinds == TUPLE)) for one in others)
+        rows = pa.concat_batches([first.rows, *tuples])
+        return replace(first, rows=rows.take(pa.array(np.argsort(rows.column(0).to_numpy(), kind="stable"))))
 
     def split(self, limit: Limit) -> tuple[PartitionSlice, PartitionSlice]:
         """The rows up to the limit (inclusive), and the rows behind it."""

@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sluice.checkpoint.checkpoint_identity import Identity, folder_of
+from sluice.checkpoint.checkpoint_identity import Identity, fingerprint_of, folder_of
 from sluice.checkpoint.checkpoint_store import CheckpointStore
-from sluice.checkpoint.stores import store_at
+from sluice.checkpoint.open_store import store_at
 from sluice.kafka.topics import Topic
-from sluice.model.spec import Custom, Dedup, Join, Map, Operator, Passing, Pipeline, Stream, Time, Union, Windowed
+from sluice.model.spec import (  # fmt: skip
+    Aggregate,
+    Custom,
+    Dedup,
+    Early,
+    Join,
+    Map,
+    Operator,
+    Pipeline,
+    Stream,
+    Time,
+    Union,
+    Windowed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,8 @@ class Plan:
     #: topic -> its `max.message.bytes`
     limits: tuple[tuple[str, int], ...] = ()
     bounds: Bounds = field(default_factory=lambda: BOUNDS)
+    #: topics of inputs that Kafka compacts
+    compacted: frozenset[str] = frozenset()
 
     @property
     def server_name(self) -> str:
@@ -71,16 +86,28 @@ class Plan:
     def of(cls, pipeline: Pipeline, identity: Identity, found: Mapping[str, Topic], start: str = "") -> Plan:
         """`found` has the topics by name (topics.py)."""
         streams = [stream for stream in pipeline.streams.values() if stream.topic in found]
+        inputs = [stream.topic for stream in pipeline.inputs]
         return cls(
             pipeline, identity.query, start, str(folder_of(pipeline)), identity.buckets,
             topic_partitions={stream.name: found[str(stream.topic)].partitions for stream in streams},
             limits=tuple((str(stream.topic), found[str(stream.topic)].max_message_bytes) for stream in streams),
+            compacted=frozenset(name for name in map(str, inputs) if name in found and found[name].compacted),
         )  # fmt: skip
 
     @cached_property
     def store(self) -> CheckpointStore:
         """The objects of the checkpoint."""
-        return store_at(self.checkpoint)
+        return store_at(self.checkpoint, forced=self.forced)
+
+    @property
+    def forced(self) -> bool:
+        """Whether the disk has everything that a batch needs before the batch is written to Kafka."""
+        return self.pipeline.settings.survives_power_loss
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The digest of the pipeline's definition, which the identity of the checkpoint has, too."""
+        return fingerprint_of(self.pipeline)
 
     @cached_property
     def inputs(self) -> tuple[Stream, ...]:
@@ -89,16 +116,8 @@ class Plan:
 
     @cached_property
     def keyed(self) -> frozenset[str]:
-        """The streams whose records' keys are needed: those from which only operators that keep the key lead
-        to some output: Map, Union, and Dedup with `keep: first`.
-        """
-        written = {stream.name for stream in self.pipeline.outputs}
-        keyed: set[str] = set()
-        for operator in reversed(self.pipeline.operators):
-            targets = {output.stream for output in operator.outputs}
-            if isinstance(operator, Passing) and targets & (written | keyed):
-                keyed.update(operator.inputs)
-        return frozenset(keyed)
+        """`Pipeline.keyed`."""
+        return self.pipeline.keyed
 
     @cached_property
     def panes(self) -> bool:
@@ -142,5 +161,7 @@ def _falls_due(operator: Operator) -> bool:
             return operator.window is None and any(
                 side.outer and isinstance(side.window.eviction, Time) for side in (operator.left, operator.right)
             )
+        case Aggregate(early=Early(time=int())):
+            return True
         case _:
             return operator.window.falls_due(evictions=isinstance(operator, Custom))

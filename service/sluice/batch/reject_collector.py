@@ -1,6 +1,8 @@
-"""Collects records that cannot be used, and turns them into dead letters.
+"""Collects the records of a batch that cannot be decoded and the tuples that operators reject, for the dead letters.
 
-Of a tuple that an operator rejected, only the offset of its record is known. That record is read from Kafka again.
+A dead letter contains the bytes of the original record. An operator that rejects a tuple (because it is late, for
+instance) knows only the topic partition and the offset of its record, so this module reads that record from Kafka
+again.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from confluent_kafka import Message
 from sluice.batch.envelope import Body, pack, unpack
 from sluice.batch.record_order import topic_partition_of
 from sluice.kafka.client_log import LOGGER
-from sluice.kafka.kafka_errors import UnavailableError
-from sluice.kafka.reading import read
+from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
+from sluice.kafka.range_reader import headers_of, read
 from sluice.model.spec import Stream
-from sluice.wire.dead_letters import DeadLetter
+from sluice.wire.dead_letter_record import DeadLetter, Reason, word_of
 from sluice.wire.received_records import Rejects
 
 
@@ -30,6 +32,10 @@ class RejectCollector(Rejects):
     def __init__(self, batch: pa.RecordBatch) -> None:
         super().__init__(batch.num_rows)
         self._batch = batch
+
+    def keep(self, word: Reason) -> None:
+        """Forgets the reasons that have another word; their records stay rejected."""
+        self.reasons = {row: why for row, why in self.reasons.items() if word_of(why) == word}
 
     def packed(self, stream: Stream, places: np.ndarray) -> bytes:
         """The rejected records as a packed row. `places` has the place of each record of the batch."""
@@ -109,5 +115,9 @@ def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[De
 def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:
     if letter.original or record is None:
         return letter
-    headers, timestamp = record.headers() or [], record.timestamp()[1]
+    try:
+        headers, timestamp = headers_of(record), record.timestamp()[1]
+    except HeaderNameError as error:
+        LOGGER.warning("a dead letter is a tuple in JSON: %s", error)
+        return letter
     return replace(letter, key=record.key(), value=record.value(), headers=headers, timestamp=timestamp, original=True)

@@ -1,10 +1,10 @@
 """The spool stores large packed rows in files of the checkpoint instead of memory.
 
 A batch may have gigabytes of rows: it is planned by the number of its records, and a producer may write large records.
-Spark returns the outputs of tasks through the heap of the JVM, which is smaller. So each process keeps at most `limit`
-bytes of packed rows in memory. It writes the bytes of all further rows to its own file in `spool/`, and passes
-references in their place. A process that needs such a row maps the file into its memory; the operating system loads the
-pages that are used, and can drop them again.
+Spark returns the outputs of tasks through the heap of the JVM, which is smaller. So a spool keeps at most `limit` bytes
+of packed rows in memory. It writes each row that does not fit into the rest of this limit to its own file in `spool/`,
+and passes a reference in place of the row. A process that needs such a row maps the file into its memory; the operating
+system loads the pages that are used, and can drop them again.
 
 The process that commits a batch removes the files of this batch and of all earlier batches, including those of failed
 tasks.
@@ -27,7 +27,7 @@ from sluice.batch.envelope import SPOOLED, Packed
 class Spool:
     """The packed rows that one task passes on.
 
-    `limit` is the number of bytes that stay in memory. The first row beyond it creates the file.
+    `limit` is the number of bytes that may stay in memory. The first row that does not fit creates the file.
     """
 
     def __init__(self, checkpoint: str, batch: int, limit: int) -> None:

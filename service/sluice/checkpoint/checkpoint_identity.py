@@ -14,8 +14,7 @@ from typing import Any
 
 from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes, put_bytes
 from sluice.model.errors import SluiceError
-from sluice.model.fingerprint import fingerprint as digest
-from sluice.model.fingerprint import plain
+from sluice.model.fingerprint import digest_of, plain
 from sluice.model.spec import Pipeline
 
 #: name of the object with the identity
@@ -54,29 +53,45 @@ class Identity:
 
 def claim(
     store: CheckpointStore, pipeline: str, fingerprint: str, buckets: int | None, default_buckets: int,
-    *, definition: Definition | None = None,
+    *, definition: Definition | None = None, lost: Identity | None = None,
 ) -> Identity:  # fmt: skip
     """The identity of the checkpoint in `store`. Makes it if the store is empty or has at most a lock file.
 
-    `buckets`, if not None, must be the number of buckets that an existing checkpoint has. A new checkpoint gets
-    `buckets` or else `default_buckets`. Raises CheckpointError if the checkpoint cannot be used for this pipeline. With
-    `definition` (`definition_of`), which is kept in the store, the message names what has changed.
+    `lost` is the identity of a checkpoint that was lost, according to the ledger. The checkpoint in `store` gets it; no
+    batch of that one was ever written.
+
+    A new checkpoint gets `buckets` or else `default_buckets`; an existing one keeps its number. Raises
+    CheckpointError if the checkpoint cannot be used for this pipeline. With `definition` (`definition_of`), which is
+    kept in the store, the message names what has changed.
     """
-    found = _read(store)
+    present = stored(store)
+    found = lost or present
     if found is None:
         found = _made(store, Identity(pipeline, fingerprint, buckets or default_buckets, str(uuid.uuid4())))
     else:
         _require_owner(store, found, pipeline, fingerprint, definition)
-        if buckets not in (None, found.buckets):
-            raise CheckpointError(_refused(store, f"it has {found.buckets} buckets, not {buckets}"))
-    if definition is not None and _definition(store) is None:
+        if present is None:
+            _made(store, found)
+        elif found != present:
+            write(store, found)
+    if definition is not None and (definition_in(store) is None or found is lost):
         _put(store, DEFINITION, definition)
     return found
 
 
+def write(store: CheckpointStore, identity: Identity) -> None:
+    """Writes the identity into a store, in place of the one that it may have."""
+    _put(store, FILE, asdict(identity) | {"checksum": _checksum(identity)})
+
+
+def write_definition(store: CheckpointStore, definition: Definition) -> None:
+    """Writes the definition of the pipeline into a store, in place of the one that it may have."""
+    _put(store, DEFINITION, definition)
+
+
 def known(store: CheckpointStore, pipeline: str, fingerprint: str, definition: Definition | None = None) -> Identity:
     """The identity of the existing checkpoint in `store`. Raises CheckpointError if it is not this pipeline's."""
-    found = _read(store)
+    found = stored(store)
     if found is None:
         message = f"checkpoint {store.location()}: it does not exist; the service creates it at its first start"
         raise CheckpointError(message)
@@ -121,18 +136,32 @@ def _by_name(part: Any) -> Definition:  # noqa: ANN401 - JSON
     return dict(part) if isinstance(part, dict) else {one["name"]: one for one in part or ()}
 
 
-def _definition(store: CheckpointStore) -> Definition | None:
-    """The definition for which the checkpoint was made; None if the store has none, as an earlier version made it."""
+def definition_in(store: CheckpointStore) -> Definition | None:
+    """The definition for which the checkpoint was made; None if the store has none, as an earlier version made it, or
+    has that of another identity, as a kill between the two leaves it.
+    """
+    identity = stored(store)
     try:
         found: Definition = json.loads(get_bytes(store, DEFINITION))
     except (OSError, ValueError):
         return None
-    return found
+    return found if identity is not None and digest_of(found) == identity.fingerprint else None
+
+
+def in_stored_order(pipeline: Pipeline, store: CheckpointStore) -> Pipeline:
+    """The pipeline with its streams in the order in which the checkpoint has them, and then those that it lacks.
+
+    States and logs refer to a stream by its number. The order in the file is no part of the fingerprint, so it may
+    change while the checkpoint is in use.
+    """
+    known = list((definition_in(store) or {}).get("streams", ()))
+    names = sorted(pipeline.streams, key=lambda name: known.index(name) if name in known else len(known))
+    return replace(pipeline, streams={name: pipeline.streams[name] for name in names})
 
 
 def fingerprint_of(pipeline: Pipeline) -> str:
     """A digest of the pipeline's definition without the number of buckets, which the identity has itself."""
-    return digest(replace(pipeline, settings=replace(pipeline.settings, buckets=None)))
+    return digest_of(definition_of(pipeline))
 
 
 def _require_owner(
@@ -142,7 +171,7 @@ def _require_owner(
     if found.pipeline != pipeline:
         raise CheckpointError(_refused(store, f"it belongs to the pipeline {found.pipeline}"))
     if found.fingerprint != fingerprint:
-        what = changes(_definition(store), definition) if definition is not None else []
+        what = changes(definition_in(store), definition) if definition is not None else []
         named = f" ({', '.join(what)})" if what else ""
         raise CheckpointError(_refused(store, f"the pipeline file has changed since it was made{named}"))
 
@@ -156,7 +185,7 @@ def _made(store: CheckpointStore, identity: Identity) -> Identity:
         raise CheckpointError(
             _refused(store, f"there are files in it, but no {FILE}: it is not a checkpoint of Sluice")
         )
-    _put(store, FILE, asdict(identity) | {"checksum": _checksum(identity)})
+    write(store, identity)
     return identity
 
 
@@ -171,8 +200,10 @@ def _unwritable(store: CheckpointStore, error: OSError) -> CheckpointError:
     return CheckpointError(f"checkpoint {store.location()}: cannot be written ({error})")
 
 
-def _read(store: CheckpointStore) -> Identity | None:
-    """The identity, None if there is none. Raises CheckpointError if it is damaged or of another format."""
+def stored(store: CheckpointStore) -> Identity | None:
+    """The identity in the store; None if there is none. Raises CheckpointError if it is damaged, or of another
+    format.
+    """
     try:
         fields = json.loads(get_bytes(store, FILE))
         checksum = fields.pop("checksum", "")

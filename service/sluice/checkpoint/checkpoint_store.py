@@ -12,9 +12,9 @@ An object is a sequence of bytes under a name, such as `buckets/3/17.state`. It 
 in place, as in an object store. What is appended to, locked, or written by Spark itself needs a file system and stays
 in a local folder: it does not go through this contract, except that Spark's logs are read through it.
 
-`FolderStore` (folder_store.py) is the store of a folder. Another store is one module with the functions of
-`CheckpointStore`, and one row in `store_at` (stores.py). `tests/unit/checkpoint/test_checkpoint_store.py` checks the
-contract for each store.
+`FolderStore` (folder_store.py) is the store of a folder, and `ObjectStore` (object_store.py) that of S3 and the like.
+Another store is one module with the functions of `CheckpointStore`, and one row in `store_at` (open_store.py).
+`tests/unit/checkpoint/test_checkpoint_store.py` checks the contract for each store.
 """
 
 from __future__ import annotations
@@ -22,8 +22,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Protocol, Self
 
+from sluice.model.errors import SluiceError
+
 #: writes the bytes of an object to the binary file that it gets; it uses no function of the file but `write`
 Write = Callable[[BinaryIO], object]
+#: bytes that `copy` reads at once
+CHUNK = 32 << 20
+
+
+class StoreError(OSError):
+    """The store cannot be reached, or refuses the request."""
+
+
+class StoreRefusedError(StoreError):
+    """The store refuses the request: wrong credentials, a missing bucket, an unknown setting."""
+
+
+class StoreUnavailableError(SluiceError):
+    """The service cannot start without the store, and the store cannot be used."""
+
+    exit_code = 3
 
 
 class StoredObject(Protocol):
@@ -73,6 +91,12 @@ class CheckpointStore(Protocol):
         object of one remains.
         """
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Writes a small object if there is none of this name. False if there is one, which does not change.
+
+        Of several processes that create the same name at once, one gets True.
+        """
+
     def list(self, prefix: str = "", *, incomplete: bool = False) -> Iterator[str]:
         """The names of all objects that begin with `prefix`, in no particular order.
 
@@ -92,6 +116,22 @@ def get_bytes(store: CheckpointStore, name: str) -> bytes:
     with store.get(name) as found:
         data = bytearray(found.size)
         return bytes(data[: found.read_into(0, memoryview(data))])
+
+
+def copy(store: CheckpointStore, name: str, to: CheckpointStore, new: str) -> int:
+    """Copies an object into another store. Returns its size in bytes. Raises FileNotFoundError if there is none."""
+    with store.get(name) as found:
+        to.put(new, lambda file: _write_all(found, file))
+        return found.size
+
+
+def _write_all(found: StoredObject, file: BinaryIO) -> None:
+    room = memoryview(bytearray(min(CHUNK, found.size)))
+    for start in range(0, found.size, CHUNK):
+        part = room[: min(CHUNK, found.size - start)]
+        if found.read_into(start, part) != len(part):
+            raise StoreError(f"{found.location}: it ends before its size of {found.size} bytes")
+        file.write(part)
 
 
 def put_bytes(store: CheckpointStore, name: str, data: bytes) -> None:

@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -69,9 +69,9 @@ def _lock(file: BinaryIO, folder: Path, pipeline: str) -> None:
         )  # fmt: skip
         return
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": datetime.now(UTC).isoformat("T", "seconds")}
-    file.truncate(0)
-    file.write(json.dumps(holder).encode() + b"\n")
-    file.flush()
+    with suppress(OSError):  # the disk may be full. A file object would try again when it is closed
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), json.dumps(holder).encode() + b"\n")
 
 
 def _holder(file: BinaryIO) -> str:

@@ -1,8 +1,8 @@
 """The checkpoint store in a folder of a file system that all processes of the service share.
 
 An object is a file; the parts of its name are folders. `put` writes a file with another name and then renames it, which
-POSIX file systems do atomically. The file is not forced to the disk (`fsync`), as Spark's own files are not: after a
-loss of power an object may be missing or damaged, which the checksums of its reader detect.
+POSIX file systems do atomically. With `forced`, a put ends when the disk has the file and its entry in the folder.
+Otherwise an object may be missing or damaged after a loss of power, which the checksums of its reader detect.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
 from sluice.checkpoint.checkpoint_store import Write
+from sluice.files import force_entry
 
 #: the name of a file that a `put` writes: the name of its object, a number that no other file has, and this ending
 PART = ".part"
@@ -29,20 +30,44 @@ class FolderStore:
     """The objects of a checkpoint as files of `folder`. The first `put` creates it. Contract: `CheckpointStore`."""
 
     folder: Path
+    forced: bool = False
 
     def get(self, name: str) -> StoredFile:
         return StoredFile(self.folder / name)
 
     def put(self, name: str, write: Write) -> None:
+        with self._written(name, write) as part:
+            part.replace(self.folder / name)
+            self._force_entry(name)
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            with self._written(name, lambda file: file.write(data)) as part:
+                (self.folder / name).hardlink_to(part)
+                self._force_entry(name)
+        except FileExistsError:
+            return False
+        return True
+
+    @contextmanager
+    def _written(self, name: str, write: Write) -> Iterator[Path]:
+        """A complete file beside the one of this name, until the end of the block."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex}{PART}")
         try:
             with part.open("xb") as file:
                 write(file)
-            part.replace(path)
+                if self.forced:
+                    file.flush()
+                    os.fsync(file.fileno())
+            yield part
         finally:
             part.unlink(missing_ok=True)
+
+    def _force_entry(self, name: str) -> None:
+        if self.forced:
+            force_entry(self.folder / name, self.folder.parent)
 
     def list(self, prefix: str = "", *, incomplete: bool = False) -> Iterator[str]:
         inside = prefix.rpartition("/")[0]

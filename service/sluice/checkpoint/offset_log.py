@@ -7,15 +7,18 @@ checkpoint store.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.checkpoint_store import CheckpointStore, get_bytes
+from sluice.files import force, force_entry
 from sluice.kafka.planned_batch import Planned, flat
-from sluice.kafka.reading import Offsets
+from sluice.kafka.range_reader import Offsets
 from sluice.time_units import MILLISECOND
 
 #: name of the idle clock's time in Spark's offset log; the time is the source's offset
@@ -25,6 +28,8 @@ NO_IDLE_CLOCK = 0
 
 #: magic number of Hadoop's files of checksums. Then come the number of bytes per checksum, and the checksums
 CRC_MAGIC = b"crc\0"
+#: name of a file of checksums of a log entry
+CHECKSUMS = re.compile(r".*/\.(?P<entry>\d+)\.crc")
 #: size in bytes of the magic number with the length, and of each checksum
 CRC_HEAD, CRC_SUM = 8, 4
 
@@ -43,6 +48,15 @@ def batches(store: CheckpointStore) -> tuple[int | None, int | None]:
     return max(batches_in(store, COMMITTED), default=None), last_planned(store)
 
 
+def force_plan(folder: Path, batch: int) -> None:
+    """Waits until the disk has the entry of the batch in Spark's log of planned batches, which Spark does not do."""
+    path = folder / PLANNED / str(batch)
+    for file in (path, path.with_name(f".{batch}.crc")):  # Hadoop writes the checksum beside it
+        if file.exists():
+            force(file)
+    force_entry(path, folder)
+
+
 def last_planned(store: CheckpointStore) -> int | None:
     """The number of the last planned batch, None if there is none."""
     return max(batches_in(store, PLANNED), default=None)
@@ -56,6 +70,16 @@ def batches_in(store: CheckpointStore, log: str) -> set[int]:
         message = f"{store.location(log)}: it cannot be listed ({error})"
         raise CheckpointError(message) from error
     return {int(name) for name in names if name.isdigit()}
+
+
+def remove_stale_checksums(store: CheckpointStore) -> None:
+    """Removes files of checksums whose log entry is missing. Spark cannot write an entry beside them."""
+    for log in (PLANNED, COMMITTED):
+        names = set(store.list(f"{log}/"))
+        for name in names:
+            sums = CHECKSUMS.fullmatch(name)
+            if sums and f"{log}/{sums['entry']}" not in names:
+                store.delete(name)
 
 
 def parsed(entry: str) -> Planned:
@@ -93,6 +117,19 @@ def digest(store: CheckpointStore, batch: int) -> str | None:
 def before_all(store: CheckpointStore) -> Planned:
     """The position before the first batch: the offsets at which it starts."""
     return Planned(0, _checked(store, FIRST_OFFSETS, _first_offsets), NO_IDLE_CLOCK)
+
+
+def before_batch(store: CheckpointStore, batch: int) -> Planned:
+    """The position at which a batch starts: the plan of the batch before it. Raises as `planned` does."""
+    return planned(store, batch - 1) if batch else before_all(store)
+
+
+def first_offsets(store: CheckpointStore) -> Offsets:
+    """The offsets at which the first batch starts; empty if the store does not have them."""
+    try:
+        return before_all(store).offsets
+    except FileNotFoundError:
+        return {}
 
 
 def offsets_read(store: CheckpointStore) -> Offsets:

@@ -2,7 +2,8 @@
 
 Kernels work with the codes of strings, lists and keys instead of their bytes. The table is an open-addressing hash
 table over one growing byte buffer. Codes count from 0 in the order in which the byte strings were first interned.
-Interning costs one hash and about one comparison per value and creates no Python object.
+`keep` removes byte strings and gives the others new codes. Interning costs one hash and about one comparison per value
+and creates no Python object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`sluice check FILE`: reports all problems of a pipeline file or, if it has none, a summary of the pipeline."""
+"""`sluice check FILE... | FOLDER`: reports all problems of pipeline files or, if there are none, a summary of each."""
 
 from __future__ import annotations
 
@@ -7,33 +7,58 @@ from pathlib import Path
 
 import click
 
+from sluice.commands import options
 from sluice.config.load import check as check_file
 from sluice.model.errors import MAX_FINDINGS
 from sluice.model.spec import Pipeline, Stream
+from sluice.model.stream_marks import written_marks
 from sluice.model.types import Schema
+from sluice.planning.pipeline_set import cautions, links, problems
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@options.pipeline_files
 @click.pass_context
-def check(context: click.Context, file: Path) -> None:
-    """Check the pipeline FILE. Print all problems or, if there are none, a summary of the pipeline.
+def check(context: click.Context, files: tuple[Path, ...]) -> None:
+    """Check the pipeline FILE, several FILEs, or all files of a FOLDER. Print all problems, or a summary of each file.
 
-    Exit code: 0 if the service would accept the file, otherwise 1.
+    Several pipelines are also checked together: names, checkpoint folders and topics that two of them write are
+    problems, and a cycle of pipelines through topics is a warning.
+
+    Exit code: 0 if the service would accept the files, otherwise 1.
     """
-    pipeline, problems, cautions = check_file(file)
-    for finding in (*problems, *cautions):
-        click.echo(finding)
-    if pipeline is None:
-        click.echo(counted(len(problems)), err=True)
+    paths = options.files_of(files)
+    right: dict[str, Pipeline] = {}
+    wrong = 0
+    for path in paths:
+        pipeline, found, hints = check_file(path)
+        for finding in (*found, *hints):
+            click.echo(finding)
+        wrong += len(found)
+        if pipeline is not None:
+            right[str(path)] = pipeline
+    between = problems(right)
+    for one in (*between, *cautions(right)):
+        click.echo(one)
+    if wrong or between:
+        click.echo(counted(wrong + len(between)), err=True)
         context.exit(1)
-    for line in summary(pipeline):
+    for pipeline in right.values():
+        for line in summary(pipeline):
+            click.echo(line)
+    for line in connections(list(right.values())):
         click.echo(line)
 
 
 def counted(problems: int) -> str:
     more = ", perhaps more: the check stops at this number" if problems == MAX_FINDINGS else ""
     return f"{problems} {'problem' if problems == 1 else 'problems'}{more}"
+
+
+def connections(pipelines: list[Pipeline]) -> Iterator[str]:
+    """A line for each topic that one of these pipelines writes and another one reads."""
+    for link in links(pipelines):
+        yield f"topic {link.topic}: {link.writer} -> {link.reader}"
 
 
 def summary(pipeline: Pipeline) -> Iterator[str]:
@@ -49,7 +74,9 @@ def role(stream: Stream, pipeline: Pipeline) -> str:
     where = f"topic {stream.topic}" if stream.topic else "inside the service"
     if stream.name == pipeline.dead_letters:
         return f"{where}, dead letters"
-    return f"{where}, {attributes(stream.schema)}"
+    table = ", a table" if stream.table else ""
+    marks = f", {written_marks(pipeline, stream)}" if stream in pipeline.outputs else ""
+    return f"{where}{table}, {attributes(stream.schema)}{marks}"
 
 
 def attributes(schema: Schema) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from os.path import isdir
 from pathlib import Path
 from typing import Any
 
 import click
+
+from sluice.running.pipeline_files import FolderError, files_in
 
 
 def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -20,6 +24,30 @@ def properties(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
 def given(**values: Any) -> dict[str, Any]:  # noqa: ANN401 - what click makes of an option
     """The options that are not empty, which override keys of the pipeline file. A path is given as its text."""
     return {name: str(value) if isinstance(value, Path) else value for name, value in values.items() if value}
+
+
+pipeline_files = click.argument(
+    "files", metavar="FILE... | FOLDER", type=click.Path(path_type=Path), nargs=-1, required=True
+)
+
+
+def folder_of(files: Sequence[Path]) -> Path | None:
+    """The folder of which a command gets all files; None if it gets files. Raises UsageError for a mixture."""
+    folders = [file for file in files if isdir(file)]  # noqa: PTH112 - Path.is_dir raises for long names
+    if folders and len(files) > 1:
+        message = "give one FOLDER, or files"
+        raise click.UsageError(message)
+    return folders[0] if folders else None
+
+
+def files_of(files: Sequence[Path]) -> list[Path]:
+    """The files that a command gets, or those of the folder that it gets. Raises FolderError if there are none."""
+    folder = folder_of(files)
+    found = files_in(folder) if folder else list(files)
+    if not found:
+        message = f"{folder}: expected a folder with pipeline files (*.yaml, *.yml)"
+        raise FolderError(message)
+    return found
 
 
 kafka = click.option(

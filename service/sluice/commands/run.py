@@ -1,20 +1,27 @@
-"""`sluice run FILE`: runs the service of a pipeline file."""
+"""`sluice run FILE... | FOLDER`: runs the service of one pipeline file, of several, or of all files of a folder."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from sluice.commands import options
-from sluice.config.load import load
 from sluice.model.spec import Pipeline
-from sluice.ops.log_lines import configure
+from sluice.ops.log_lines import configure, configure_for_children
+from sluice.running.pipeline_files import Loader, load_all
+from sluice.running.pipeline_folder import Found, PipelineFolder
+from sluice.running.service_options import Options, Page, Restart
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder, overrides that of the FILE.")
+@options.pipeline_files
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Checkpoint folder, overrides that of the FILE. Of several pipelines: a folder with one checkpoint for each.",
+)
 @click.option("--buckets", type=click.IntRange(min=1), help="Buckets of a new checkpoint [default: one per core].")
 @options.kafka
 @click.option(
@@ -27,13 +34,18 @@ from sluice.ops.log_lines import configure
 @click.option("--no-http", is_flag=True, help="Do not serve the page, metrics and health.")
 @click.option(
     "--page",
-    type=click.Choice(["local", "open", "off"]),
+    type=click.Choice([*map(str, Page)]),
     default="local",
     show_default=True,
     help="The clients that get the page, which shows the content of topics: programs on this machine, all, or none.",
 )
 @click.option("--master", default="local[*]", show_default=True, help="Master URL of Spark.")
 @click.option("--reset-ledger", is_flag=True, help="Ignore, at this start, the ledger of an earlier checkpoint.")
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Go on with a changed FILE also if the state of an operator is lost (sluice upgrade shows which).",
+)
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of log lines."
 )
@@ -45,28 +57,64 @@ from sluice.ops.log_lines import configure
     help="Lowest level of log lines.",
 )
 @click.option("--until-final", is_flag=True, help="End when every topic partition has sent its final mark.")
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Wait, with everything ready, until Kafka grants this instance the lead, and go on where the last leader "
+    "ended. Start all instances of a pipeline with it.",
+)
+@click.option(
+    "--restart",
+    type=click.Choice([*map(str, Restart)]),
+    help="When a pipeline is started again, overrides `restart` of the files [default: never for one FILE, on-failure "
+    "for several and for a FOLDER].",
+)
 def run(  # noqa: PLR0917 - click passes them by name
-    file: Path, checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
-    no_http: bool, page: str, master: str, reset_ledger: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
-    log_format: str, log_level: str,
+    files: tuple[Path, ...], checkpoint: Path | None, buckets: int | None, kafka: dict[str, str], http_port: int,
+    no_http: bool, page: str, master: str, reset_ledger: bool, accept: bool, until_final: bool,  # noqa: FBT001 - click passes flags as booleans
+    log_format: str, log_level: str, standby: bool, restart: str | None,  # noqa: FBT001 - see above
 ) -> None:  # fmt: skip
-    """Run the service of the pipeline FILE until SIGTERM or Ctrl-C.
+    """Run the service of the pipeline FILE, of several FILEs, or of all files of a FOLDER, until SIGTERM or Ctrl-C.
 
-    Exit codes: 0: ended by a signal or --until-final; 1: the file is wrong; 2: the call or a client property is wrong;
-    3: Kafka or Java is missing or refuses; 4: the checkpoint is damaged, belongs to another pipeline, or does not fit
-    the ledger; 5: another instance is running; 6: a batch failed. After a restart the service continues where it ended,
-    without loss or duplicates.
+    A FOLDER is watched: a file that is added starts, one that is removed stops, one that is changed stops and starts.
+
+    Exit codes: 0: ended by a signal or --until-final; 1: a file is wrong; 2: the call or a client property is wrong;
+    3: Kafka, Java or a package is missing, or Kafka refuses; 4: the checkpoint is damaged, belongs to another pipeline,
+    or does not fit the ledger; 5: another instance is running; 6: a batch failed. After a restart the service continues
+    where it ended, without loss or duplicates. With several pipelines the failure of one ends the service only if
+    nothing else is left to run.
     """
-    pipeline = load(file, overrides=options.given(kafka=kafka, checkpoint=checkpoint, buckets=buckets))
+    if standby and reset_ledger:
+        message = "--reset-ledger cannot be used with --standby: each take-over would reset the ledger"
+        raise click.UsageError(message)
+    folder = options.folder_of(files)
+    one = len(files) == 1 and folder is None
+    overrides = options.given(kafka=kafka, buckets=buckets, checkpoint=checkpoint if one else None, restart=restart)
+    loader = Loader(overrides, None if one else checkpoint, partial(configure, log_level.upper(), form=log_format))
+    configure_for_children(log_level.upper(), log_format)
+    port = None if no_http else http_port
+    how = Options(
+        master, port, Page(page), reset_ledger=reset_ledger, accept=accept, until_final=until_final,
+        restart=Restart.NEVER if one else Restart.ON_FAILURE, standby=standby,
+    )  # fmt: skip
+    watched = PipelineFolder(folder, loader) if folder else None
+    found = watched.first() if watched else Found.of(load_all(files, loader))
+    for wanted in found.wanted.values():
+        told(wanted.pipeline)
+    from sluice.running.service import serve, serve_several  # noqa: PLC0415 - it imports Spark, which takes 1 s
 
-    configure(log_level.upper(), pipeline.settings.kafka.secrets, form=log_format)
-    from sluice.spark.service import serve  # noqa: PLC0415 - it imports Spark, which takes 1 s and is not needed if the file is wrong
+    only = next(iter(found.wanted.values())) if one else None
+    if only and not standby and how.restart_of(only.pipeline) is Restart.NEVER:
+        serve(only.pipeline, only.file, how)
+    else:
+        serve_several(found, watched.scan if watched else None, how, only=only if standby else None)
 
+
+def told(pipeline: Pipeline) -> None:
+    """Prints what a pipeline reads and writes, and where its checkpoint is if nothing names it."""
     click.echo(summary(pipeline))
     if pipeline.settings.checkpoint is None:
         click.echo(f"sluice: the file names no checkpoint: the progress is kept in ./{pipeline.checkpoint}")
-    port = None if no_http else http_port
-    serve(pipeline, master, port, reset_ledger=reset_ledger, until_final=until_final, page=page)
 
 
 def summary(pipeline: Pipeline) -> str:

@@ -1,4 +1,4 @@
-"""Reports the compilation of kernels on standard error, because it takes long and happens once per installation."""
+"""Reports the compilation of kernels, because it takes long and happens once per installation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ FIRST, BETWEEN = 1.0, 10.0
 
 
 class Reporter(Listener):
-    """Writes a line when compilation has taken FIRST seconds, another line each BETWEEN seconds, and one at the end.
+    """Says a line when compilation has taken FIRST seconds, another line each BETWEEN seconds, and one at the end.
 
     numba reports each function that it compiles, and none that it loads from the cache.
     """
 
-    def __init__(
-        self, write: Callable[[str], object] = sys.stderr.write, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._write, self._now = write, now
+    def __init__(self, say: Callable[[str], object], now: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._now = say, now
         self._count = 0
         self._started = self._next = 0.0
         self._lines = 0
@@ -52,14 +50,15 @@ class Reporter(Listener):
         if self._lines:
             self._say(f"compiled {self._count} functions in {self._now() - self._started:.0f} s")
 
-    def _say(self, text: str) -> None:
-        self._write(f"sluice: {text}\n")
+
+def to_stderr(text: str) -> None:
+    sys.stderr.write(f"sluice: {text}\n")
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Reports what is compiled inside the context."""
-    reporter = Reporter()
+def reported(say: Callable[[str], object] = to_stderr) -> Iterator[None]:
+    """Reports what is compiled inside the context: `say` gets each line."""
+    reporter = Reporter(say)
     register("numba:compile", reporter)  # type: ignore[no-untyped-call]
     try:
         yield

@@ -31,9 +31,20 @@ from sluice.engine.operators.window_operators import windowed
 from sluice.engine.stream import mark_alignment
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
-from sluice.engine.stream.items import ALL, FINAL, MAX_TIME, TUPLE, WINDOW, Items, merged_items
+from sluice.engine.stream.items import (  # fmt: skip
+    ALL,
+    FINAL,
+    MADE,
+    MAX_TIME,
+    TIMER,
+    TUPLE,
+    WATERMARK,
+    WINDOW,
+    Items,
+    merged_items,
+)
 from sluice.engine.stream.mark_conditions import marked_by_key
-from sluice.engine.stream.rejects import REJECTS, joined
+from sluice.engine.stream.rejected_tuples import REJECTS, joined
 from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
@@ -85,7 +96,7 @@ class Graph:
         self._spread, self._observer = spread, observer
         self._pipeline, self._origin = pipeline, pipeline.settings.clock_origin
         self._partitions = dict(topic_partitions)
-        self._schemas = {name: stream.schema for name, stream in pipeline.streams.items()}
+        self._schemas = {name: stream.row_schema for name, stream in pipeline.streams.items()}
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
         self._inputs = [stream.name for stream in pipeline.inputs]
         self._aligned = [stream.name for stream in pipeline.inputs if stream.marks_in == "aligned"]
@@ -111,7 +122,7 @@ class Graph:
             state.now = clock.start
         clock = Clock(state.origin, clock.end)
         made: dict[str, Items] = {}
-        streams = {name: self._with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
+        streams = {name: self.with_watermarks(state, name, inputs.get(name), clock, made) for name in self._inputs}
         for operator, remembered in zip(self.operators, state.operators, strict=True):
             items = [
                 made.get(name) or streams.get(name) or nothing(self._schemas[name]) for name in operator.spec.inputs
@@ -120,7 +131,7 @@ class Graph:
                 self._observer(operator.spec.name, items, clock)
             found = operator.feed(remembered, items, clock)
             made |= joined([made.get(REJECTS), found.pop(REJECTS, None)])
-            made |= {stream: self._with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
+            made |= {stream: self.with_watermarks(state, stream, some, clock, made) for stream, some in found.items()}
         state.now = max(state.now, clock.end)
         return made
 
@@ -144,13 +155,33 @@ class Graph:
 
     def ended(self, state: GraphState) -> bool:
         """Whether every topic partition of every input has sent its final mark."""
-        return all(len(state.finals.get(name, ())) == self._partitions[name] for name in self._inputs)
+        return all(self._final(state, name) for name in self._inputs)
+
+    def marks_of(self, state: GraphState, stream: str) -> Items:
+        """The watermark of a stream, and its final mark if it has ended, as items at the operator clock. A reader that
+        gets these knows of the stream what one knows that was there before, apart from the tuples.
+        """
+        watermark = state.progress[stream].watermark if stream in state.progress else NEVER
+        kinds = [WATERMARK] * (watermark != NEVER) + [FINAL] * self._final(state, stream)
+        count, empty = len(kinds), nothing(self._schemas[stream])
+        return Items(
+            np.full(count, TIMER, np.int64), np.full(count, state.now, np.int64), np.array(kinds, np.int8),
+            np.full(count, MADE, np.int32), np.full(count, -1, np.int32), empty.keys, empty.tuples,
+            np.array([watermark, 0][: count] if watermark != NEVER else [0] * count, np.int64),
+        )  # fmt: skip
+
+    def _final(self, state: GraphState, stream: str) -> bool:
+        """Whether nothing more comes in this stream."""
+        if stream in self._inputs:
+            return len(state.finals.get(stream, ())) == self._partitions[stream]
+        (writer,) = (one for one in self._pipeline.operators if any(of.stream == stream for of in one.outputs))
+        return all(self._final(state, name) for name in writer.inputs)
 
     def watermarks(self, state: GraphState) -> dict[str, int]:
         """The watermark of each stream that has one, in nanoseconds since 1970."""
         return {name: of.watermark for name, of in state.progress.items() if of.watermark != NEVER}
 
-    def _with_watermarks(
+    def with_watermarks(
         self, state: GraphState, name: str, items: Items | None, clock: Clock, made: dict[str, Items]
     ) -> Items:
         """Adds the watermarks of a stream to its items. In an input stream, also aligns marks and drops the items

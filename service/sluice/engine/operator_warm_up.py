@@ -107,13 +107,16 @@ def feed(operator: Operator, streams: Mapping[str, Stream]) -> None:
     Each of its inputs gets two tuples and a final mark.
     """
     names = dict.fromkeys([*operator.inputs, *(output.stream for output in operator.outputs)])
-    around = {name: Stream(name, streams[name].schema, event_time=streams[name].event_time) for name in names}
+    around = {
+        name: Stream(name, streams[name].schema, event_time=streams[name].event_time, table=streams[name].table)
+        for name in names
+    }
     graph = Graph(Pipeline("warm", around, (operator,), Settings(Properties())), dict.fromkeys(operator.inputs, 1))
     one, number = np.zeros(3, np.int64), np.zeros(3, np.int32)
     kind = np.array([TUPLE, TUPLE, FINAL], np.int8)
     inputs = {
         name: Items(one, np.array([0, 0, 1]), kind, number, number - 1, pa.array([], pa.binary()), sample(schema))
-        for name, schema in ((name, streams[name].schema) for name in operator.inputs)
+        for name, schema in ((name, around[name].row_schema) for name in operator.inputs)
     }
     state = graph.initial()
     graph.feed(state, inputs, Clock(0, 1))

@@ -14,9 +14,13 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from sluice.kafka.kafka_errors import TopicError
-from sluice.kafka.reading import ends, tail
-from sluice.kafka.requests import REQUEST
+from sluice.kafka.range_reader import ends, headers_of, tail
+from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S
 from sluice.kafka.topics import reach
+from sluice.wire.mark_headers import HEADER
+
+#: seconds for which a connection is tried: someone waits for the answer
+RETRY_S = 10.0
 
 #: an event of a replay (docs/replay.md)
 Event = dict[str, Any]
@@ -28,7 +32,26 @@ def record(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[Event]:
     The records of a topic partition keep their order: a record with an earlier timestamp than one before it gets the
     timestamp of that one, as in a service. Raises TopicError if there is no such topic.
     """
-    asking = reach(kafka)
+    stretches = [_events(partition, messages) for partition, messages in _last(kafka, topic, most)]
+    for *_, event in heapq.merge(*stretches, key=lambda one: one[:3]):
+        yield event
+
+
+def last_values(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """The value and the key of each of the last committed records of each topic partition, at most `most` of each.
+
+    Marks without a tuple are left out. Raises TopicError if there is no such topic.
+    """
+    for _, messages in _last(kafka, topic, most):
+        for message in messages:
+            value, headers = message.value() or b"", headers_of(message)
+            if value or not any(name == HEADER for name, _ in headers):
+                yield value, message.key()
+
+
+def _last(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tuple[int, list[Message]]]:
+    """Each topic partition with its last records."""
+    asking = reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S))
 
     def list_partitions(client: AdminClient) -> list[int]:
         found = client.list_topics(topic, timeout=REQUEST).topics[topic]
@@ -39,9 +62,8 @@ def record(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[Event]:
         message = f"no such topic: {topic}"
         raise TopicError(message)
     until = ends(asking, [(topic, partition) for partition in partitions])
-    stretches = [_events(place[1], tail(kafka, place, end, most)) for place, end in until.items()]
-    for *_, event in heapq.merge(*stretches, key=lambda one: one[:3]):
-        yield event
+    for place, end in until.items():
+        yield place[1], tail(kafka, place, end, most)
 
 
 def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int, Event]]:
@@ -51,10 +73,8 @@ def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int
         newest = max(newest, message.timestamp()[1])
         content = {"value": message.value(), "key": message.key()}
         parts = {name: shown_bytes(part) for name, part in content.items() if part is not None}
-        if message.headers():
-            parts["headers"] = {
-                name: None if value is None else shown_bytes(value) for name, value in message.headers()
-            }
+        if headers := headers_of(message):
+            parts["headers"] = {name: None if value is None else shown_bytes(value) for name, value in headers}
         event = {
             "at": float(Decimal(newest).scaleb(-3)), "topic_partition": partition, "offset": message.offset(),
             "record": parts,

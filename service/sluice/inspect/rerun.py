@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
-
-from confluent_kafka import Message
 
 from sluice.batch.commit import BatchResult
 from sluice.batch.envelope import Packed, split_pass_through
+from sluice.batch.inputs_again import Arrived, inputs_again
 from sluice.batch.outgoing import outgoing
-from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
+from sluice.kafka.batch_writer import within
 from sluice.kafka.planned_batch import Planned
-from sluice.kafka.reading import read
 from sluice.kafka.records import Records
-from sluice.kafka.transactions import within
 from sluice.state.bucket import Bucket
 
 
@@ -35,11 +30,10 @@ class BatchReplay:
 
     def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
         """The records that `batch` writes. `before` is the batch before it, at whose offsets it starts."""
-        plan = _knowing(self._plan, batch)
-        found: dict[tuple[str, int], list[Message]] = defaultdict(list)
-        settings = plan.pipeline.settings
-        read(settings.kafka, before.offsets, batch.offsets, lambda m: found[m.topic(), m.partition()].append(m))
-        arrived = arrived_rows(plan, before, batch, found)
+        (arrived,) = inputs_again(self._plan, before, [batch])
+        return self._records(*arrived)
+
+    def _records(self, plan: Plan, arrived: Arrived) -> Iterator[Records]:
         rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]
         gathered = BatchResult(plan, rows)
         return within(dict(plan.limits), gathered.records(), gathered.too_large)
@@ -50,10 +44,3 @@ class BatchReplay:
         yield from through
         for part, made in self._buckets[number].tried(rest):
             yield from outgoing(plan, made, part, number)
-
-
-def _knowing(plan: Plan, batch: Planned) -> Plan:
-    """The plan with the numbers of topic partitions that the service had found when it planned this batch."""
-    known = Counter(topic for topic, _ in batch.offsets)
-    read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}
-    return replace(plan, topic_partitions={**plan.topic_partitions, **read})

@@ -13,12 +13,12 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.checkpoint.offset_log import PLANNED, batches_in, before_all, planned
-from sluice.checkpoint.stores import store_of
+from sluice.checkpoint.offset_log import PLANNED, batches_in, before_batch, planned
+from sluice.checkpoint.open_store import store_of
 from sluice.columns.tables import StateError
 from sluice.inspect.rerun import BatchReplay
 from sluice.kafka import ledger, topics
-from sluice.kafka.reading import Offsets, ends, tail
+from sluice.kafka.range_reader import Offsets, ends, headers_of, tail
 from sluice.kafka.records import Records
 from sluice.model.spec import Pipeline
 from sluice.state.integrity import LOGGER, DamagedError
@@ -74,7 +74,7 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
     last, written = _stand(plan)
     first, repetition = _oldest(plan, last)
     store, outputs = plan.store, defaultdict(list)
-    before = planned(store, first - 1) if first else before_all(store)
+    before = before_batch(store, first)
     for number in range(first, last + 1):
         batch = planned(store, number)
         for records in repetition.records(before, batch):
@@ -89,6 +89,7 @@ def verify(pipeline: Pipeline) -> ComparisonReport:
 def _plan(pipeline: Pipeline) -> Plan:
     store = store_of(pipeline)
     identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    pipeline = checkpoint_identity.in_stored_order(pipeline, store)
     return Plan.of(pipeline, identity, topics.known(pipeline))
 
 
@@ -168,7 +169,7 @@ def _same(row: Row, message: Message) -> bool:
 def _row(message: Message) -> Row:
     return {
         "key": message.key(), "value": message.value(), "timestamp": message.timestamp()[1],
-        "headers": message.headers(),
+        "headers": headers_of(message),
     }  # fmt: skip
 
 

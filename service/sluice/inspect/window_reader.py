@@ -10,7 +10,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.checkpoint.offset_log import batches, offsets_read
-from sluice.checkpoint.stores import store_of
+from sluice.checkpoint.open_store import store_of
 from sluice.columns.tables import StateError
 from sluice.model.spec import Pipeline
 from sluice.state.bucket import Bucket
@@ -31,6 +31,7 @@ def read_windows(pipeline: Pipeline, key: str | None) -> Iterator[dict[str, Any]
     folder = checkpoint_identity.folder_of(pipeline)
     store = store_of(pipeline)
     identity = checkpoint_identity.known(store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline))
+    pipeline = checkpoint_identity.in_stored_order(pipeline, store)
     plan = Plan(pipeline, identity.query, "", str(folder), identity.buckets, _topic_partitions(pipeline, store))
     done, _ = batches(store)
     for number in range(plan.buckets):
@@ -50,6 +51,9 @@ def _windows_of(plan: Plan, number: int, key: str | None, least: int, attempts: 
 
 
 def _topic_partitions(pipeline: Pipeline, store: CheckpointStore) -> dict[str, int]:
-    """The number of topic partitions of each input stream, as of the last planned batch."""
+    """The number of topic partitions of each stream with a topic, of inputs as of the last planned batch.
+
+    All of them are needed, in this order: a saved state refers to a stream by its number among them (`Plan.of`).
+    """
     known = Counter(topic for topic, _ in offsets_read(store))
-    return {stream.name: known[str(stream.topic)] or 1 for stream in pipeline.inputs}
+    return {stream.name: known[stream.topic] or 1 for stream in pipeline.streams.values() if stream.topic is not None}

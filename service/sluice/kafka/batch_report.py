@@ -87,6 +87,9 @@ class Entry:
     began: int = 0
     #: the input of the batch; None in entries that earlier versions wrote
     planned: Planned | None = None
+    #: the fingerprint of the pipeline and its number of buckets, with which a lost checkpoint is made again
+    fingerprint: str = ""
+    buckets: int = 0
 
     def to_json(self) -> bytes:
         planned = None if self.planned is None else self.planned.to_fields()

@@ -6,7 +6,8 @@ SluiceError
  |   +- HungError       a call of the client library did not return within its bound
  +- TopicError          a topic is missing, or the user may not use it
  |   +- DataLossError   Kafka has deleted records that were not read yet
- |   +- GrownError      a topic has more topic partitions than when the query started
+ |   +- TopicPartitionsAddedError   a topic has more topic partitions than when the query started
+ +- HeaderNameError     the name of a record's header is not UTF-8
  +- LedgerError         the checkpoint and the ledger do not belong together
  +- FencedError         another instance of the service has taken over
  +- WriteError          a batch could not be written; no record of it is visible
@@ -40,6 +41,10 @@ class DataLossError(TopicError):
 
 class TopicPartitionsAddedError(TopicError):
     pass
+
+
+class HeaderNameError(SluiceError):
+    exit_code = 3
 
 
 class LedgerError(SluiceError):

@@ -4,7 +4,10 @@ The transaction of each batch commits, beside the batch's outputs,
 
 - offset `batch + 1` of a consumer group. The offset's metadata contain the id of the query's checkpoint and a digest of
   the batch's input;
-- an entry in a small compacted topic. The entry contains the batch's input and its report (batch_report.py).
+- an entry in a small compacted topic, whose key is the query. The entry contains the batch's input and its report
+  (batch_report.py);
+- the batch's planned input once more, with the batch's number in the key, so that it stays when the next batch is
+  written. From these a start can repeat past batches whose results were lost with a disk (`plans`).
 
 The group is read first. The topic is read when the group has no offset: the offsets of a group expire, by default after
 seven days without a commit.
@@ -12,8 +15,9 @@ seven days without a commit.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -22,11 +26,13 @@ from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import LedgerError
 from sluice.kafka.planned_batch import Planned
-from sluice.kafka.requests import REQUEST, asked, clients
+from sluice.kafka.requests import REQUEST, asked, clients, produce_row
 from sluice.time_units import MILLISECOND
 
 TOPIC = "sluice.ledger"
 PARTITION = 0
+#: between the parts of the key of a plan; the names of queries have no such character
+KEY_PARTS = "/"
 #: time-out of each step of a transaction, in seconds
 SECONDS = 30.0
 
@@ -58,69 +64,34 @@ def transactional_id_of(query: str) -> str:
     return f"sluice.{query}"
 
 
-def verify(
-    kafka: Mapping[str, str],
-    query: str,
-    query_id: str,
-    committed: int | None,
-    planned: int | None,
-    *,
-    digest_of: DigestOf,
-) -> None:
-    """Checks, when the service starts, that the checkpoint and the ledger belong together. Raises LedgerError if not.
-
-    committed   last batch in the checkpoint's log of commits, None if the log is empty
-    planned     last batch in the checkpoint's log of offsets, None if the log is empty
-
-    Ends a transaction that an earlier process left open, and fences an instance that still runs (`settle`).
-    """
-    # The first read is "read_uncommitted": a committed read would wait for a transaction that is still open.
-    stand = read_position(kafka, query, "read_uncommitted")
-    _require_same_checkpoint(stand, query, query_id, committed, planned)
-    _require_same_batch(stand, query, digest_of)
-    end_open_transaction(kafka, query)
-    stand = read_position(kafka, query)
-    if stand is None:
-        return
-    _require_same_batch(stand, query, digest_of)
-    first, last = 1 + (-1 if committed is None else committed), 1 + (-1 if planned is None else planned)
-    if not first <= stand.next_batch <= last:
-        message = (
-            f"the ledger of {query!r} says that batch {stand.next_batch} is next, the checkpoint says {first}"
-            f"{'' if first == last else f' or {last}'}: one of them is an older copy. Restore the one that fits; "
-            f"{START_OVER}"
-        )
-        raise LedgerError(message)
-
-
-def _require_same_checkpoint(
-    stand: LedgerPosition | None, query: str, query_id: str, committed: int | None, planned: int | None
-) -> None:
+def require_same_checkpoint(stand: LedgerPosition | None, query: str, query_id: str, committed: int | None) -> None:
     """Raises LedgerError if the ledger is missing or names another checkpoint.
 
-    This check comes before `settle`, so that a start by mistake does not fence the service that runs.
+    committed   last batch in the checkpoint's log of commits, None if the log is empty
+
+    A start calls this function before `end_open_transaction`, so that a start by mistake does not fence the service
+    that runs.
     """
     if stand is None:
         if committed is not None:
             raise LedgerError(lost_message(query, committed))
-    elif planned is None:
-        message = (
-            f"the ledger of {query!r} says that {stand.next_batch} batches were written, but the checkpoint "
-            f"is new. Give the checkpoint that was used ({stand.query_id}), or the pipeline another name; {START_OVER}"
-        )
-        raise LedgerError(message)
     elif stand.query_id != query_id:
         raise LedgerError(foreign_message(query, query_id, stand))
 
 
-def _require_same_batch(stand: LedgerPosition | None, query: str, digest_of: DigestOf) -> None:
-    """Raises LedgerError if the last written batch read other records than the checkpoint planned for its number."""
-    if stand is None or not stand.digest:
-        return
-    batch = stand.next_batch - 1
-    planned = digest_of(batch)
-    if planned not in (None, stand.digest):
-        raise LedgerError(parted_message(query, batch))
+def fits(stand: LedgerPosition, committed: int | None, planned: int | None, *, digest_of: DigestOf) -> bool:
+    """Whether the service can go on with a checkpoint as it is.
+
+    committed   last batch in the checkpoint's log of commits, None if the log is empty
+    planned     last batch in the checkpoint's log of offsets, None if the log is empty
+
+    False if the checkpoint is older or newer than the ledger, or if the last written batch read other records than the
+    checkpoint planned for its number.
+    """
+    first, last = 1 + (-1 if committed is None else committed), 1 + (-1 if planned is None else planned)
+    if not first <= stand.next_batch <= last:
+        return False
+    return not stand.digest or digest_of(stand.next_batch - 1) in (None, stand.digest)
 
 
 def parted_message(query: str, batch: int) -> str:
@@ -163,21 +134,43 @@ def reset(
     committed   last batch in the checkpoint's log of commits, None for a new checkpoint
     planned     the input of batch `committed`, None if the checkpoint does not have it any more
     """
-    own = {"transactional.id": transactional_id_of(query)}
     place = _place(0, "") if committed is None else place_after(committed, query_id, planned)
+    known = {} if committed is None or planned is None else {committed: planned}
+    plans = plan_records(query, query_id, known)
+    _overwrite(kafka, query, _reset_entry(query, query_id, committed, planned), plans, place)
+
+
+def begin_anew(kafka: Mapping[str, str], entry: Entry) -> None:
+    """Writes the entry of a batch without outputs, from which on the state is another one: the plans of all batches
+    before it are removed, so no state before it is used any more. Writing it again changes nothing.
+    """
+    place = place_after(entry.batch, entry.query_id, entry.planned)
+    plans = plan_records(entry.query, entry.query_id, {entry.batch: entry.planned})
+    _overwrite(kafka, entry.query, entry.to_json(), plans, place)
+
+
+def _overwrite(
+    kafka: Mapping[str, str], query: str, entry: bytes | None, plans: list[tuple[bytes | None, bytes]],
+    place: TopicPartition,
+) -> None:  # fmt: skip
+    """Writes the entry, these plans (`plan_records`) in place of all others, and the position, in one transaction."""
+    own = {"transactional.id": transactional_id_of(query)}
 
     def write(producer: Producer) -> None:
         group = group_member(kafka, query)
         try:
             producer.init_transactions(SECONDS)
             producer.begin_transaction()
-            producer.produce(TOPIC, _reset_entry(query, query_id, committed, planned), query.encode(), PARTITION)
+            produce_row(producer, TOPIC, (entry, query.encode(), PARTITION))
+            removed: dict[bytes, bytes | None] = dict.fromkeys(_plan_keys(kafka, query))
+            for key, value in (removed | {key: value for value, key in plans}).items():
+                produce_row(producer, TOPIC, (value, key, PARTITION))
             producer.send_offsets_to_transaction([place], group.consumer_group_metadata(), SECONDS)
             producer.commit_transaction(SECONDS)
         finally:
             group.close()
 
-    asked(kafka, "producer", "reset the ledger", write, own, seconds=3 * SECONDS)
+    asked(kafka, "producer", "overwrite the ledger", write, own, seconds=3 * SECONDS)
 
 
 def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
@@ -221,6 +214,68 @@ def last_entry(kafka: Mapping[str, str], query: str) -> Entry | None:
 
     _read_entries(kafka, keep)
     return Entry.from_json(last[0].value()) if last and last[0].value() else None
+
+
+def plan_key(query: str, query_id: str, batch: int) -> bytes:
+    """The key of the record with the planned input of a batch. Batch -1 stands for the position before batch 0."""
+    return f"{query}{KEY_PARTS}{query_id}{KEY_PARTS}{batch}".encode()
+
+
+def plan_records(query: str, query_id: str, plans: Mapping[int, Planned | None]) -> list[tuple[bytes | None, bytes]]:
+    """The value and the key of the records that keep these plans, by batch. None removes the plan of a batch."""
+    return [
+        (None if planned is None else json.dumps(planned.to_fields()).encode(), plan_key(query, query_id, batch))
+        for batch, planned in plans.items()
+    ]
+
+
+def plans(kafka: Mapping[str, str], query: str, query_id: str) -> dict[int, Planned]:
+    """The planned inputs of past batches, as far as the topic still has them. Reads the whole topic.
+
+    Batch -1 is the position before batch 0.
+    """
+    found: dict[int, Planned] = {}
+    before = plan_key(query, query_id, 0)[:-1]
+
+    def keep(message: Message) -> None:
+        key = message.key() or b""
+        if not key.startswith(before):
+            return
+        batch = int(key.removeprefix(before))
+        if message.value():
+            found[batch] = Planned.of_fields(json.loads(message.value()))
+        else:
+            found.pop(batch, None)
+
+    _read_entries(kafka, keep)
+    return found
+
+
+def forget_plans(kafka: Mapping[str, str], query: str, query_id: str, batches: Iterable[int]) -> None:
+    """Removes the plans of these batches. Nothing depends on when, so no transaction is needed."""
+    records = plan_records(query, query_id, dict.fromkeys(batches))
+
+    def write(producer: Producer) -> None:
+        for value, key in records:
+            produce_row(producer, TOPIC, (value, key, PARTITION))
+        if producer.flush(SECONDS):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    asked(kafka, "producer", "remove old plans from the ledger", write, {"linger.ms": 5}, seconds=2 * SECONDS)
+
+
+def _plan_keys(kafka: Mapping[str, str], query: str) -> list[bytes]:
+    """The keys of all plans of the query, those of earlier checkpoints included."""
+    keys: dict[bytes, bool] = {}
+    before = f"{query}{KEY_PARTS}".encode()
+
+    def keep(message: Message) -> None:
+        key = message.key() or b""
+        if key.startswith(before):
+            keys[key] = bool(message.value())
+
+    _read_entries(kafka, keep)
+    return [key for key, present in keys.items() if present]
 
 
 def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -36,7 +37,8 @@ class Follower:
         self._kafka, self._query, self._heard = kafka, query.encode(), heard
         self._next = asked(kafka, "consumer", "follow the ledger", _end, FOLLOWER_PROPERTIES)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sluice-ledger-follower", daemon=True)
+        work = copy_context().run  # so that log lines of the thread name the pipeline
+        self._thread = threading.Thread(target=work, args=(self._run,), name="sluice-ledger-follower", daemon=True)
         self._thread.start()
 
     def stop(self, seconds: float = 2.0) -> None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sluice.kafka.reading import Offsets
+from sluice.kafka.range_reader import Offsets
 
 #: number of hexadecimal digits of a digest
 DIGITS = 32

@@ -65,12 +65,13 @@ class Records:
             np.add.at(sizes, pc.list_parent_indices(listed).to_numpy(), lengths)
         return sizes  # type: ignore[no-any-return]
 
-    def within(self, limit: int) -> tuple[Records, list[int]]:
-        """The records of at most `limit` bytes (by `sizes`), and the row numbers of the larger ones."""
-        large = self.sizes() > limit
-        if not large.any():
-            return self, []
-        return Records(self.topic, self.columns.filter(pa.array(~large))), np.flatnonzero(large).tolist()
+    def larger(self, limit: int) -> list[int]:
+        """The row numbers of the records of more than `limit` bytes (by `sizes`)."""
+        return np.flatnonzero(self.sizes() > limit).tolist()
+
+    def part(self, start: int, stop: int) -> Records:
+        """The records from row `start` to row `stop` (exclusive)."""
+        return Records(self.topic, self.columns.slice(start, stop - start))
 
     def pack(self) -> bytes:
         """The records as an Arrow IPC stream, which `unpack` reads."""

@@ -211,6 +211,22 @@ def clients(
     return Requests(lambda report: kind(properties | {"error_cb": report}), retry_s)
 
 
+def produce_row(producer: Producer, topic: str, row: tuple[object, ...]) -> None:
+    """Puts a record into the client's queue. Raises KafkaException if the queue is full for RETRY_TIMEOUT_S.
+
+    `row` are the arguments of `Producer.produce` after the topic.
+    """
+    deadline = time.monotonic() + RETRY_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            producer.produce(topic, *row)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            return
+    raise KafkaException(KafkaError(KafkaError._QUEUE_FULL))
+
+
 def discard(clients: list[Any], seconds: float = 1.0) -> None:
     """Closes clients, empties the list, and drops the last references to the clients.
 
@@ -226,6 +242,8 @@ def discard(clients: list[Any], seconds: float = 1.0) -> None:
             if isinstance(client, Consumer):
                 client.close()
 
+    if not ours:
+        return
     thread = threading.Thread(target=run, name="sluice-discard", daemon=True)
     thread.start()
     thread.join(seconds)

@@ -11,11 +11,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType, TopicDescription
 
 from sluice.kafka import ledger
+from sluice.kafka.batch_producers import DEFAULT_LIMIT
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
 from sluice.kafka.requests import REQUEST, RETRY_TIMEOUT_S, Requests, clients, transient
-from sluice.kafka.sessions import DEFAULT_LIMIT
 from sluice.model.spec import Pipeline, Stream
+from sluice.model.stream_marks import require_scope
 
 #: the requests of this module, which an AdminClient sends
 Asking = Requests[AdminClient]
@@ -33,14 +34,16 @@ class Topic:
     name: str
     partitions: int
     max_message_bytes: int
+    #: whether Kafka removes records that have a newer one with the same key
+    compacted: bool = False
 
 
 def check(pipeline: Pipeline, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, Topic]:
     """All topics of the pipeline and of the ledger, by name. Creates missing topics of outputs and of the ledger.
 
-    Raises UnavailableError if no broker answers within `retry_s` seconds. Raises TopicError if an input topic is
-    missing, if the pipeline file does not give the `partitions` of a missing output, or if the user may not read or
-    write a topic.
+    Raises UnavailableError if no broker answers within `retry_s` seconds. Raises MarkScopeError (B6) before it creates
+    a topic. Raises TopicError if an input topic is missing, if the pipeline file does not give the `partitions` of a
+    missing output, or if the user may not read or write a topic.
     """
     with reach(pipeline.settings.kafka, retry_s) as asking:
         return _checked(asking, pipeline, retry_s)
@@ -49,10 +52,13 @@ def check(pipeline: Pipeline, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, Top
 def _checked(client: Asking, pipeline: Pipeline, retry_s: float) -> dict[str, Topic]:
     inputs, outputs = _names(pipeline.inputs), _names(_written(pipeline))
     found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
-    missing = [name for name in inputs if name not in found]
+    made = [*outputs, *_names(_exchanges(pipeline))]
+    missing = [name for name in inputs if name not in found and name not in made]
     if missing:
         message = f"no such topic: {', '.join(missing)}; inputs are not created, look at `topic` of the streams"
         raise TopicError(message)
+    present = {stream.name: found[str(stream.topic)] for stream in pipeline.inputs if stream.topic in found}
+    require_scope(pipeline, {name: len(topic.partitions) for name, topic in present.items()})
     _create(client, _new_topics(pipeline, found), retry_s)
     found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
     _require_allowed(found, inputs, AclOperation.READ)
@@ -70,6 +76,12 @@ def known(pipeline: Pipeline) -> dict[str, Topic]:
             message = f"no such topic: {', '.join(missing)}"
             raise TopicError(message)
         return _topics(client, found)
+
+
+def known_inputs(pipeline: Pipeline) -> dict[str, Topic]:
+    """The input topics that exist, by name."""
+    with reach(pipeline.settings.kafka) as client:
+        return _topics(client, _describe(client, _names(pipeline.inputs)))
 
 
 def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> Asking:
@@ -107,6 +119,11 @@ def _written(pipeline: Pipeline) -> Iterator[Stream]:
         yield pipeline.streams[pipeline.dead_letters]
 
 
+def _exchanges(pipeline: Pipeline) -> list[Stream]:
+    """The inputs whose topics the service itself writes. A stage that starts later may write them first."""
+    return [stream for stream in pipeline.inputs if stream.exchange]
+
+
 def _names(streams: Iterable[Stream]) -> list[str]:
     return [stream.topic for stream in streams if stream.topic]
 
@@ -141,9 +158,9 @@ def _answer(action: str, future: Any, *passing: int) -> Any:  # noqa: ANN401
 
 
 def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> list[NewTopic]:
-    new = []
-    for stream in _written(pipeline):
-        if stream.topic and stream.topic not in found:
+    new: list[NewTopic] = []
+    for stream in (*_written(pipeline), *_exchanges(pipeline)):
+        if stream.topic and stream.topic not in (*found, *(topic.topic for topic in new)):
             if stream.partitions is None:
                 message = (
                     f"no such topic: {stream.topic}; it may be created if stream {stream.name!r} gives `partitions`"
@@ -195,9 +212,17 @@ def _topics(client: Asking, found: Mapping[str, TopicDescription]) -> dict[str, 
         return {resource.name: _answer("read limits", future, *passing) for resource, future in futures.items()}
 
     limits = client.ask("read limits", describe)
-    return {name: Topic(name, len(description.partitions), _limit(limits[name])) for name, description in found.items()}
+    return {
+        name: Topic(name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]))
+        for name, description in found.items()
+    }
 
 
 def _limit(config: Mapping[str, Any] | None) -> int:
     """A topic's `max.message.bytes`; Kafka's default if the user may not read the topic's configuration (None)."""
     return int(config["max.message.bytes"].value) if config else DEFAULT_LIMIT
+
+
+def _compacted(config: Mapping[str, Any] | None) -> bool:
+    """Whether `cleanup.policy` includes compaction; False if the user may not read the topic's configuration (None)."""
+    return config is not None and "compact" in config["cleanup.policy"].value

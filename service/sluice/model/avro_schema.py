@@ -182,17 +182,18 @@ def attributes_of(avro: Avro) -> Schema:
     """The attributes that the fields of a record give. Raises AvroError for a field that fits no type of attributes."""
     if avro.meant(avro.root).type != "record":
         raise AvroError("an Avro schema of a record")
-    return tuple((one.name, _type_of(avro, one.node, one.name)) for one in avro.fields)
+    return tuple((one.name, attribute_type(avro, one.node, one.name)) for one in avro.fields)
 
 
-def _type_of(avro: Avro, node: Node, name: str) -> Type:
+def attribute_type(avro: Avro, node: Node, name: str) -> Type:
+    """The type of an attribute that the field `name` gives. Raises AvroError if it fits no type of attributes."""
     values = [branch for branch in avro.branches(node) if branch.type != "null"]
     if len(values) == 1:
         (value,) = values
         if value.unit:
             return TIMESTAMP
         if value.type == "array":
-            return list_of(_type_of(avro, value.inner[0], name))
+            return list_of(attribute_type(avro, value.inner[0], name))
         if value.type == "enum":
             return STRING
         if value.type in PRIMITIVES:

@@ -25,11 +25,17 @@ IGNORED = {
         "max_bytes_per_batch",
         "direct_records",
         "checkpoint",
+        "state",
+        "state_options",
+        "snapshot_interval",
+        "snapshot_records",
+        "durability",
         "delivery",
         "on_data_loss",
         "start",
+        "restart",
     },
-    "Stream": {"partitions", "marks_in_given"},
+    "Stream": {"partitions", "marks_in_given", "reported"},
     **{operator: {"limits"} for operator in ("Aggregate", "Sort", "Join", "Dedup", "Custom")},
     "AvroOptions": {"avro_schema", "avro_writer_schema"},
 }
@@ -39,7 +45,12 @@ def fingerprint(pipeline: Pipeline) -> str:
     """The fingerprint as 32 hex digits. It is the same in all processes, and in all versions of the service in which
     the pipeline file has the same meaning.
     """
-    text = json.dumps(plain(pipeline), sort_keys=True, separators=(",", ":"))
+    return digest_of(plain(pipeline))
+
+
+def digest_of(definition: object) -> str:
+    """The fingerprint of the pipeline with this definition, which is JSON data that `plain` made."""
+    text = json.dumps(definition, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -15,7 +15,9 @@ from sluice.files import read_file
 
 #: ${NAME} or ${file:PATH}; $${ stands for the two characters ${
 PLACE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}]*)\}")
-SECRET = re.compile(r"password|secret|token|jaas|oauthbearer\.config|\.pem$|user\.info|credential", re.IGNORECASE)
+SECRET = re.compile(
+    r"password|secret|token|jaas|oauthbearer\.config|\.pem$|user\.info|credential|account_key|sas_key", re.IGNORECASE
+)
 #: replaces a secret that is written in the pipeline file itself
 MASK = "****"
 #: a part of a value with fewer characters is masked only as a part of the whole value

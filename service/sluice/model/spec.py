@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.model.expressions import Expression
 from sluice.model.secrets import is_secret
-from sluice.model.types import Schema
+from sluice.model.types import BOOLEAN, Kind, Schema
 from sluice.model.unparse import seconds
 from sluice.model.windows.join_windows import JoinWindow
 from sluice.model.windows.sliding_time_window import SlidingTime
@@ -21,6 +21,7 @@ from sluice.model.windows.window_policies import (
     Aligned,
     Count,
     Delta,
+    Early,
     PartitionAge,
     PartitionCount,
     PartitionEviction,
@@ -31,12 +32,20 @@ from sluice.model.windows.window_policies import (
 
 #: the windows of model/windows: they are values of a pipeline, too
 __all__ = [
-    "Aligned", "Count", "Delta", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct", "Sliding",
+    "Aligned", "Count", "Delta", "Early", "PartitionAge", "PartitionCount", "PartitionEviction", "Punct", "Sliding",
     "SlidingTime", "Time", "TimeInterval", "Tumbling", "TupleCount", "Window",
 ]  # fmt: skip
 
 #: the value of an attribute; a list is a tuple
 Value = bool | int | float | str | tuple["Value", ...]
+#: the value of an attribute that has no given value: SPL's default of the type
+EMPTY: Mapping[Kind, Value] = {
+    Kind.BOOLEAN: False, Kind.INT64: 0, Kind.FLOAT64: 0.0, Kind.STRING: "", Kind.TIMESTAMP: 0, Kind.LIST: (),
+}  # fmt: skip
+#: the attribute of each tuple of a table that says whether the tuple deletes the row of its key; no attribute of a file
+#: has this name
+DELETES = "-deletes"
+
 
 # ---- operators -----------------------------------------------------------------------------------------------------
 
@@ -61,6 +70,7 @@ class Aggregate:
     group_by: tuple[Expression, ...] = ()
     aggregate_incomplete_windows: bool = False
     aggregate_evicted_partitions: bool = False
+    early: Early | None = None
     limits: EngineLimits = LIMITS
 
     @property
@@ -126,6 +136,7 @@ class Join:
     """SPL's Join (reference section 8). The attributes of its expressions have the port `left` or `right`.
 
     window   a window over the event times of both sides; None: each side has a window of its own
+    table    whether the right side is a table: each left tuple meets the row of its key (M1)
     """
 
     name: str
@@ -134,6 +145,7 @@ class Join:
     matched: tuple[Output, ...]
     match: Expression | None = None
     window: JoinWindow | None = None
+    table: bool = False
     limits: EngineLimits = LIMITS
 
     @property
@@ -297,7 +309,8 @@ class Stream:
     headers: tuple[tuple[str, str], ...] = ()
     #: (attribute, its value for records without one); a timestamp is in nanoseconds
     defaults: tuple[tuple[str, Any], ...] = ()
-    #: how window marks are written: "record", "header" (of the last tuple before the mark) or "none"
+    #: how window marks are written: as a "header" of the last tuple of the firing (marks of firings without tuples are
+    #: left out), as a "record" of their own, or "none". Of a stream that no operator writes to Kafka always "record"
     marks: str = "record"
     #: whether watermarks are written
     watermarks: bool = False
@@ -316,6 +329,15 @@ class Stream:
     marks_in: str = "topic_partition"
     #: whether the file has `marks_in`
     marks_in_given: bool = False
+    #: whether records that cannot be decoded become dead letters of this stage; false if another stage reports them
+    reported: bool = True
+    #: whether the newest record of each key is a row of a table, and a record without a value deletes the row (M1)
+    table: bool = False
+
+    @property
+    def row_schema(self) -> Schema:
+        """The attributes of the stream's tuples inside the service: those of `schema`, and DELETES in a table."""
+        return (*self.schema, (DELETES, BOOLEAN)) if self.table else self.schema
 
     @property
     def key_schema(self) -> Schema:
@@ -371,16 +393,33 @@ class Settings:
     #: a limit by the record sizes that are measured when the service starts
     max_bytes_per_batch: int = 256 << 20
     #: a batch of at most so many records needs no job of Spark; 0: each batch is a job of Spark
-    direct_records: int = 0
+    direct_records: int = 2000
     buckets: int | None = None
     #: the checkpoint's folder
     checkpoint: str | None = None
+    #: the store for snapshots that outlive the checkpoint's folder: the URL of an object store, or another folder
+    state: str | None = None
+    #: settings of the object store's client
+    state_options: Properties = field(default_factory=Properties)
+    #: a snapshot goes to that store after this time, in nanoseconds, or after this many records
+    snapshot_interval: int = 300_000_000_000
+    snapshot_records: int = 10_000_000
+    #: what the checkpoint's folder survives: the death of any "process", or of the "machine", by a loss of power
+    durability: str = "process"
     #: "exactly_once" or "at_least_once"
     delivery: str = "exactly_once"
     #: what to do if records were deleted before they were read: "fail" or "continue"
     on_data_loss: str = "fail"
     #: where an input topic without stored offsets is read from: "earliest" or "latest"
     start: str = "earliest"
+    #: when a service starts the pipeline again after it has ended: "always", "on-failure" or "never"; None: the default
+    #: of the service
+    restart: str | None = None
+
+    @property
+    def survives_power_loss(self) -> bool:
+        """Whether the disk has the files of a batch before the batch is written to Kafka."""
+        return self.durability == "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,3 +449,16 @@ class Pipeline:
         """The streams that are written to Kafka by operators: those with a topic."""
         written = {output.stream for operator in self.operators for output in operator.outputs}
         return tuple(s for s in self.streams.values() if s.name in written and s.topic)
+
+    @property
+    def keyed(self) -> frozenset[str]:
+        """The streams whose records' keys are needed: those from which only operators that keep the key lead
+        to some output: Map, Union, and Dedup with `keep: first`.
+        """
+        written = {stream.name for stream in self.outputs}
+        keyed: set[str] = set()
+        for operator in reversed(self.operators):
+            targets = {output.stream for output in operator.outputs}
+            if isinstance(operator, Passing) and targets & (written | keyed):
+                keyed.update(operator.inputs)
+        return frozenset(keyed)

@@ -1,7 +1,8 @@
-"""Computes the key by which the tuples of each input stream are distributed over buckets.
+"""Computes, from the specification of a pipeline, the key by which tuples of each input are distributed over buckets.
 
-The output of a pipeline must not depend on the number of buckets. So all tuples of one window partition must be in one
-bucket, and so must all tuples that a join may combine.
+The output of a pipeline must not depend on the number of buckets. So the key puts all tuples with equal `partition_by`
+values into one bucket, and all tuples that a join may combine. If the operators that read an input have no such key in
+common, the whole stage runs in one bucket, and `sluice explain` says why.
 """
 
 from __future__ import annotations
@@ -57,6 +58,11 @@ def spread_by(pipeline: Pipeline) -> Mapping[str, Keys] | None:
     return layout(pipeline).keys
 
 
+def wanted_buckets(pipeline: Pipeline) -> int | None:
+    """The number of buckets that a pipeline must have; None if any number will do."""
+    return 1 if spread_by(pipeline) is None else pipeline.settings.buckets
+
+
 def layout(pipeline: Pipeline) -> SpreadPlan:
     """The key of each input stream, or the reasons for one bucket.
 
@@ -91,7 +97,8 @@ def independent(join: Join) -> tuple[int, ...]:
     """The positions of the equalities by which the tuples of the join may be distributed.
 
     Only tuples with equal keys are paired. In addition, a tuple must not evict a tuple with another key: either each
-    tuple expires by its own time, or the window partition contains only tuples of one key.
+    tuple expires by its own time, or the window partition contains only tuples of one key. A row of a table
+    is alone in its partition (M7).
     """
     if join.window is not None:
         return tuple(range(len(join.left.equality)))

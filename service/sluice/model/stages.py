@@ -1,29 +1,101 @@
-"""Splits a pipeline at its exchange topics into stages. Each stage runs as a Spark query of its own."""
+"""Splits a pipeline into stages: at its exchange topics, and between operators that read one input with different keys.
+Each stage runs as a Spark query of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from graphlib import TopologicalSorter
+from itertools import combinations
 
 from sluice.model.spec import Operator, Pipeline, Union
+from sluice.model.spreading import Keys, layout
 
 
 def stages(pipeline: Pipeline) -> tuple[Pipeline, ...]:
-    """The stages, upstream first; each is a Pipeline. Without an exchange the only stage is the pipeline itself.
+    """The stages, upstream first; each is a Pipeline. If there is one stage, it is the pipeline itself.
 
     Operators that are connected by streams other than exchanges form a group. All groups that read no exchange topic
-    are one stage, which keeps the name of the pipeline. Every other group is a stage named `PIPELINE.OPERATOR`, after
-    its first operator. Raises CycleError if stages form a cycle.
+    are one stage, which keeps the name of the pipeline, unless some of them read one input with different keys
+    (`keys_apart`): then each key has a stage. Every other group is a stage of its own. A stage without the name of the
+    pipeline is named `PIPELINE.OPERATOR`, after its first operator. Raises CycleError if stages form a cycle.
+
+    A record that several stages read and cannot decode becomes a dead letter of the first of them.
     """
-    if not any(stream.exchange for stream in pipeline.streams.values()):
-        return (pipeline,)
     parts = _parts(pipeline)
-    first = [operator for part in parts if not _reads_exchange(pipeline, part) for operator in part]
+    first = _by_key(pipeline, [part for part in parts if not _reads_exchange(pipeline, part)])
     behind = [part for part in parts if _reads_exchange(pipeline, part)]
-    named = {pipeline.name: first} if first else {}
-    named |= {f"{pipeline.name}.{_first_of(part).name}": part for part in behind}
-    return tuple(_stage(pipeline, named[name], name) for name in _upstream_first(pipeline, named))
+    if len(first) + len(behind) <= 1 and not any(stream.exchange for stream in pipeline.streams.values()):
+        return (pipeline,)
+    named = {pipeline.name: first[0]} if first else {}
+    named |= {f"{pipeline.name}.{_first_of(part).name}": part for part in [*first[1:], *behind]}
+    found = [_stage(pipeline, named[name], name) for name in _upstream_first(pipeline, named)]
+    return tuple(_reporting(stage, found[:number]) for number, stage in enumerate(found))
+
+
+def keys_apart(pipeline: Pipeline) -> tuple[str, ...]:
+    """The reasons why operators that read no exchange are in several stages; () if they are in one."""
+    first = [part for part in _parts(pipeline) if not _reads_exchange(pipeline, part)]
+    if len(_by_key(pipeline, first)) <= 1:
+        return ()
+    return tuple(dict.fromkeys(why for _, why in _conflicts(pipeline, first)))
+
+
+def _by_key(pipeline: Pipeline, parts: list[list[Operator]]) -> list[list[Operator]]:
+    """The groups, put together as stages. They are one stage unless two groups that could each be spread over buckets
+    read an input with different keys: together they would be in one bucket. Then each group joins the first stage with
+    whose keys it agrees, and the groups that need one bucket are a stage.
+
+    A stage costs a query of Spark, and each stage reads the input. It pays only if there are several buckets.
+    """
+    whole = _in_order(pipeline, parts)
+    if pipeline.settings.buckets == 1 or not any(_conflicts(pipeline, parts)):
+        return [whole] if whole else []
+    stages: list[list[list[Operator]]] = []
+    together: list[list[Operator]] = []
+    for part in parts:
+        if _spread(pipeline, [part]) is None:
+            together.append(part)
+            continue
+        fitting = next((stage for stage in stages if _spread(pipeline, [*stage, part]) is not None), None)
+        if fitting is None:
+            stages.append([part])
+        else:
+            fitting.append(part)
+    found = [_in_order(pipeline, stage) for stage in [*stages, together] if stage]
+    return sorted(found, key=lambda stage: _places(pipeline)[stage[0].name])
+
+
+def _conflicts(pipeline: Pipeline, parts: list[list[Operator]]) -> Iterator[tuple[str, str]]:
+    """The inputs that two groups read with different keys, each with the reason why one bucket would be needed."""
+    keyed = [(part, keys) for part in parts if (keys := _spread(pipeline, [part])) is not None]
+    for (one, keys), (other, others) in combinations(keyed, 2):
+        for name in keys.keys() & others.keys():
+            if keys[name] != others[name] and keys[name] and others[name]:
+                yield name, "; ".join(layout(_stage(pipeline, _in_order(pipeline, [one, other]), pipeline.name)).why)
+
+
+def _spread(pipeline: Pipeline, parts: list[list[Operator]]) -> Mapping[str, Keys] | None:
+    """The keys by which a stage of these groups is spread over buckets; None if it needs one bucket."""
+    return layout(_stage(pipeline, _in_order(pipeline, parts), pipeline.name)).keys
+
+
+def _in_order(pipeline: Pipeline, parts: list[list[Operator]]) -> list[Operator]:
+    """The operators of these groups, upstream before downstream."""
+    places = _places(pipeline)
+    return sorted((operator for part in parts for operator in part), key=lambda operator: places[operator.name])
+
+
+def _places(pipeline: Pipeline) -> dict[str, int]:
+    return {operator.name: place for place, operator in enumerate(pipeline.operators)}
+
+
+def _reporting(stage: Pipeline, before: list[Pipeline]) -> Pipeline:
+    """The stage, which does not report records again that a stage before it reports."""
+    known = {stream.name for other in before for stream in other.inputs}
+    twice = {s.name: replace(s, reported=False) for s in stage.inputs if s.name in known}
+    return replace(stage, streams={**stage.streams, **twice}) if twice else stage
 
 
 def _first_of(part: list[Operator]) -> Operator:
@@ -34,7 +106,12 @@ def _first_of(part: list[Operator]) -> Operator:
 def _upstream_first(pipeline: Pipeline, stages: Mapping[str, list[Operator]]) -> Iterator[str]:
     writer = {output.stream: name for name, stage in stages.items() for one in stage for output in one.outputs}
     before = {
-        name: {writer[stream] for one in stage for stream in one.inputs if pipeline.streams[stream].exchange}
+        name: {
+            writer[stream]
+            for one in stage
+            for stream in one.inputs
+            if pipeline.streams[stream].exchange and stream in writer  # what returns comes from a later stage
+        }
         for name, stage in stages.items()
     }
     return iter(TopologicalSorter(before).static_order())
@@ -47,8 +124,7 @@ def _parts(pipeline: Pipeline) -> list[list[Operator]]:
         linked = [part for part in parts if _linked(pipeline, part, operator)]
         parts = [part for part in parts if part not in linked]
         parts.append([*(o for part in linked for o in part), operator])
-    place = {operator.name: n for n, operator in enumerate(pipeline.operators)}
-    return [sorted(part, key=lambda operator: place[operator.name]) for part in parts]
+    return [_in_order(pipeline, [part]) for part in parts]
 
 
 def _linked(pipeline: Pipeline, part: list[Operator], operator: Operator) -> bool:

@@ -1,10 +1,22 @@
-"""The order of operators, in which each stream is written before it is read; and the cycles that prevent it."""
+"""The order of operators, in which each stream is written before it is read; the cycles that prevent it; and feedback:
+streams that close a cycle of operators, and whose tuples return through a topic (rules M11 to M16).
+
+A stream that closes a cycle is an exchange: its writer writes it to the topic, and its readers read it from there in a
+later batch. In the model these are two streams with one topic. The stream itself is an output, and the stream with
+RETURNING behind its name is an input. So the operators of a pipeline never form a cycle.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
+
+from sluice.model.spec import Join, Operator, Pipeline, Stream, Union
+
+#: end of the name of the input whose tuples return
+RETURNING = ".returning"
 
 
 def upstream_first(reads: Sequence[Sequence[str]], writes: Mapping[str, int]) -> list[int]:
@@ -41,3 +53,81 @@ def cycle(reads: Sequence[Sequence[str]], writes: Mapping[str, int], stuck: Coll
 
 def writers(streams: Sequence[str], writes: Mapping[str, int]) -> set[int]:
     return {writes[stream] for stream in streams if stream in writes}
+
+
+# ---- feedback --------------------------------------------------------------------------------------------------------
+
+
+def closing(reads: Sequence[Sequence[str]], writes: Mapping[str, int], exchanges: Sequence[str]) -> list[str]:
+    """The exchanges that close a cycle of operators (M11), in the order given: each closes one that is left without
+    those before it. So of several exchanges in one cycle the first one closes it.
+
+    `reads` has the input streams of each operator, `writes` the operator that writes each stream.
+    """
+    found: list[str] = []
+    for stream in exchanges:
+        left = {name: operator for name, operator in writes.items() if name not in (*found, stream)}
+        readers = [operator for operator, streams in enumerate(reads) if stream in streams]
+        if stream in writes and any(_leads_to(reader, writes[stream], reads, left) for reader in readers):
+            found.append(stream)
+    return found
+
+
+def _leads_to(start: int, end: int, reads: Sequence[Sequence[str]], writes: Mapping[str, int]) -> bool:
+    """Whether tuples of an operator reach another one, which may be the same."""
+    reached, waiting = {end}, [end]
+    while waiting:
+        for before in writers(reads[waiting.pop()], writes) - reached:
+            reached.add(before)
+            waiting.append(before)
+    return start in reached
+
+
+def separated(pipeline: Pipeline, closed: Collection[str]) -> Pipeline:
+    """The pipeline in which the readers of these streams read inputs of their own, from the topics of the streams.
+
+    Only tuples return: marks would close windows that wrote them, and a watermark would wait for itself (M13). So an
+    operator that reads such an input is never final (M14). As it is an input, its tuples are spread by the keys of its
+    readers, and the position in its topic is part of each transaction (M15).
+    """
+    if not closed:
+        return pipeline
+    streams = {
+        name: replace(of, marks="none", watermarks=False, event_time=None) if name in closed else of
+        for name, of in pipeline.streams.items()
+    }
+    streams |= {f"{name}{RETURNING}": _input(streams[name]) for name in closed if name in streams}
+    return replace(
+        pipeline, streams=streams, operators=tuple(_reading(operator, closed) for operator in pipeline.operators)
+    )
+
+
+def _input(stream: Stream) -> Stream:
+    return replace(stream, name=f"{stream.name}{RETURNING}", marks_in="any", marks_in_given=True)
+
+
+def _reading(operator: Operator, closed: Collection[str]) -> Operator:
+    """The operator with the inputs that return in the place of the streams."""
+    names = {name: f"{name}{RETURNING}" for name in closed}
+    if not names.keys() & set(operator.inputs):
+        return operator
+    match operator:
+        case Join():
+            left, right = (replace(s, stream=names.get(s.stream, s.stream)) for s in (operator.left, operator.right))
+            return replace(operator, left=left, right=right)
+        case Union():
+            return replace(operator, inputs=tuple(names.get(name, name) for name in operator.inputs))
+        case _:
+            return replace(operator, input=names[operator.input])
+
+
+def returning(pipeline: Pipeline) -> dict[str, str]:
+    """By stream that an operator writes: the name of the input in which its tuples return."""
+    inputs = {stream.name for stream in pipeline.inputs}
+    return {name: f"{name}{RETURNING}" for name in pipeline.streams if f"{name}{RETURNING}" in inputs}
+
+
+def fed(pipeline: Pipeline) -> list[Stream]:
+    """The inputs whose records others write."""
+    own = returning(pipeline).values()
+    return [stream for stream in pipeline.inputs if stream.name not in own]

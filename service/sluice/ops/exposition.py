@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from sluice.ops.metrics import ABOUT_FILES, ABOUT_PIPELINES, ABOUT_PROCESSES, LABEL
-from sluice.ops.pipelines import Pipelines, State
+from sluice.ops.pipelines import Pipelines, Role, State
 from sluice.ops.process_memory import memory_limit, memory_of_processes
 
 
@@ -54,16 +54,19 @@ class Exposition(Collector):
         yield self._about_files()
 
     def _about_pipelines(self) -> Iterator[Metric]:
-        running, restarts, batch, limit = ABOUT_PIPELINES
+        running, leader, restarts, batch, limit = ABOUT_PIPELINES
         up = GaugeMetricFamily(running.name, running.help, labels=[LABEL])
+        leads = GaugeMetricFamily(leader.name, leader.help, labels=[LABEL])
         again = CounterMetricFamily(restarts.name, restarts.help, labels=[LABEL])
         seconds, bound = (GaugeMetricFamily(one.name, one.help, labels=[LABEL]) for one in (batch, limit))
         for member in self._pipelines.members:
             up.add_metric([member.name], float(member.state is State.RUNNING))
+            if member.status.role is not Role.ALONE:
+                leads.add_metric([member.name], float(member.status.role is Role.LEADER))
             again.add_metric([member.name], member.status.starts - 1)
             for family, value in zip((seconds, bound), member.health.running(), strict=True):
                 family.add_metric([member.name], value)
-        yield from (up, again, seconds, bound)
+        yield from (up, leads, again, seconds, bound)
 
     def _about_files(self) -> Metric:
         (wrong,) = ABOUT_FILES

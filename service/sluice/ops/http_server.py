@@ -90,7 +90,7 @@ def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any
         return _checked(pipelines.healthy(), pipelines, request)
 
     async def ready(request: Request) -> Response:
-        return _checked(pipelines.ready(), pipelines, request)
+        return _checked(pipelines.ready(), pipelines, request, pipelines.roles())
 
     routes: list[BaseRoute] = [Route("/metrics", metrics), Route("/healthz", healthy), Route("/readyz", ready)]
     if page is not None:
@@ -100,8 +100,9 @@ def application(exposition: Callable[[], bytes], pipelines: Pipelines, page: Any
     return served
 
 
-def _checked(trouble: str | None, pipelines: Pipelines, request: Request) -> Response:
+def _checked(trouble: str | None, pipelines: Pipelines, request: Request, good: str = "") -> Response:
+    """The answer about a trouble. If there is none, it says `good`, or else "ok"."""
     status = 503 if trouble else 200
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(pipelines.described(), status)
-    return PlainTextResponse(f"{trouble or 'ok'}\n", status)
+    return PlainTextResponse(f"{trouble or good or 'ok'}\n", status)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import logging
+import os
 import re
 import sys
 import time
@@ -12,8 +14,12 @@ from typing import IO, Any
 
 from sluice.model.secrets import MASK, masked
 
+#: the environment variable that passes the level and the form of the log on to processes that the service starts
+VARIABLE = "SLUICE_LOG"
 #: a value that needs no quotes
 PLAIN = re.compile(r"[^\s=\"\\]+")
+#: the pipeline that the present thread works for, "" if none: its lines have the field `pipeline`
+PIPELINE = contextvars.ContextVar("pipeline", default="")
 #: attributes of every log record; all others are the event's own fields (`extra=`)
 STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime"}
 
@@ -37,6 +43,27 @@ def configure(
     logging.getLogger().handlers = [handler]
 
 
+def configure_for_children(level: str, form: str) -> None:
+    """Makes `configure_as_parent` configure the log with this level and form in the processes that this one starts."""
+    os.environ[VARIABLE] = f"{level} {form}"
+
+
+def configure_as_parent(stream: IO[str] | None = None) -> None:
+    """Configures the log of a process that the service started; as text with level INFO if no service started it."""
+    level, _, form = os.environ.get(VARIABLE, "INFO text").partition(" ")
+    configure(level, stream=stream, form=form)
+
+
+def in_form(text: str, name: str = "sluice", *, plain: str, level: int = logging.ERROR) -> str:
+    """A line that no logger wrote, in the form of the log: with the form "json" an object with `name` as its logger;
+    otherwise `plain`.
+    """
+    formatter = next((handler.formatter for handler in logging.getLogger("sluice").handlers), None)
+    if not isinstance(formatter, JsonLines):
+        return plain
+    return formatter.format(logging.LogRecord(name, level, "", 0, text, None, None))
+
+
 class Lines(logging.Formatter):
     """A line: `at=2013-01-01T10:00:00.123Z level=info logger=sluice.kafka message="created topic a" batch=3`."""
 
@@ -51,7 +78,8 @@ class Lines(logging.Formatter):
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         """The fields of the line. Secrets are masked; numbers and booleans stay what they are."""
-        own = {name: value for name, value in record.__dict__.items() if name not in STANDARD}
+        known = {"pipeline": PIPELINE.get()} if PIPELINE.get() else {}
+        own = known | {name: value for name, value in record.__dict__.items() if name not in STANDARD}
         return {
             "at": _moment(record.created),
             "level": record.levelname.lower(),

@@ -34,6 +34,22 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 
 
+class StoreReport(NamedTuple):
+    """The use of the store of `state:`.
+
+    up        whether the last use of the store succeeded
+    written   bytes that were written into the store since the report before
+    since     planned time of the batch after which a restore would read the inputs, nanoseconds since 1970; None if it
+              would read all batches
+    margins   by topic partition: the first offset that a restore would read, minus the oldest one in Kafka
+    """
+
+    up: bool
+    written: int
+    since: int | None
+    margins: Places
+
+
 class Metric(NamedTuple):
     name: str
     type: type[MetricWrapperBase]
@@ -77,6 +93,25 @@ TABLE = (
     Metric("sluice_state_bytes", Gauge, ("stage",), "Size of the state in bytes, of all buckets."),
     Metric("sluice_state_read_bytes_total", Counter, (), "Number of bytes of state read from the checkpoint."),
     Metric("sluice_state_written_bytes_total", Counter, (), "Number of bytes of state written to the checkpoint."),
+    Metric(
+        "sluice_store_up",
+        Gauge,
+        ("stage",),
+        "Whether the last use of the store of `state:` succeeded: 1 or 0. Absent without `state:`.",
+    ),
+    Metric("sluice_store_written_bytes_total", Counter, (), "Number of bytes of snapshots written to that store."),
+    Metric(
+        "sluice_restore_timestamp_seconds",
+        Gauge,
+        ("stage",),
+        "Time of the batch after which a restore would read the inputs again, in seconds since 1970; 0: all batches.",
+    ),
+    Metric(
+        "sluice_restore_margin_records",
+        Gauge,
+        PLACE,
+        "First offset that a restore would read, minus the oldest offset in Kafka; below 0 a restore is impossible.",
+    ),
     Metric(
         "sluice_next_firing_timestamp_seconds",
         Gauge,
@@ -124,10 +159,16 @@ ABOUT_PIPELINES = (
         "1 if the pipeline processes records; 0 while it starts, waits or is stopped.",
     ),
     Metric(
+        "sluice_leader",
+        Gauge,
+        (),
+        "1 if this instance has the lead of the pipeline, 0 if it waits for it. Absent without --standby.",
+    ),
+    Metric(
         "sluice_pipeline_restarts_total",
         Counter,
         (),
-        "Number of starts of the pipeline in this service after the first.",
+        "Number of starts of the pipeline after the first, since its file was added or changed.",
     ),
     Metric(
         "sluice_running_batch_seconds", Gauge, (), "Seconds for which the oldest running batch runs; 0 if none runs."
@@ -304,6 +345,14 @@ class Metrics:
         newest = self._newest.get(stage)
         lag = max(0.0, self._now() - newest) if records and newest is not None else 0.0
         self._metrics["sluice_lag_seconds"].labels(stage).set(lag)
+
+    def store(self, stage: str, report: StoreReport) -> None:
+        """Updates what is known of the store of `state:`."""
+        self._metrics["sluice_store_up"].labels(stage).set(report.up)
+        self._metrics["sluice_store_written_bytes_total"].inc(report.written)
+        self._metrics["sluice_restore_timestamp_seconds"].labels(stage).set((report.since or 0) / SECOND)
+        for (topic, partition), margin in report.margins.items():
+            self._metrics["sluice_restore_margin_records"].labels(topic, str(partition)).set(margin)
 
     def families(self) -> Iterable[MetricFamily]:
         """The metrics with their present values, without the label `pipeline`."""

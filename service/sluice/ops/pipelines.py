@@ -22,10 +22,19 @@ from sluice.ops.metrics import Metrics
 STOP_TIMEOUT_S = 120.0
 
 
+class Role(StrEnum):
+    """Which of several instances of a pipeline this one is. ALONE: it does not wait for a lead."""
+
+    ALONE = ""
+    LEADER = "leader"
+    STANDBY = "standby"
+
+
 class State(StrEnum):
     """What a pipeline does.
 
     STARTING   its query starts: topics, checkpoint and ledger are checked, and there was no batch yet
+    STANDBY    another instance has the lead; this one waits for it, and is ready to go on (`sluice run --standby`)
     RUNNING    its query has finished a batch, or has found that there are no records yet
     WAITING    it has failed, and is started again at `PipelineStatus.next_start`
     STOPPING   it is asked to stop, and finishes its batch
@@ -34,6 +43,7 @@ class State(StrEnum):
     """
 
     STARTING = "starting"
+    STANDBY = "standby"
     RUNNING = "running"
     WAITING = "waiting"
     STOPPING = "stopping"
@@ -47,9 +57,10 @@ class PipelineStatus:
 
     file         path of its file, "" if it has none
     since        when it got its present state; for RUNNING, when it started
-    starts       number of starts in this service; 1 after the first
-    error        message of the last failure, "" if it has not failed since it last ran
+    starts       number of starts since its file was added or changed; 1 after the first
+    error        message of the failure before this start, or of the last one; "" if there was none
     next_start   when it is started again; None unless it is WAITING
+    role         whether this instance has the lead, with `sluice run --standby`
     """
 
     state: State = State.STARTING
@@ -58,6 +69,7 @@ class PipelineStatus:
     starts: int = 1
     error: str = ""
     next_start: float | None = None
+    role: Role = Role.ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +97,7 @@ class Pipelines:
 
     def __init__(self, *, several: bool = False, now: Callable[[], float] = time.time) -> None:
         """`several`: whether the service may have more than one pipeline; messages then begin with the names."""
-        self._several, self._now = several, now
+        self.several, self._now = several, now
         self._lock = threading.Lock()
         self._members: dict[str, Registered] = {}
         self._wrong: dict[str, str] = {}
@@ -104,6 +116,10 @@ class Pipelines:
             if status.state != member.status.state:
                 status = replace(status, since=self._now())
             self._members[name] = replace(member, status=status)
+
+    def waits(self, name: str, seconds: float, error: str) -> None:
+        """The pipeline has ended with this error, "" if with none, and is started again after these seconds."""
+        self.update(name, state=State.WAITING, error=error, next_start=self._now() + seconds)
 
     def remove(self, name: str) -> None:
         with self._lock:
@@ -130,13 +146,17 @@ class Pipelines:
 
         A pipeline that has failed or waits for its next start is no reason to start the service again.
         """
-        return self._joined(self._hung(member) for member in self.members)
+        return self._joined(self._named(member, self._hung(member)) for member in self.members)
 
     def ready(self) -> str | None:
         """Which pipelines do not process records, and which files have no running pipeline; None if there are none."""
         served = {member.status.file for member in self.members}
         files = [f"{file}: {text}" for file, text in self.wrong_files.items() if file not in served]
-        return self._joined([*(self._not_ready(member) for member in self.members), *files])
+        return self._joined([*(self._named(member, self._not_ready(member)) for member in self.members), *files])
+
+    def roles(self) -> str:
+        """Which pipelines this instance leads and for which it waits, one line each; "" without --standby."""
+        return "\n".join(filter(None, (self._named(one, str(one.status.role)) for one in self.members)))
 
     def described(self) -> dict[str, Any]:
         """Health, readiness and the status of each pipeline and wrong file, as JSON data."""
@@ -157,6 +177,7 @@ class Pipelines:
             "starts": status.starts,
             "error": masked(status.error),
             "next_start": status.next_start,
+            "role": str(status.role),
             "trouble": masked(self._not_ready(member) or ""),
         }
 
@@ -166,7 +187,7 @@ class Pipelines:
         stopping = self._now() - status.since
         if status.state is State.STOPPING and stopping > STOP_TIMEOUT_S:
             trouble = f"it was asked to stop {stopping:.0f} seconds ago, and its batch has not ended"
-        return self._named(member, trouble)
+        return trouble
 
     def _not_ready(self, member: Registered) -> str | None:
         if hung := self._hung(member):
@@ -179,17 +200,20 @@ class Pipelines:
                     trouble = f"{trouble} again: {status.error}"
             case State.WAITING:
                 seconds = max(0.0, (status.next_start or 0.0) - self._now())
-                trouble = f"failed, starts again in {seconds:.0f} seconds: {status.error}"
+                trouble = f"{'failed' if status.error else 'ended'}, starts again in {seconds:.0f} seconds"
+                trouble += f": {status.error}" if status.error else ""
             case State.FAILED:
                 trouble = f"failed: {status.error}"
             case State.STOPPING:
                 trouble = "stopping"
+            case State.STANDBY:
+                trouble = f"standby, but it could not take over: {status.error}" if status.error else None
             case State.ENDED:
                 trouble = None
-        return self._named(member, trouble)
+        return trouble
 
     def _named(self, member: Registered, trouble: str | None) -> str | None:
-        return f"{member.name}: {trouble}" if trouble and self._several else trouble
+        return f"{member.name}: {trouble}" if trouble and self.several else trouble
 
     @staticmethod
     def _joined(troubles: Any) -> str | None:  # noqa: ANN401 - an iterable of str | None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sluice.kafka.batch_report import Counts, Entry, Report
-from sluice.kafka.reading import Offsets
+from sluice.kafka.range_reader import Offsets
 
 #: number of batches that are remembered
 MAX_BATCHES = 200

@@ -7,7 +7,7 @@ see, and are there after a restart.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from sluice.columns.json_columns import json_values
 from sluice.inspect.record_topic import shown_bytes
 from sluice.kafka.client import client_properties
-from sluice.kafka.reading import END, READER_PROPERTIES
+from sluice.kafka.range_reader import END, READER_PROPERTIES, headers_of
 from sluice.kafka.records import SCHEMA
 from sluice.kafka.requests import discard
 from sluice.model.spec import Pipeline, Stream
-from sluice.wire.dead_letters import PREFIX
+from sluice.wire.dead_letter_record import PREFIX
 from sluice.wire.mark_headers import HEADER
 from sluice.wire.record_codec import Records
 
@@ -96,7 +96,7 @@ def _common(message: Message) -> dict[str, Any]:
 
 
 def _output(stream: Stream, message: Message, pipeline: Pipeline) -> dict[str, Any]:
-    headers = dict(message.headers() or [])
+    headers = dict(headers_of(message))
     mark = (headers.get(HEADER) or b"").decode(errors="replace")
     about: Event = {"at": message.timestamp()[1] / 1000, "stream": stream.name, "topic_partition": message.partition()}
     value = message.value()
@@ -117,7 +117,7 @@ def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa
         decoded = Records.of(stream, pipeline.settings.registry).decode(
             pa.array([value], pa.binary()),
             pa.array([message.key()], pa.binary()),
-            pa.array([message.headers() or []], SCHEMA.field("headers").type),
+            pa.array([headers_of(message)], SCHEMA.field("headers").type),
         )
         if len(decoded.good) and len(value) <= MAX_VALUE:
             columns = {name: json_values(decoded.tuples.column(name), type_) for name, type_ in stream.schema}
@@ -129,7 +129,7 @@ def _tuple(stream: Stream, message: Message, pipeline: Pipeline) -> Any:  # noqa
 
 def _dead_letter(message: Message) -> dict[str, Any]:
     """A dead letter, with the event that gives the same dead letter in a replay."""
-    headers = [(name, value or b"") for name, value in message.headers() or []]
+    headers = [(name, value or b"") for name, value in headers_of(message)]
     own = {name.removeprefix(PREFIX): v.decode(errors="replace") for name, v in headers if name.startswith(PREFIX)}
     record: Event = {name: shown_bytes(part) for name, part in _parts(message)}
     rest = {name: shown_bytes(value) for name, value in headers if not name.startswith(PREFIX) or name == HEADER}
@@ -152,8 +152,18 @@ def _parts(message: Message) -> list[tuple[str, bytes]]:
 
 
 def event_file(records: Sequence[Mapping[str, Any]]) -> bytes:
-    """The events of these records, oldest first, one JSON object a line: a file for `sluice replay`."""
-    return b"".join(orjson.dumps(one["event"]) + b"\n" for one in reversed(records))
+    """The events of these records, oldest first, one JSON object a line: a file for `sluice replay`.
+
+    A tuple with a mark in its header is two events.
+    """
+    return b"".join(orjson.dumps(event) + b"\n" for one in reversed(records) for event in _events(one))
+
+
+def _events(record: Mapping[str, Any]) -> Iterator[Event]:
+    event = record["event"]
+    yield event
+    if "tuple" in event and record["mark"]:
+        yield {name: value for name, value in event.items() if name != "tuple"} | {"punct": record["mark"]}
 
 
 def columns_of(records: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluice.model.spec import Custom, Pipeline, Sort, Windowed
+from sluice.model.spec import Custom, Operator, Pipeline, Sort, Windowed
 from sluice.model.windows.session_window import Session
 from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
-from sluice.page.holding_back import next_end
-from sluice.page.stage_looks import Looks, StreamProgress
+from sluice.page.stage_inspections import Looks, StreamProgress
 from sluice.page.times import moment, nanoseconds
+from sluice.page.why_not_firing import next_end
 from sluice.planning.explain.firing_words import firing
 from sluice.time_units import SECOND
 
@@ -23,6 +23,16 @@ Shown = Mapping[str, Any]
 def next_firing(pipeline: Pipeline, shown: Shown, looks: Looks) -> str:
     """A sentence about a window partition as a look shows it (state/window_json.py)."""
     operator = next(one for one in pipeline.operators if one.name == shown["operator"])
+    return _fires(operator, pipeline, shown, looks) + _early(shown, looks)
+
+
+def _early(shown: Shown, looks: Looks) -> str:
+    """When an early result is due, as a sentence; empty if none is."""
+    due = shown.get("policy", {}).get("early_due")
+    return "" if due is None else f" An early result comes {_when(due, looks)}."
+
+
+def _fires(operator: Operator, pipeline: Pipeline, shown: Shown, looks: Looks) -> str:
     if not isinstance(operator, Windowed):
         return f"It fires {firing(operator, pipeline)[0]}."
     match operator.window:
@@ -90,8 +100,10 @@ def _sliding(operator: Windowed, window: Sliding, shown: Shown, looks: Looks) ->
 
 def _timer(shown: Shown, looks: Looks) -> str:
     due = shown.get("policy", {}).get("due")
-    if due is None:
-        return "when its timer is due"
+    return "when its timer is due" if due is None else _when(due, looks)
+
+
+def _when(due: float, looks: Looks) -> str:
     time, clock = round(due * SECOND), looks.clock
     left = f", in {nanoseconds(time - clock)}" if clock is not None and time > clock else ""
     return f"when the operator clock reaches {moment(time)}{left}"

@@ -1,7 +1,11 @@
-"""The HTTP application of the page: HTML, the same as JSON under `/api`, and event files. It only answers GET and HEAD.
+"""The HTTP application of the page that shows a running service: HTML, and the same contents as JSON under `/api`.
 
-The page shows what is in topics and windows. So by default only programs on this machine get it (`local`): the client's
-address must be a loopback address, and the host name must be this machine's (against DNS rebinding).
+It also answers with event files, which `sluice replay` reads: the last outputs and dead letters of a stream. All
+requests but GET and HEAD are refused.
+
+The page shows contents of topics and windows. So with `--page local`, the default, it answers only programs on this
+machine: the client's address must be a loopback address. The Host header must name this machine, so that a web page
+of another host cannot read the answers through a browser (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -117,11 +121,12 @@ class _Answers:
     # ---- HTML --------------------------------------------------------------------------------------------------------
 
     def first(self, request: Request) -> Response:
-        """The list of pipelines; with a single one its page."""
-        wrong = self._pages.wrong_files
-        if len(self._pages.all) == 1 and not wrong:
+        """The list of pipelines, or the page of the only one of a service that has no others."""
+        if not self._pages.several and self._pages.all:
             return self._shown(self._pages.all[0], request)
-        return self._html("pipelines.html", pipelines=self._summaries(), wrong_files=wrong, title="Pipelines")
+        return self._html(
+            "pipelines.html", pipelines=self._summaries(), wrong_files=self._pages.wrong_files, title="Pipelines"
+        )
 
     def _summaries(self) -> list[Status]:
         described = self._pages.described()
@@ -141,7 +146,7 @@ class _Answers:
         dead = page.pipeline.dead_letters
         shown = records.value or {}
         return self._html(
-            "pipeline.html", title=page.name, pipeline=found, several=len(self._pages.all) > 1,
+            "pipeline.html", title=page.name, pipeline=found, several=self._pages.several,
             graph=graph(page, found),
             bars={stage.pipeline.name: batch_bars.drawing(stage.history.batches) for stage in page.stages},
             phases=[*batch_bars.PHASES.values(), batch_bars.OTHER], records=shown, reading=records.value is None,

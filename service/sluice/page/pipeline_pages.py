@@ -10,10 +10,10 @@ from typing import Any
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
 from sluice.ops.pipelines import Pipelines
+from sluice.page.background_value import Aged, Refreshed
 from sluice.page.history import History
 from sluice.page.last_records import last_records
-from sluice.page.refreshed import Aged, Refreshed
-from sluice.page.stage_looks import Ask, Looks, ask_all
+from sluice.page.stage_inspections import Ask, Looks, ask_all
 from sluice.planning.explain.explain_plan import Stage, plan
 
 #: seconds for which answers of state servers, and the last records of topics, are shown without asking again
@@ -93,9 +93,20 @@ class Pages:
         self._pages: dict[str, PipelinePage] = {}
 
     def add(self, page: PipelinePage) -> PipelinePage:
-        """Adds a page, or replaces the one of the same pipeline."""
-        self._pages[page.name] = page
+        """Adds a page, or replaces the one of the same pipeline. Forgets those of pipelines that were removed."""
+        known = {name: one for name, one in self._pages.items() if name in self._names}
+        self._pages = known | {page.name: page}
         return page
+
+    def of(self, pipeline: Pipeline) -> PipelinePage:
+        """The page of this pipeline, which stays the same over its starts until its file is changed or removed."""
+        page = self._pages.get(pipeline.name)
+        return page if page is not None and page.pipeline == pipeline else self.add(PipelinePage(pipeline))
+
+    @property
+    def several(self) -> bool:
+        """Whether the service may have more than one pipeline. Then the first page is the list of pipelines."""
+        return self._pipelines.several
 
     def get(self, name: str) -> PipelinePage | None:
         """The page of a pipeline; None if the service has no such pipeline."""

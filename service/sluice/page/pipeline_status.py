@@ -8,10 +8,10 @@ from typing import Any
 from sluice.model.spec import Operator, Stream
 from sluice.page.batch_bars import WHOLE
 from sluice.page.history import Rates
-from sluice.page.holding_back import Seen, described, held_back
 from sluice.page.next_firing import next_firing, since
 from sluice.page.pipeline_pages import PipelinePage, StagePage
-from sluice.page.stage_looks import Looks, StreamProgress
+from sluice.page.stage_inspections import Looks, StreamProgress
+from sluice.page.why_not_firing import Seen, described, held_back
 from sluice.planning.explain.explain_plan import Step
 from sluice.time_units import MILLISECOND, SECOND
 
@@ -24,6 +24,7 @@ def summary(page: PipelinePage, described: Mapping[str, Any]) -> Status:
     rates = [stage.history.rates() for stage in page.stages]
     return {
         "name": page.name, "state": described["state"], "trouble": described["trouble"], "file": described["file"],
+        "role": described["role"],
         "since": round(described["since"] * SECOND), "starts": described["starts"],
         "last_batch_at": max((e.at * MILLISECOND for e in entries if e is not None), default=None),
         "read": sum(sum(by.values()) for rate in rates for by in rate.read.values()),

@@ -1,9 +1,9 @@
-"""Draws windows over event time: panes, sessions and the like as bars, tuples above them, watermarks as lines.
+"""Draws windows over event time as SVG: each pane, session or slidingTime window as a bar, and its tuples above it.
 
-         100       110       120
-tuples      [2] [1] [3]
-          | [1, 2]  |                  a bar from the start to the end of the window
-          | → 100.0 110.0 [1, 2] ■     what came out when it fired
+         100       110       120       the axis is event time; a vertical line marks each watermark
+tuples      [2] [1] [3]                each tuple at its own event time
+          | [1, 2]  |                  a bar from the start to the end of the window, its tuples in order of arrival
+          | → 100.0 110.0 [1, 2] ■     the output when the window fired, and the mark (■) after it
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from sluice.engine.graph import GraphState
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, WATERMARK, Items
 from sluice.model.spec import Pipeline
-from sluice.pictures.ports import Follower, ports
 from sluice.pictures.story import Shown, Step, Story
+from sluice.pictures.window_followers import Follower, ports
 from sluice.replayer.event_file import Batch, Event, Placed
 from sluice.replayer.player import Player, Prepared, Timed, from_origin, prepared
 

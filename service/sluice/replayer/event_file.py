@@ -1,7 +1,7 @@
 """Reads the events of a replay and makes batches of items of them.
 
-An event is a JSON object with a time `at` and one of a tuple, a punctuation mark, a watermark or a Kafka record for an
-input stream. An event with none of these only advances the clock.
+An event is a JSON object with a time `at` and one of a tuple, a punctuation mark, a watermark, a Kafka record, or the
+key of a table's row that is deleted, for an input stream. An event with none of these only advances the clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sluice.columns.json_columns import column, fits, nanoseconds
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
 from sluice.engine.stream.watermark_text import watermark
 from sluice.model.errors import SluiceError
-from sluice.model.spec import Stream
+from sluice.model.spec import DELETES, EMPTY, Stream
 from sluice.model.types import Type
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
 
@@ -34,8 +34,8 @@ Event = Mapping[str, Any]
 #: where an event is, for error messages, and the event
 Placed = tuple[str, Event]
 
-KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "topic_partition", "offset", "key")
-CONTENTS = ("tuple", "punct", "watermark", "record")
+KEYS = ("at", "stream", "tuple", "punct", "watermark", "record", "delete", "topic_partition", "offset", "key")
+CONTENTS = ("tuple", "punct", "watermark", "record", "delete")
 MARKS = {"window": WINDOW, "final": FINAL}
 #: below this number of seconds a float64 is exact enough to distinguish nanoseconds
 EXACT_BELOW = 4_000_000
@@ -221,7 +221,7 @@ class Cutter:
         at = self._at(place, event)
         contents = [key for key in CONTENTS if key in event]
         if len(contents) > 1:
-            raise EventError(place, f"at most one of tuple, punct and watermark, got {' and '.join(contents)}")
+            raise EventError(place, f"at most one of {', '.join(CONTENTS)}, got {' and '.join(contents)}")
         stream = self._stream(place, event, needed=bool(contents))
         if stream is not None and contents:
             stream.add(place, event, self._count, at)
@@ -258,8 +258,8 @@ class _Stretch:
 
     def __init__(self, stream: Stream, registry: Mapping[str, str], partitions: int | None) -> None:
         self._stream, self._registry, self._partitions = stream, registry, partitions
-        self._schema, self._defaults = stream.schema, dict(stream.defaults)
-        self._arrow = arrow_schema(stream.schema)
+        self._schema, self._defaults = stream.row_schema, dict(stream.defaults)
+        self._arrow = arrow_schema(stream.row_schema)
         self._spread = None if partitions is None else Spread(stream, registry, partitions)
         self._rejected: list[RejectedRecord] = []
         self._clear()
@@ -280,9 +280,9 @@ class _Stretch:
             raise EventError(place, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
         if "record" in event:
             self._records.append(Recorded(place, number, at, source, *_record(place, event["record"])))
-        elif "tuple" in event:
+        elif "tuple" in event or "delete" in event:
             self._items.append((number, at, TUPLE, source, 0))
-            self._tuples.append(_tuple(place, event["tuple"]))
+            self._tuples.append(self._row(place, event))
             self._keys.append(_bytes(place, "key", event.get("key")))
             self._places.append(place)
         else:
@@ -290,6 +290,13 @@ class _Stretch:
             watermark = _watermark(place, event["watermark"]) if kind == WATERMARK else 0
             for partition in range(self._partitions or 1) if source == UNKNOWN else [source]:
                 self._items.append((number, at, kind, partition, watermark))
+
+    def _row(self, place: str, event: Event) -> Mapping[str, Any]:
+        """The attributes of the tuple of an event, or of the tuple that deletes the row of a key (M4)."""
+        if "delete" in event:
+            return {**_deleted(place, self._stream, event["delete"]), DELETES: True}
+        values = _tuple(place, event["tuple"])
+        return {**values, DELETES: False} if self._stream.table else values
 
     def items(self) -> Items:
         """The items that were added, in the order of their events."""
@@ -312,7 +319,7 @@ class _Stretch:
         return items
 
     def _with_records(self, items: Items) -> Items:
-        from sluice.replayer.recorded import decoded  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
+        from sluice.replayer.record_decoder import decoded  # noqa: PLC0415 - formats import Avro, which takes 0.2 s
 
         found, rejected = decoded(self._stream, self._registry, self._records, self._spread)
         self._rejected += rejected
@@ -359,7 +366,7 @@ def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:
     """The values as a column; None, a missing or null value, becomes the default."""
     there = [value for value in values if value is not None]
     known = pa.concat_arrays([pa.array([default], arrow_type(type_)), column(there, type_)])
-    given = np.array([value is not None for value in values])
+    given = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
     return known.take(pa.array(np.where(given, np.cumsum(given), 0)))
 
 
@@ -367,6 +374,18 @@ def _tuple(place: str, values: object) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise EventError(place, f"`tuple` must be an object, got {_quoted(values)}")
     return values
+
+
+def _deleted(place: str, stream: Stream, values: object) -> Mapping[str, Any]:
+    """The attributes of a tuple that deletes a row: those of the key, which the event gives, and nothing in others. It
+    does so at the place of its event (M8).
+    """
+    if not stream.table or stream.key is None:
+        raise EventError(place, f"`delete` is for tables, and {stream.name} is no table")
+    if not isinstance(values, Mapping) or values.keys() != set(stream.key.attributes):
+        names = ", ".join(stream.key.attributes)
+        raise EventError(place, f"`delete` must be an object with the key of a row ({names}), got {_quoted(values)}")
+    return {name: [] if kind.element else EMPTY[kind.kind] for name, kind in stream.schema} | dict(values)
 
 
 def _mark(place: str, word: object) -> int:

@@ -19,11 +19,12 @@ from sluice.engine.graph import Clock, Graph, GraphState, Observer
 from sluice.engine.library.trace import tracers
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import marked
-from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.errors import SluiceError
-from sluice.model.mark_scope import require_scope
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
+from sluice.model.stream_marks import require_scope
+from sluice.model.topology import fed, returning
 from sluice.model.types import Schema, Type
 from sluice.replayer.event_file import (
     Batch,
@@ -45,6 +46,8 @@ Values = Callable[[pa.Array, Type], list[Any]]
 BATCH = 10_000
 #: the most timer ticks between the clock's origin and the first event; more are reported as a mistake
 MAX_TICKS = 1_000_000
+#: how often the tuples of one event may return
+MAX_RETURNS = 10_000
 PUNCT = {WINDOW: "window", EMPTY_FIRING: "window", FINAL: "final"}
 
 
@@ -126,12 +129,12 @@ def prepared(
         counts = topic_partitions(placed(b"topic_partition"), [*counts])
     counts = {one: max(count, partitions or 1) for one, count in counts.items()}
     require_scope(pipeline, counts)
-    return Prepared(pipeline, placed, counts, Cutter(pipeline.inputs, pipeline.settings.registry, partitions))
+    return Prepared(pipeline, placed, counts, Cutter(fed(pipeline), pipeline.settings.registry, partitions))
 
 
 def _plain_stream(pipeline: Pipeline, name: str | None) -> Stream:
     """The input stream of plain records. Raises SluiceError if `name` is none of several inputs."""
-    inputs = {stream.name: stream for stream in pipeline.inputs}
+    inputs = {stream.name: stream for stream in fed(pipeline)}
     if name is None and len(inputs) == 1:
         return next(iter(inputs.values()))
     if name not in inputs:
@@ -185,6 +188,7 @@ class Player:
         self._inputs = {stream.name: stream for stream in pipeline.inputs}
         self._values = values
         self._streams = shown(pipeline)
+        self._returning = returning(pipeline)
         self._watermarks = {stream.name for stream in pipeline.outputs if stream.watermarks}
 
     def feed(self, state: GraphState, batch: Batch) -> Iterator[Record]:
@@ -196,8 +200,29 @@ class Player:
 
     def timed(self, state: GraphState, batch: Batch) -> Iterator[Timed]:
         """The records of `feed` in the same order, each with its time and its cause."""
+        if self._returning:
+            return chain.from_iterable(self._around(state, one) for one in single_events(batch))
+        return self._fed(state, batch)[0]
+
+    def _around(self, state: GraphState, event: Batch) -> Iterator[Timed]:
+        """The records of a single event, whose tuples return at once until none does, as if each event and each return
+        were a batch of its own (M16). Raises EventError if they return MAX_RETURNS times.
+        """
+        found, made = self._fed(state, event)
+        yield from found
+        for _ in range(MAX_RETURNS):
+            inputs = {self._returning[name]: again(made[name], event) for name in self._returning if name in made}
+            if not any(len(items) for items in inputs.values()):
+                return
+            found, made = self._fed(state, changed(event, inputs=inputs, rejected=()))
+            yield from found
+        around = ", ".join(self._returning)
+        raise EventError(f"event {event.first}", f"its tuples return by {around} more than {MAX_RETURNS:,} times")
+
+    def _fed(self, state: GraphState, batch: Batch) -> tuple[Iterator[Timed], Mapping[str, Items]]:
+        """The records of a batch, and the items that the operators wrote."""
         if batch.now is None:
-            return iter(())
+            return iter(()), {}
         origin = int(batch.at[0]) if len(batch.at) else batch.now
         inputs = {name: marked(self._inputs[name], items) for name, items in batch.inputs.items()}
         made = self.graph.feed(state, inputs, Clock(origin, batch.now))
@@ -205,7 +230,7 @@ class Player:
         self.summary.give(made, self._streams)
         streams = [stream for stream in [*self._streams, REJECTS] if stream in made]
         stretches = [self._stretch(stream, made[stream], batch) for stream in streams]
-        return self._merged([*self._rejected(batch), *stretches], batch)
+        return self._merged([*self._rejected(batch), *stretches], batch), made
 
     def _rejected(self, batch: Batch) -> Iterator[Stretch]:
         """The dead letters of records that could not be decoded."""
@@ -274,6 +299,25 @@ class Player:
                 yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
             else:
                 yield {"stream": stream, "punct": PUNCT[kind]}
+
+
+def single_events(batch: Batch) -> Iterator[Batch]:
+    """The events of a batch, each as a batch of its own."""
+    for number, at in enumerate(batch.at.tolist(), batch.first):
+        inputs = {name: items.only(items.event == number) for name, items in batch.inputs.items()}
+        rejected = [one for one in batch.rejected if one.number == number]
+        yield Batch(number, at, batch.at[number - batch.first :][:1], inputs, rejected)
+
+
+def again(items: Items, event: Batch) -> Items:
+    """The tuples among the items that an event has caused, as an input at the time of the event."""
+    some = items.only(items.kind == TUPLE)
+    count = len(some)
+    number, at = np.full(count, event.first, np.int64), np.full(count, event.at[-1], np.int64)
+    return Items(
+        number, at, some.kind, np.zeros(count, np.int32), np.full(count, -1, np.int32), pa.array([], pa.binary()),
+        some.tuples,
+    )  # fmt: skip
 
 
 def _dead_letter(row: Record) -> Record:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import REJECTS
+from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.engine.stream.watermark_text import to_text
 from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Union, Windowed
 from sluice.model.unparse import policy, seconds
@@ -19,11 +19,16 @@ from sluice.model.windows.window_policies import Count, Delta, Punct, Time
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of items; `watermark` is the largest one in nanoseconds since 1970, None without any."""
+    """Numbers of items; `watermark` is the largest one in nanoseconds since 1970, None without any.
+
+    For the streams that are read: the number of topic partitions, and those without a tuple (`quiet`).
+    """
 
     tuples: int = 0
     marks: int = 0
     watermark: int | None = None
+    partitions: int = 0
+    quiet: set[int] = field(default_factory=set)
 
     def add(self, items: Items) -> None:
         of = np.bincount(items.kind, minlength=WATERMARK + 1)
@@ -31,6 +36,13 @@ class Counts:
         self.marks += int(of.sum() - of[TUPLE] - of[FINAL] - of[WATERMARK])
         if of[WATERMARK]:
             self.watermark = int(items.watermark[items.kind == WATERMARK].max())
+
+    def add_partitions(self, items: Items) -> None:
+        """Counts the topic partitions of items that were read."""
+        most = int(items.source.max(initial=-1)) + 1
+        self.quiet |= set(range(self.partitions, most))
+        self.quiet -= set(items.source[items.kind == TUPLE].tolist())
+        self.partitions = max(self.partitions, most)
 
     def __str__(self) -> str:
         return _amount(self.tuples, "tuple") + (f" and {_amount(self.marks, 'mark')}" if self.marks else "")
@@ -57,7 +69,9 @@ class Summary:
         """Counts the items of the events of a batch, which move the clock from `start` to `end` (nanoseconds)."""
         self.clock = (start if self.clock is None else self.clock[0], end)
         for name, items in inputs.items():
-            self.taken.setdefault(name, Counts()).add(items)
+            counts = self.taken.setdefault(name, Counts())
+            counts.add(items)
+            counts.add_partitions(items)
 
     def reach(self, operator: str, ports: Iterable[Items]) -> None:
         counts = self.into.setdefault(operator, Counts())
@@ -120,8 +134,12 @@ class Summary:
         if counts.watermark is not None:
             return f"the watermark reached {to_text(counts.watermark)}, which ends no window that holds a tuple"
         of = self.pipeline.streams[operator.input].event_time
-        lag = "" if of is None or of.lag is not None else f" ({operator.input} has no lag)"
-        return f"no watermark came{lag}"
+        if of is not None and of.lag is None:
+            return f"no watermark came ({operator.input} has no lag)"
+        quiet = self.taken.get(operator.input, Counts()).quiet
+        return "no watermark came" + (
+            f" (topic partition {min(quiet)} of {operator.input} has no tuple)" if quiet else ""
+        )
 
     def _no_trigger(self, operator: Windowed, counts: Counts) -> str:
         start, end = self.clock or (0, 0)

@@ -1,1 +1,1 @@
-"""The part that imports pyspark: the session, the query with its source and sink, and the service that watches it."""
+"""The part that imports pyspark: the session, the queries, the two lanes of a batch, and what watches them."""

@@ -169,9 +169,15 @@ def explaining(ending: float = ENDING) -> Iterator[None]:
 
 
 def stopped(stop: Callable[[], None]) -> None:
-    """Calls `stop`, which stops Spark. Errors are ignored, because the Java process may have ended already."""
+    """Calls `stop`, which stops Spark or a query. Errors are ignored: the Java process may have ended already."""
     with suppress(Py4JError, ConnectionError, EOFError):
         stop()
+
+
+def require_java() -> None:
+    """Raises JavaEndedError if the Java process has ended."""
+    if (ended := _java_ended(0.0)) is not None:
+        raise ended
 
 
 def _java_ended(seconds: float) -> JavaEndedError | None:

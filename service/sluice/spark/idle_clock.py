@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sluice.batch.bucket_labels import labels
-from sluice.batch.envelope import IDLE_CLOCK, ROUTED, packed_time
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import IDLE_CLOCK_KEY, NO_IDLE_CLOCK, last_planned, offsets_read
 from sluice.engine.stream.items import MAX_TIME
 from sluice.kafka.batch_report import Entry
 from sluice.kafka.ledger_follower import Follower
-from sluice.kafka.reading import Offsets, ends
+from sluice.kafka.range_reader import Offsets, ends
 from sluice.kafka.requests import clients
 from sluice.time_units import SECOND
 
@@ -97,10 +94,6 @@ class NextDueTime:
         return MAX_TIME if last.report.due is None else last.report.due
 
 
-class IdleClockPartition(InputPartition):
-    """The Spark partition of a batch in which the idle clock advances. It has one row for each bucket."""
-
-
 class IdleClockReader(DataSourceStreamReader):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -113,17 +106,13 @@ class IdleClockReader(DataSourceStreamReader):
         self._pulse = self._pulse or _idle_clock(self._plan)
         return {IDLE_CLOCK_KEY: self._pulse.released(start[IDLE_CLOCK_KEY])}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[IdleClockPartition]:
-        return [IdleClockPartition(end[IDLE_CLOCK_KEY])] if end != start else []
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """None: the time of a batch is in its offsets, and the buckets get it from there."""
+        return []
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        marks = labels(self._plan.buckets)
-        columns = [
-            pa.array(marks, pa.int32()),
-            pa.array([IDLE_CLOCK] * len(marks), pa.int32()),
-            pa.array([packed_time(partition.value)] * len(marks)),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, names=["bucket", "holds", "packed"])
+    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
+        """Is not called, because there are no partitions."""
+        return iter(())
 
 
 def _idle_clock(plan: Plan) -> IdleClock:
@@ -139,16 +128,16 @@ def _idle_clock(plan: Plan) -> IdleClock:
     return IdleClock(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(plan.store), due)
 
 
-def idle_clock_source(plan: Plan) -> type[DataSource]:
-    """The data source of the idle clock to register for this plan."""
+def idle_clock_source(plan: Plan, columns: StructType) -> type[DataSource]:
+    """The data source of the idle clock to register for this plan. `columns` are those of the records beside it."""
 
     class PulseSource(DataSource):
         @classmethod
         def name(cls) -> str:
             return "sluice-pulse"
 
-        def schema(self) -> str:
-            return ROUTED
+        def schema(self) -> StructType:
+            return columns
 
         def streamReader(self, schema: StructType) -> IdleClockReader:  # noqa: N802
             return IdleClockReader(plan)

@@ -1,12 +1,13 @@
 """Filters the text that Spark's processes write to standard error: masks values of ${...}, and leaves out known traces.
 
 Java has its own log, and Spark's Python processes print stack traces. Neither goes through the log of this package,
-which masks its own lines.
+which masks its own lines. With `--log-format json` each line of these texts becomes a JSON object.
 """
 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from sluice.model.secrets import masked
+from sluice.ops.log_lines import in_form
 
 STDERR = 2
 #: the first line of a stack trace, the line of it that names PySpark's daemon, and the last lines of stack traces about
@@ -21,6 +23,10 @@ STDERR = 2
 TRACE = b"Traceback (most recent call last):"
 DAEMON = re.compile(rb'File ".*pyspark.daemon\.py"')
 CLOSED = (b"BrokenPipeError: [Errno 32] Broken pipe", b"ConnectionResetError: [Errno 104] Connection reset by peer")
+#: how a line begins that a process of this package logs as JSON
+OWN = '{"at": '
+#: what a line has that tells of an error
+ERROR = re.compile("error|exception|fatal", re.IGNORECASE)
 #: maximum bytes of a line that is masked as a whole; a longer line is masked in pieces of this size
 LONGEST = 1 << 20
 #: seconds that the end of this process waits for what a process that has ended wrote last
@@ -85,4 +91,16 @@ def _pass_on(reading: int, ours: int) -> None:
 
 def _write(ours: int, lines: list[bytes]) -> None:
     for line in lines:
-        os.write(ours, masked(line.decode(errors="backslashreplace")).encode(errors="backslashreplace"))
+        os.write(ours, shown(masked(line.decode(errors="backslashreplace"))).encode(errors="backslashreplace"))
+
+
+def shown(line: str) -> str:
+    """The line in the form of the log. A line of a process that logs in this form itself stays as it is.
+
+    Java and Python also write hints to standard error: a line is an error only if it names one.
+    """
+    if line.startswith(OWN) or not line.strip():
+        return line
+    text = line.rstrip("\n")
+    level = logging.ERROR if ERROR.search(text) else logging.WARNING
+    return in_form(text, "spark", plain=text, level=level) + line[len(text) :]

@@ -14,15 +14,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.offset_log import batches, before_all, planned
+from sluice.checkpoint.offset_log import batches, before_batch, planned
 from sluice.kafka.client import client_properties
-from sluice.kafka.reading import READER_PROPERTIES, Offsets
+from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.range_reader import READER_PROPERTIES, Offsets, headers_of
+from sluice.kafka.requests import discard
 
 LOGGER = logging.getLogger("sluice")
 
@@ -62,12 +64,14 @@ def pace(most_records: int, most_bytes: int, size: float) -> Pace:
 def measured(plan: Plan) -> Pace:
     """The pace for the next records, whose sizes are sampled from Kafka. A Kafka error is only logged."""
     settings = plan.pipeline.settings
-    size = 0.0
+    size, clients = 0.0, []
     try:
-        with closing(Consumer(client_properties(settings.kafka, "consumer") | READER_PROPERTIES | _own())) as consumer:
-            size = max(_means(consumer, plan), default=0.0)
+        clients.append(Consumer(client_properties(settings.kafka, "consumer") | READER_PROPERTIES | _own()))
+        size = max(_means(clients[0], plan), default=0.0)
     except KafkaException as error:
         LOGGER.warning("sizes of the next records are unknown: %s", error.args[0].str())
+    finally:
+        discard(clients)
     found = pace(settings.max_records_per_batch, settings.max_bytes_per_batch, size)
     if found.batch < settings.max_records_per_batch:
         LOGGER.info("batches take %s records at most, of about %.0f bytes each", found.batch, size)
@@ -75,9 +79,11 @@ def measured(plan: Plan) -> Pace:
 
 
 def size_of(message: Message) -> int:
-    """Bytes of the key, the value and the headers of a record together."""
-    headers = sum(len(name) + len(value or b"") for name, value in message.headers() or ())
-    return len(message.key() or b"") + len(message.value() or b"") + headers
+    """Bytes of the key, the value and the headers of a record together; without headers that cannot be read."""
+    size = len(message.key() or b"") + len(message.value() or b"")
+    with suppress(HeaderNameError):
+        size += sum(len(name) + len(value or b"") for name, value in headers_of(message))
+    return size
 
 
 def _own() -> dict[str, object]:
@@ -123,8 +129,7 @@ def _next(plan: Plan) -> tuple[Offsets, Offsets]:
         return {}, {}
     if last == committed:
         return planned(plan.store, last).offsets, {}
-    before = planned(plan.store, last - 1) if last else before_all(plan.store)
-    return before.offsets, planned(plan.store, last).offsets
+    return before_batch(plan.store, last).offsets, planned(plan.store, last).offsets
 
 
 def _sizes(consumer: Consumer, at: Mapping[tuple[str, int], int], deadline: float) -> dict[tuple[str, int], list[int]]:

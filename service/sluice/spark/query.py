@@ -2,93 +2,103 @@
 
 from __future__ import annotations
 
-import os
+import threading
 import uuid
-from functools import partial
+from contextlib import ExitStack
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sluice.batch.envelope import ROUTED
+from sluice.batch.commit import Deliver, commit
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint import checkpoint_identity, offset_log
-from sluice.checkpoint.stores import store_of
-from sluice.kafka import ledger, topics
-from sluice.model.mark_scope import require_scope
+from sluice.kafka import topics
+from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
-from sluice.model.spreading import spread_by
-from sluice.spark.cluster.placement import Placement
+from sluice.spark.cluster.placement import Placement, PlacementTable
 from sluice.spark.idle_clock import idle_clock_source
 from sluice.spark.lanes.batch_lanes import BatchLanes
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.record_feed import RecordFeed
-from sluice.spark.pace import measured
-from sluice.spark.route_records import route
-from sluice.spark.sink import sink
+from sluice.spark.lanes.spark_lane import SparkLane
+from sluice.spark.pace import Pace, measured
 from sluice.spark.source import read
+from sluice.state.checkpoint_start import open_checkpoint
 from sluice.time_units import MILLISECOND
 from sluice.wire.record_codec import Records
 
+#: The data sources of a query are registered in the session under fixed names, and Spark looks them up while the query
+#: starts. So only one query at a time starts.
+STARTING = threading.Lock()
 
-def prepare(pipeline: Pipeline, *, reset_ledger: bool = False) -> Plan:
-    """Checks that topics, checkpoint and ledger exist and fit together, and creates the missing ones.
 
-    With `reset_ledger` it first overwrites the ledger with the position of this checkpoint.
+def prepare(pipeline: Pipeline, *, reset_ledger: bool = False, accept: bool = False) -> Plan:
+    """Checks that topics, checkpoint and ledger exist and fit together, and creates or restores the missing ones.
+
+    With `reset_ledger` it first overwrites the ledger with the position of this checkpoint. With `accept`, the states
+    of operators may be lost by a change of the pipeline file.
     """
+    found = check_topics(pipeline)
+    return open_checkpoint(pipeline, found, str(uuid.uuid4()), reset_ledger=reset_ledger, accept=accept)
+
+
+def check_topics(pipeline: Pipeline) -> dict[str, Topic]:
+    """Checks the formats and the topics of a stage, and creates missing topics. Returns the topics by name."""
     settings = pipeline.settings
+    for stream in pipeline.inputs:
+        Records.of(stream, settings.registry)  # a missing package of its format ends the start, not the first batch
     for stream in pipeline.outputs:
         Records.of(stream, settings.registry).check()
-    found = topics.check(pipeline)
-    require_scope(pipeline, {stream.name: found[str(stream.topic)].partitions for stream in pipeline.inputs})
-    store = store_of(pipeline)
-    buckets = 1 if spread_by(pipeline) is None else settings.buckets
-    identity = checkpoint_identity.claim(
-        store, pipeline.name, checkpoint_identity.fingerprint_of(pipeline), buckets, os.cpu_count() or 1,
-        definition=checkpoint_identity.definition_of(pipeline),
-    )  # fmt: skip
-    offset_log.verify(store)
-    committed, planned = offset_log.batches(store)
-    if reset_ledger:
-        ledger.reset(settings.kafka, pipeline.name, identity.query, committed, offset_log.known(store, committed))
-    digest_of = partial(offset_log.digest, store)
-    ledger.verify(settings.kafka, pipeline.name, identity.query, committed, planned, digest_of=digest_of)
-    return Plan.of(pipeline, identity, found, str(uuid.uuid4()))
+    return topics.check(pipeline)
 
 
-def start(spark: SparkSession, plan: Plan, placed: Placement | None = None) -> StreamingQuery:
-    """Starts the query of this plan and returns without waiting for a batch.
+def start(
+    spark: SparkSession,
+    plan: Plan,
+    placed: Placement | None = None,
+    clients: ExitStack | None = None,
+    deliver: Deliver = commit,
+) -> StreamingQuery:
+    """Starts the query of this plan and returns without waiting for a batch. `deliver` gets the outputs of each batch.
 
-    `placed` decides on which executor of a cluster each bucket is.
+    `placed` decides on which executor of a cluster each bucket is. `clients` gets what closes the Kafka clients of this
+    process after the query has ended. Without it they stay open until the process ends.
     """
-    rows = inputs(spark, plan, timed=placed is not None)
-    if placed is not None:
-        rows = placed.table(plan.pipeline.name, plan.buckets).joined(rows)
-    return (
-        _writer(spark, plan, rows, direct=placed is None)
-        .queryName(plan.pipeline.name)
-        .option("checkpointLocation", plan.checkpoint)
-        .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
-        .start()
-    )
+    most = measured(plan)
+    with STARTING:
+        _make_active(spark)
+        table = placed.table(plan.pipeline.name, plan.buckets) if placed is not None else None
+        lanes = _lanes(plan, table, deliver)
+        (clients or ExitStack()).callback(lanes.close)
+        return (
+            inputs(spark, plan, most)
+            .writeStream.foreachBatch(lanes)
+            .queryName(plan.pipeline.name)
+            .option("checkpointLocation", plan.checkpoint)
+            .trigger(processingTime=f"{plan.pipeline.settings.trigger_interval // MILLISECOND} milliseconds")
+            .start()
+        )
 
 
-def _writer(spark: SparkSession, plan: Plan, rows: DataFrame, *, direct: bool) -> DataStreamWriter:
-    """Connects the rows to the sink, or to the two lanes if small batches may do without a job of Spark."""
-    if direct and plan.pipeline.settings.direct_records:
-        feed = RecordFeed.of(plan.pipeline.settings.kafka)
-        return rows.writeStream.foreachBatch(BatchLanes(plan, DirectLane(plan, feed)))
-    spark.dataSource.register(sink(plan))
-    return rows.writeStream.format("sluice").outputMode("append")
+def _make_active(spark: SparkSession) -> None:
+    """Makes the session the active one of this thread: Spark looks up data sources in Python in the active session."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to it
+    SparkSession._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)  # noqa: SLF001
 
 
-def inputs(spark: SparkSession, plan: Plan, *, timed: bool = False) -> DataFrame:
-    """The packed rows of a batch. The rows of a bucket are in the Spark partition that has the bucket's number.
+def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver) -> BatchLanes:
+    """What writes the batches. With a table of executors the state servers are on their machines, so none is direct."""
+    if table is not None:
+        return BatchLanes(plan, SparkLane(plan, table.joined), None, deliver)
+    settings = plan.pipeline.settings
+    direct = DirectLane(plan, RecordFeed.of(settings.kafka)) if settings.direct_records else None
+    return BatchLanes(plan, SparkLane(plan), direct, deliver)
 
-    With `timed` the records have the planned time of the batch with them, so no task reads it from the checkpoint.
-    """
-    routed = read(spark, plan, measured(plan), timed=timed).mapInArrow(partial(route, plan), ROUTED)
+
+def inputs(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
+    """The records of the input topics. The idle clock adds no record, but its time to the offsets of a batch."""
+    records = read(spark, plan, most)
     if plan.pulsing:
-        spark.dataSource.register(idle_clock_source(plan))
-        routed = routed.unionByName(spark.readStream.format("sluice-pulse").load())
-    return routed.repartition(plan.buckets, "bucket")
+        spark.dataSource.register(idle_clock_source(plan, records.schema))
+        records = records.unionByName(spark.readStream.format("sluice-pulse").load())
+    return records

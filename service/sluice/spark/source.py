@@ -17,18 +17,9 @@ from sluice.spark.pace import Pace
 FETCHES = {"max.partition.fetch.bytes": str(4 << 20), "fetch.max.wait.ms": "10"}
 
 
-#: name of the column with the batch's planned time
-PLANNED = "planned"
-
-
-def read(spark: SparkSession, plan: Plan, most: Pace, *, timed: bool = False) -> DataFrame:
-    """The records of all topics. Each topic partition is read by one task, in the order of its offsets.
-
-    Columns: `key`, `value`, `headers`, `place` (of the first record of the topic partition), `offset` and `timestamp`.
-    With `timed` also `planned` (planned_time).
-
-    No other expression may depend on the batch, as the current time does. Spark would put its value into the code that
-    it generates, and would compile this code again in each batch.
+def read(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
+    """The records of all topics, in the columns of Spark's Kafka source. Each topic partition is read by one task, in
+    the order of its offsets.
     """
     settings = plan.pipeline.settings
     client = FETCHES | {"max.poll.records": str(most.poll)} | java_properties(settings.kafka)
@@ -43,26 +34,18 @@ def read(spark: SparkSession, plan: Plan, most: Pace, *, timed: bool = False) ->
         "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in client.items()},
     }
-    records = spark.readStream.format("kafka").options(**options).load()
-    return records.select(
-        "key",
-        "value",
-        sf.to_json(sf.col("headers")).alias("headers"),  # as JSON text, which wire/header_text.py reads
-        _place(plan.inputs).alias("place"),
-        "offset",
-        "timestamp",
-        *([planned_time().alias(PLANNED)] if timed else []),
-    )
+    return spark.readStream.format("kafka").options(**options).load()
 
 
-def planned_time() -> Column:
-    """The time at which the batch was planned, in milliseconds since 1970.
+def received(plan: Plan, records: DataFrame) -> DataFrame:
+    """The columns of `records` that the router reads: `key`, `value`, `headers`, `place` (of the first record of the
+    topic partition), `offset` and `timestamp`.
 
-    It is the time in Spark's offset log, also when the batch runs again. With this column the executors of a cluster do
-    not read the log. Spark generates no code for the function `transform` but interprets it, so the time is not a part
-    of generated code, and nothing is compiled again in each batch.
+    No expression may depend on the batch, as the current time does. Spark would put its value into the code that it
+    generates, and would compile this code again in each batch.
     """
-    return sf.transform(sf.array(sf.unix_millis(sf.current_timestamp())), lambda time: time)[0]
+    headers = sf.to_json(sf.col("headers")).alias("headers")  # as JSON text, which wire/header_text.py reads
+    return records.select("key", "value", headers, _place(plan.inputs).alias("place"), "offset", "timestamp")
 
 
 def _place(inputs: tuple[Stream, ...]) -> Column:

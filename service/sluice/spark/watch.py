@@ -7,15 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.model.errors import SluiceError
-from sluice.model.secrets import masked
 from sluice.ops.health import Health
 from sluice.ops.progress_log import StartLog
-from sluice.processes import LastResort
 from sluice.spark.failures import explained
 
 #: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
@@ -27,26 +27,27 @@ INTERVAL = 0.25
 #: Spark's status messages of a query that has found no work
 IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
-#: a progress report of Spark: one per batch, and others while no batch runs
+#: A progress report of Spark: one per batch, and others while no batch runs. The latter have the number of the batch
+#: that will run next, so only the timestamp, the time of the trigger, identifies a report.
 Progress = Mapping[str, Any]
+#: called with the failure of a query, or with None after a request to stop. What follows may hang, so this bounds it
+Ending = Callable[[SluiceError | None], None]
 
 
 @dataclass(slots=True)
 class WatchedQuery:
-    """A query, and the listener `seen` that is called with the progress report of each batch."""
+    """A query, and the listener `seen` that is called with each progress report."""
 
     query: StreamingQuery
     seen: Callable[[Progress], None]
-    #: number of the newest batch whose report was passed on
-    last: int = -1
-    #: timestamp of the newest report of any kind
+    #: timestamp of the newest report that was passed on
     reported: str = ""
     #: monotonic time at which the running batch was first observed; None while no batch runs
     since: float | None = None
 
     @property
     def began(self) -> bool:
-        return self.last >= 0 or self.query.status["message"] in IDLE
+        return bool(self.reported) or self.query.status["message"] in IDLE
 
     def report(self) -> None:
         """Passes the new reports to the listener.
@@ -54,16 +55,13 @@ class WatchedQuery:
         It first reads only the newest report, because reading all reports that Spark has stored is slow.
         """
         newest = self.query.lastProgress
-        if newest is None:
+        if newest is None or newest["timestamp"] == self.reported:
             return
-        if newest["timestamp"] != self.reported:
-            self.reported, self.since = newest["timestamp"], None
-        if newest["batchId"] <= self.last:
-            return
-        for progress in self.query.recentProgress:
-            if progress["batchId"] > self.last:
-                self.last = progress["batchId"]
-                self.seen(json.loads(progress.json))
+        before, self.reported, self.since = self.reported, newest["timestamp"], None
+        recent = reversed(self.query.recentProgress)
+        for progress in [*takewhile(lambda one: one["timestamp"] != before, recent)][::-1]:
+            self.reported = progress["timestamp"]  # a report may have come after `newest`
+            self.seen(json.loads(progress.json))
 
     def age(self, now: float) -> float:
         """Seconds since the running batch was first observed; 0 if no batch runs."""
@@ -76,40 +74,65 @@ class WatchedQuery:
         return now - self.since
 
 
-def watch(
-    queries: Sequence[WatchedQuery], stop_requested: threading.Event, life: Health, resort: LastResort,
-    stop: float = STOP,
-) -> None:  # fmt: skip
-    """Returns after `stop_requested` was set and the queries have ended. If a query fails, stops the others and raises
-    its error.
+class StopRequest:
+    """A request to stop queries in order, and the seconds that the running batches may take to finish."""
 
-    Queries that do not stop within `stop` seconds are left as they are. `resort` ends the process if the steps after
-    the loop take too long, so a hanging query cannot keep it alive.
+    def __init__(self, requested: threading.Event | None = None) -> None:
+        """`requested` is an event that another part of the service sets."""
+        self._requested = requested or threading.Event()
+        self.finish = FINISH
+
+    def set(self, finish: float = FINISH) -> None:
+        """Requests the stop. A later request may shorten the time for the batch, and may not lengthen it."""
+        self.finish = min(finish, self.finish) if self.is_set() else finish
+        self._requested.set()
+
+    def is_set(self) -> bool:
+        return self._requested.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until the stop is requested, or until the seconds have passed. Returns whether it is requested."""
+        return self._requested.wait(seconds)
+
+
+def watch(
+    queries: Sequence[WatchedQuery], stop: StopRequest, life: Health, ending: Ending = lambda _: None,
+    stop_s: float = STOP,
+) -> None:  # fmt: skip
+    """Returns after `stop` was set and the queries have ended. If a query fails, stops the others and raises its error.
+
+    Queries that do not stop within `stop_s` seconds are left as they are. `ending` is called before they are stopped,
+    unless they start again afterwards (TopicPartitionsAddedError).
     """
     slow = StartLog()
-    while all(one.query.isActive for one in queries) and not stop_requested.wait(INTERVAL):
+    while all(one.query.isActive for one in queries) and not stop.wait(INTERVAL):
         for one in queries:
             one.report()
         oldest = max(one.age(time.monotonic()) for one in queries)
         began = all(one.began for one in queries)
         life.looked(began=began, batch=oldest)
         slow.looked(began=began)
-    failure = _failure(queries)
-    resort.arm(failure.exit_code if failure else 0, masked(str(failure or "")))
-    deadline = time.monotonic() + FINISH
+    failure = _failure(queries, stop)
+    if not isinstance(failure, TopicPartitionsAddedError):
+        ending(failure)
+    since = time.monotonic()
     for one in queries:
-        if stop_requested.is_set() and one.query.isActive:
-            _finish_batch(one.query, deadline)
-    _stop(queries, stop)
-    failure = failure or _failure(queries)
+        if stop.is_set() and one.query.isActive:
+            _finish_batch(one.query, lambda: time.monotonic() < since + stop.finish)
+    _stop(queries, stop_s)
+    failure = failure or _failure(queries, stop)
     if failure:
         raise failure
 
 
-def _failure(queries: Sequence[WatchedQuery]) -> SluiceError | None:
-    """The error of the first query that has ended with one; None if no query has."""
+def _failure(queries: Sequence[WatchedQuery], stop: StopRequest) -> SluiceError | None:
+    """The error of the first query that has ended with one; None if no query has.
+
+    After a request to stop, TopicPartitionsAddedError is none: the next start finds the topic partitions.
+    """
     ended = (one.query.exception() for one in queries if not one.query.isActive)
-    return next((explained(str(error)) for error in ended if error), None)
+    errors = (explained(str(error)) for error in ended if error)
+    return next((e for e in errors if not (stop.is_set() and isinstance(e, TopicPartitionsAddedError))), None)
 
 
 def _stop(queries: Sequence[WatchedQuery], seconds: float) -> None:
@@ -124,12 +147,16 @@ def _stop(queries: Sequence[WatchedQuery], seconds: float) -> None:
             one.report()
 
 
-def _finish_batch(query: StreamingQuery, deadline: float) -> None:
-    """Waits until the running batch has ended, or until `deadline`. Stopping in the middle of a batch is safe, too."""
-    before = query.lastProgress
-    batch = before["batchId"] if before else -1
-    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-        now = query.lastProgress
-        if now and now["batchId"] > batch:
+def _finish_batch(query: StreamingQuery, may_wait: Callable[[], bool]) -> None:
+    """Waits for the end of the running batch while `may_wait`. Stopping in the middle of a batch is safe, too."""
+    before = _reported(query)
+    while query.isActive and query.status["isTriggerActive"] and may_wait():
+        if _reported(query) != before:
             return
         time.sleep(0.02)
+
+
+def _reported(query: StreamingQuery) -> str:
+    """The timestamp of the newest report; "" if there is none yet."""
+    newest = query.lastProgress
+    return newest["timestamp"] if newest else ""

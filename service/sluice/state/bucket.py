@@ -1,17 +1,19 @@
-"""The state of one bucket: in the memory of this process, and in the checkpoint as a snapshot and the log after it.
+"""The state of one bucket (a slice of the key space): in memory, and in the checkpoint as a snapshot and a log.
 
-The cost of a batch is proportional to its rows: they are appended to the log, and the state is changed in place. When
-the log is about as large as the state, or when replaying it would take long, a new snapshot is written in the
-background. If two copies of the state are not larger than the rows of the batch, two snapshots are written in place of
-the log entry.
+The log has one entry per batch: the rows of the batch for this bucket, from which the state can be computed again. So
+the cost of a batch is proportional to its rows. When the log is about as large as the state, or when computing the
+state from it would take long, a new snapshot of the whole state is written in the background. If the state is small
+(two copies of it are not larger than the rows of the batch), the batch writes two snapshots in place of the log
+entry: two, because of a damaged one the other is left.
 
-A version is the number of batches so far, including those without rows for this bucket. The state in memory is used
-only if its version is the requested one; while a batch changes it, it has no version. Otherwise the state is computed
-again: the entries of the log are applied to the newest snapshot, or to the state in memory if its version lies between
-that of the snapshot and the requested one.
+A version of the state is a number of batches, including those without rows for this bucket. A task asks for the state
+of one version. If the state in memory has that version, it is used. Otherwise the state is computed again: from the
+state in memory if that is older than the requested version but newer than the newest usable snapshot, else from that
+snapshot, and the log entries that follow. While a batch is changing the state in memory, that state has no version
+and is not used.
 
-A damaged snapshot is skipped: the snapshot before it and the log entries after that one are still kept, and lead to the
-same state.
+A damaged snapshot is skipped. The snapshot before it and all log entries after that older snapshot are still in the
+checkpoint, and lead to the same state.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from sluice.batch.bucket_batch import Batch
 from sluice.batch.envelope import TOPICS, Packed, topics_of
 from sluice.batch.query_plan import Plan
 from sluice.batch.reorder_buffer import in_order
+from sluice.checkpoint.checkpoint_store import CheckpointStore
 from sluice.columns.tables import StateError
 from sluice.engine.graph import Graph, GraphState
 from sluice.engine.stream.items import MAX_TIME, Items
@@ -38,7 +41,7 @@ from sluice.state.background_fork import Background
 from sluice.state.bucket_log import Entry, Log
 from sluice.state.integrity import LOGGER, DamagedError, Owner
 from sluice.state.snapshots import Snapshots
-from sluice.time_units import UNSET
+from sluice.time_units import SECOND, UNSET
 
 #: minimum number of versions before the newest that can still be computed, because a start repeats the last batch and
 #: readers of the checkpoint may use an older version
@@ -73,13 +76,14 @@ class BucketResult:
 class Bucket:
     """The bucket with this number. Its snapshots are objects of the checkpoint store, its log is in a local folder."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: Plan, number: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds, after which a snapshot for the store of `state:` is due."""
         self.plan = plan
         self.number = number
         self.graph = Graph(plan.pipeline, plan.topic_partitions)
-        owner = Owner(plan.pipeline.name, plan.query, number)
-        self._log = Log(folder_of(plan, number), owner)
-        self._snapshots = Snapshots(plan.store, f"{_prefix(number)}/", owner)
+        self.owner = Owner(plan.pipeline.name, plan.query, number)
+        self._log = Log(folder_of(plan, number), self.owner, forced=plan.forced)
+        self._snapshots = Snapshots(plan.store, f"{_prefix(number)}/", self.owner)
         #: the fraction of the maximum log length at which this bucket writes a snapshot: more than 0.5, at most 1. It
         #: differs from bucket to bucket, so that not all of them write their snapshots in the same batch.
         self.share = (1 + (number + 1) / plan.buckets) / 2
@@ -92,6 +96,9 @@ class Bucket:
         self.held = 0
         #: bytes of the log after the newest snapshot, and the seconds that the batches in it took
         self._behind, self._took = 0, 0.0
+        #: when the newest snapshot was begun, and the number of records since then
+        self._clock = clock
+        self._snapshot_at, self._records = clock(), 0
         #: version and bytes of the snapshot that is written in the background
         self._writing, self._size = 0, 0
         #: bytes read and written since the last report
@@ -177,12 +184,29 @@ class Bucket:
             begin = time.perf_counter()
             made = self.graph.feed(self._state, part.inputs, part.clock)
             self._took += time.perf_counter() - begin
+            self._records += len(part.places)
             yield part, made
+
+    def content(self) -> tuple[GraphState, bytes]:
+        """The state in memory and the saved reorder buffer. The caller may change them, so they have no version."""
+        self._version = UNSET
+        return self._state, self._waiting
+
+    def take(self, version: int, state: GraphState, waiting: bytes) -> None:
+        """Makes these the state of `version`, and its reorder buffer, in memory."""
+        self._state, self._waiting, self._version = state, waiting, version
 
     def plant(self, version: int, state: GraphState) -> None:
         """Makes `state` the state of `version`, in memory and, as a snapshot, in the checkpoint."""
         self._state, self._version = state, version
         self._snapshots.write(version, self._write)
+
+    def export(self, store: CheckpointStore, version: int) -> None:
+        """Writes the state in memory, which is that of `version`, as a snapshot with a second copy into another store.
+
+        No log precedes this snapshot there, so a second copy replaces a damaged first one.
+        """
+        Snapshots(store, f"{_prefix(self.number)}/", self.owner).write(version, self._write, twice=True)
 
     def settle(self) -> None:
         """Writes a snapshot if one is due, and removes the snapshots and log files that are not needed any more.
@@ -219,8 +243,7 @@ class Bucket:
             return
         self.background.start(write)
         self._writing, self._size = self._version, self.held
-        self._log.turn()
-        self._behind, self._took = 0, 0.0
+        self._log_begins()
 
     @property
     def writing(self) -> bool:
@@ -332,7 +355,17 @@ class Bucket:
     def _due(self, times: int) -> bool:
         """Whether the log is longer than `times` its maximum length, in bytes or in seconds of a replay."""
         most = times * self.share
-        return self._behind > most * self.held or self._took > most * MAX_REPLAY_S
+        return self._behind > most * self.held or self._took > most * MAX_REPLAY_S or self._due_in_store(most)
+
+    def _due_in_store(self, most: float) -> bool:
+        """Whether the store of `state:` needs another snapshot, because of the records or the time since the last."""
+        settings = self.plan.pipeline.settings
+        if settings.state is None or not self._behind:
+            return False
+        age = (self._clock() - self._snapshot_at) * SECOND
+        return self._records * self.plan.buckets > most * settings.snapshot_records or (
+            age > most * settings.snapshot_interval
+        )
 
     def _finish(self, *, succeeded: bool) -> None:
         if succeeded:
@@ -344,9 +377,14 @@ class Bucket:
 
     def _begin_anew(self, version: int) -> None:
         """Records that a snapshot of this version exists, and that the log after it is empty."""
+        self._log_begins()
+        self._cover(version)
+
+    def _log_begins(self) -> None:
+        """Begins a new file of the log, and counts what follows the snapshot that is written now."""
         self._log.turn()
         self._behind, self._took = 0, 0.0
-        self._cover(version)
+        self._snapshot_at, self._records = self._clock(), 0
 
     def _cover(self, version: int) -> None:
         """Records that a snapshot of this version exists. A repeated batch may have recorded it before."""

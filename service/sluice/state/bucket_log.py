@@ -12,6 +12,7 @@ answered. Every other difference is damage, and the entries after a damaged plac
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections import defaultdict
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sluice.batch.envelope import Body, Packed
 from sluice.columns.tables import StateError
+from sluice.files import force_entry
 from sluice.state.integrity import LOGGER, DamagedError, Owner
 from sluice.state.message import Message
 
@@ -83,8 +85,9 @@ class Scan:
 class Log:
     """The log in `folder`. The folder and the first file are created by the first `append`."""
 
-    def __init__(self, folder: Path, owner: Owner = Owner()) -> None:  # noqa: B008 - an Owner is immutable
-        self._folder, self._seed = folder, owner.seed
+    def __init__(self, folder: Path, owner: Owner = Owner(), *, forced: bool = False) -> None:  # noqa: B008 - immutable
+        """With `forced`, an `append` ends when the disk has the entry."""
+        self._folder, self._seed, self._forced = folder, owner.seed, forced
         #: the file that this process appends to; None: the next `append` creates a new file
         self._own: Path | None = None
 
@@ -95,6 +98,9 @@ class Log:
         with path.open("ab") as file:
             file.write(start + SUM.pack(self._sum(start)))
             message.write(file.write)
+            if self._forced:
+                file.flush()
+                os.fdatasync(file.fileno())
         self._own = path  # skipped if the write failed: no entry may follow an incomplete one in a file
 
     def turn(self) -> None:
@@ -213,6 +219,8 @@ class Log:
                 path.touch(exist_ok=False)
             except FileExistsError:
                 continue
+            if self._forced:
+                force_entry(path, self._folder.parent.parent.parent)
             return path
         raise AssertionError
 

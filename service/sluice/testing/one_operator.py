@@ -20,7 +20,7 @@ import orjson
 from sluice.columns.json_columns import python_values
 from sluice.config.load import load_text
 from sluice.config.syntax.expression_grammar import RESERVED
-from sluice.engine.stream.rejects import NO_VALUE
+from sluice.engine.stream.rejected_tuples import NO_VALUE
 from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Map, Pipeline, Union
 from sluice.replayer.event_file import Batch, Cutter, Event, Placed, numbered, topic_partitions
@@ -32,7 +32,7 @@ Record = dict[str, Any]
 PARAMETERS = {
     "aggregate": (
         "window", "partition_by", "group_by", "aggregate_incomplete_windows", "aggregate_evicted_partitions", "align",
-        "emit", "window_set",
+        "emit", "early", "window_set",
     ),
     "sort": ("window", "partition_by", "align", "limit"),
     "dedup": ("by", "within", "keep"),
@@ -61,8 +61,9 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     have a `union`, the names of several input streams, of which each event names one as its `port`. The operator may
     have a `schema`, attribute -> type, for types that the values do not show: a `timestamp`, or the attributes of a
     case without tuples. It may have the `mark_when` and `marks_in` of its input. A join has `schema_left` and
-    `schema_right`, and either `left` and `right`, or `window` with an `event_time`; with `unmatched_left: true`
-    (`unmatched_right: true`) the unmatched tuples of that side are written to a stream of this name.
+    `schema_right`, and either `left` and `right`, or `window` with an `event_time`, or `table: true`, if the right side
+    is a table, whose key is `equality_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched
+    tuples of that side are written to a stream of this name.
 
     `limits` (an EngineLimits) sets sizes of the engine's tables, on which no output depends.
 
@@ -112,7 +113,9 @@ def pipeline_of(case: dict[str, Any]) -> Pipeline:
     file = {
         "pipeline": "case",
         "streams": {
-            name: {"topic": name, "schema": schema_of(operator, case["input"], name)} | about_input(operator)
+            name: {"topic": name, "schema": schema_of(operator, case["input"], name)}
+            | about_input(operator)
+            | about_table(operator, name)
             for name in inputs
         }
         | {name: {"topic": name} for name in written},
@@ -157,6 +160,13 @@ def about_input(operator: dict[str, Any]) -> dict[str, Any]:
     resolution = operator.get("event_time_resolution")
     given = {"attribute": operator["event_time"]} | ({"resolution": resolution.lower()} if resolution else {})
     return marks | {"event_time": given}
+
+
+def about_table(operator: dict[str, Any], stream: str) -> dict[str, Any]:
+    """The keys of an input stream that is a table: the right side of a join with `table: true`."""
+    if not operator.get("table") or stream != "right":
+        return {}
+    return {"key": {"attributes": operator["equality_right"], "format": "json"}, "table": True}
 
 
 def schema_of(operator: dict[str, Any], events: Sequence[Event], stream: str) -> dict[str, str]:

@@ -12,8 +12,9 @@ from sluice.columns.json_columns import nanoseconds
 from sluice.config.load import load, load_text
 from sluice.config.syntax import durations
 from sluice.engine.stream.watermark_text import watermark as time_of
-from sluice.model.mark_scope import require_scope
 from sluice.model.spec import Pipeline
+from sluice.model.stream_marks import require_scope
+from sluice.model.topology import fed
 from sluice.replayer.event_file import Cutter
 from sluice.replayer.player import Player, with_origin
 from sluice.testing.differences import differences
@@ -79,7 +80,7 @@ class PipelineTest:
         self._counts = {stream.name: partitions for stream in self.pipeline.inputs}
         require_scope(self.pipeline, self._counts)
         self._cutter = Cutter(
-            self.pipeline.inputs, self.pipeline.settings.registry, partitions if partitions > 1 else None
+            fed(self.pipeline), self.pipeline.settings.registry, partitions if partitions > 1 else None
         )
         self._player = Player(self.pipeline, self._counts)
         self._state = self._player.graph.initial()

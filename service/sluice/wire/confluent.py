@@ -16,7 +16,7 @@ from sluice.model.avro_schema import Avro, AvroError
 from sluice.model.types import Schema
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.avro.avro_write import Writer
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, in_order, record_batch
 from sluice.wire.schema_registry import Registry, UnknownSchemaError
 

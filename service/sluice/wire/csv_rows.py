@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.model.types import Kind, Schema, Type
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import read, utf8, written

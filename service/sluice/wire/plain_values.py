@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.types import Schema
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, record_batch
 from sluice.wire.json.json_values import shown
 from sluice.wire.plain_text import read, utf8, written

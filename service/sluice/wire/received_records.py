@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.mark_headers import UNKNOWN, kinds, watermarks
 from sluice.wire.record_codec import Records
 
@@ -87,15 +87,18 @@ def _filled(values: pa.Array) -> np.ndarray:
 
 
 def _tuples(codec: Records, batch: pa.RecordBatch, rows: np.ndarray, rejects: Rejects) -> pa.RecordBatch:
-    """Decodes the tuples of these rows. Rejects rows with a null value, and rows that cannot be decoded."""
+    """Decodes the tuples of these rows. Rejects rows that cannot be decoded, and rows with a null value unless the
+    stream is a table.
+    """
     values, keys, headers = (batch.column(name) for name in ("value", "key", "headers"))
-    if values.null_count:
+    table = codec.stream.table
+    if values.null_count and not table:
         null = values.is_null().to_numpy(zero_copy_only=False)
         rejects.reject(rows[null[rows]], reason(Reason.NO_VALUE, "its value is null and it is not a mark"))
         rows = rows[~null[rows]]
     if len(rows) < len(values):
         values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
-    decoded = codec.decode(values, keys, headers)
+    decoded = (codec.decode_table if table else codec.decode)(values, keys, headers)
     for index, why in decoded.bad:
         rejects.reject([rows[index]], why)
     return decoded.tuples

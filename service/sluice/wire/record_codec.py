@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.model.spec import Coding, Stream
+from sluice.model.spec import DELETES, EMPTY, Coding, Stream
 from sluice.model.types import Schema
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
 from sluice.wire.formats.format_table import codec
@@ -49,6 +49,30 @@ class Records:
         decoded = [_or_defaults(column, form, schema, dict(stream.defaults)) for form, schema, column in parts]
         return decoded[0] if len(decoded) == 1 else _together(decoded, stream.schema, len(values))
 
+    def decode_table(self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray) -> Decoded:
+        """The tuples in these records of a table, with the attribute DELETES. A record without a value deletes the row
+        of its key: its tuple has the attributes of the key, and 0, false or nothing in the others (M4).
+        """
+        rows = values.is_valid().to_numpy(zero_copy_only=False)
+        kept = pa.array(rows)
+        decoded = self.decode(*(column.filter(kept) for column in (values, keys, headers))).at(np.flatnonzero(rows))
+        if rows.all():
+            return _flagged(decoded, deletes=False)
+        deleted = self._deleted(keys.filter(pa.array(~rows))).at(np.flatnonzero(~rows))
+        return in_order(_flagged(decoded, deletes=False), _flagged(deleted, deletes=True))
+
+    def _deleted(self, keys: pa.BinaryArray) -> Decoded:
+        """Tuples that have the attributes of these keys alone."""
+        if self.key is None:
+            msg = f"stream {self.stream.name} is a table without a key"  # `check` refuses it
+            raise TypeError(msg)
+        found = _or_defaults(keys, self.key, self.stream.key_schema, dict(self.stream.defaults))
+        known = dict(zip(found.tuples.schema.names, found.tuples.columns, strict=True))
+        count = found.tuples.num_rows
+        columns = [known.get(name, pa.array([EMPTY[kind.kind]] * count, arrow_type(kind))) for name, kind in
+                   self.stream.schema]  # fmt: skip
+        return Decoded(record_batch(columns, arrow_schema(self.stream.schema), count), found.good, found.bad)
+
     def check(self) -> None:
         """Gets the ids of the schemas for writing, before there are tuples. Raises RegistryError if that fails."""
         nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(self.stream.schema))
@@ -82,6 +106,12 @@ def _records(stream: Stream, properties: tuple[tuple[str, str], ...]) -> Records
     text = Coding("text")
     headers = {attribute: form(text, ((attribute, types[attribute]),), "header") for attribute, _ in stream.headers}
     return Records(stream, value, key, headers)
+
+
+def _flagged(decoded: Decoded, *, deletes: bool) -> Decoded:
+    """The same tuples with the attribute DELETES."""
+    flag = pa.array(np.full(decoded.tuples.num_rows, deletes))
+    return Decoded(decoded.tuples.append_column(DELETES, flag), decoded.good, decoded.bad)
 
 
 def _of(tuples: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

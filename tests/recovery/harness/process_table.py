@@ -41,23 +41,22 @@ def _process(pid: int, session: int) -> Process | None:
 
 
 #: what the processes of a service do
-ROLES = ("driver", "jvm", "daemon", "worker", "pool", "supervisor", "state", "committer", "clock")
+ROLES = ("driver", "jvm", "daemon", "worker", "pool", "supervisor", "state", "clock")
 #: the name of the process between the daemon and the pool, where there is one
 SUPERVISED = "sluice-pool"
-WORKERS, COMMITS, CLOCK = "sluice.spark.daemon", "python_streaming_sink_runner", "python_streaming_source_runner"
+WORKERS, CLOCK = "sluice.spark.daemon", "python_streaming_source_runner"
 
 
 def by_role(session: int) -> dict[str, list[int]]:
     """The processes of a service by what they do.
 
-    driver      `sluice run`
+    driver      `sluice run`, which also writes the batches to Kafka
     jvm         Spark
     daemon      forks Spark's Python workers
     worker      runs Spark's tasks
     supervisor  forks the pool, and forks it anew after its death
     pool        forks the state servers (state/server/pool.py)
     state       keeps the state of one bucket (state/server/state_server.py)
-    committer   writes the batches of a query to Kafka (kafka/transactions.py)
     clock       says how far time has passed (spark/idle_clock.py)
     """
     everything = processes(session)
@@ -65,8 +64,6 @@ def by_role(session: int) -> dict[str, list[int]]:
     found["driver"] = [one.pid for one in everything if one.pid == session]
     found["jvm"] = [one.pid for one in everything if one.arguments[0].endswith("java")]
     found["clock"] = [one.pid for one in everything if any(part.endswith(CLOCK) for part in one.arguments)]
-    sinks = [one for one in everything if any(part.endswith(COMMITS) for part in one.arguments)]
-    found["committer"] = [one.pid for one in sinks if one.parent in {two.pid for two in sinks}]
     pythons = [one for one in everything if WORKERS in one.arguments]
     daemons = {one.pid for one in pythons if one.parent not in {two.pid for two in pythons}}
     found["daemon"] = sorted(daemons)

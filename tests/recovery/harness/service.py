@@ -8,6 +8,8 @@ pure engine is the independent calculation.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,7 +26,7 @@ from sluice.checkpoint.offset_log import batches
 from sluice.config.load import load
 from sluice.kafka import ledger
 from sluice.kafka.topics import LEDGER_CONFIG
-from sluice.model.spec import Pipeline
+from sluice.model.spec import Dedup, Map, Pipeline
 from sluice.replayer.player import replay
 from sluice.wire.mark_headers import HEADER
 from tests.recovery.harness.output_reader import OutputReader, Record, shown, topic_partition
@@ -75,23 +77,34 @@ class Service(SluiceProcess):
         self.kafka, self.name, self.text = dict(kafka), name, text
         self.checkpoint = checkpoint or folder / "checkpoint"
         self._through = dict(through or kafka)
+        #: the number of the machine, after each loss of one the next
+        self._machine = 1
         self._partitions: dict[str, int] = {}
         #: whether all outputs were right when they were compared last
         self.sound = True
         #: all that was sent, in order
         self.events: list[Record] = []
-        self._write_file()
+        self.write_file()
 
-    def _write_file(self) -> None:
+    def write_file(self) -> None:
+        """Writes the pipeline file, which the next start reads."""
         file: dict[str, Any] = yaml.safe_load(self.text)
         for stream, settings in file["streams"].items():
-            file["streams"][stream] = {"topic": self.topic(stream), "partitions": TOPIC_PARTITIONS, **(settings or {})}
+            file["streams"][stream] = {
+                "topic": self.topic(stream),
+                "partitions": TOPIC_PARTITIONS,
+                "marks": "record",
+                **(settings or {}),
+            }
         written = {one for operator in file["operators"] for one in _outputs(operator)} | {file.get("dead_letters")}
         for stream in set(file["streams"]) - written:
             del file["streams"][stream]["partitions"]
         file |= {"pipeline": self.name, "kafka": self._through, "checkpoint": str(self.checkpoint)}
         file.setdefault("buckets", 2)
+        if "SLUICE_TEST_DIRECT" in os.environ:  # 0: every batch is a job of Spark
+            file.setdefault("direct_records", int(os.environ["SLUICE_TEST_DIRECT"]))
         self.file.write_text(yaml.safe_dump(file, sort_keys=False))
+        self.__dict__.pop("pipeline", None)  # which was read from the file before
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -118,9 +131,25 @@ class Service(SluiceProcess):
         super().kill()
         return self.position()
 
+    def lose_machine(self) -> None:
+        """SIGKILL to every process, and all local files are deleted. The next start has another, empty folder."""
+        super().kill()
+        shutil.rmtree(self.checkpoint)
+        shutil.rmtree(self.folder / "temporary")
+        self._machine += 1
+        self.checkpoint = self.folder / f"checkpoint-{self._machine}"
+        self.write_file()
+
     def position(self, stage: str = "") -> Position:
         query = f"{self.name}.{stage}" if stage else self.name
         return position_of(self.kafka, self.checkpoint / stage, query)
+
+    def last_plan(self) -> dict[Place, int]:
+        """The end offsets of the ledger's last batch, by topic and topic partition."""
+        entry = ledger.last_entry(self.kafka, self.name)
+        assert entry is not None
+        assert entry.planned is not None
+        return dict(entry.planned.offsets)
 
     def await_rest(self) -> Position:
         """All that was sent has been read, and no batch is in hand."""
@@ -187,20 +216,36 @@ class Service(SluiceProcess):
         found: dict[Place, list[Record]] = defaultdict(list)
         place: dict[str, int] = {}
         between = {stream for operator in self.pipeline.operators for stream in operator.inputs}
+        passed_on = set(self._passed_on())
+        given = self._with_tuples(events)
         for made in self.replayed(events):
             stream = made.get("stream")
             if stream is None or stream in between:
                 continue
             if "tuple" in made:
-                place[stream] = topic_partition(made["tuple"]["k"], TOPIC_PARTITIONS)
+                place[stream] = (
+                    given[made["after"]]["topic_partition"] % TOPIC_PARTITIONS if stream in passed_on
+                    else topic_partition(made["tuple"]["k"], TOPIC_PARTITIONS)
+                )  # fmt: skip
             if "tuple" in made or self.pipeline.streams[stream].marks == "record":
                 shown = {name: made[name] for name in ("tuple", "punct") if name in made}
                 found[stream, place[stream]].append(shown)
         return dict(found)
 
+    def _passed_on(self) -> Iterator[str]:
+        """The streams whose tuples go to the number of the topic partition that they were read from."""
+        read = {stream.name for stream in self.pipeline.inputs}
+        for operator in self.pipeline.operators:
+            first = isinstance(operator, Dedup) and operator.keep == "first"
+            if (first or isinstance(operator, Map)) and operator.input in read:
+                yield from (output.stream for output in operator.outputs)
+
     def replayed(self, events: Sequence[Record] | None = None) -> Iterator[Record]:
-        tuples = [event for event in events or self.events if "raw" not in event.get("tuple", ())]
-        return replay(self.pipeline, tuples, clock_origin="first")
+        return replay(self.pipeline, self._with_tuples(events), clock_origin="first")
+
+    def _with_tuples(self, events: Sequence[Record] | None) -> list[Record]:
+        """Without the records that are no tuples."""
+        return [event for event in events or self.events if "raw" not in event.get("tuple", ())]
 
     def outputs(self, *streams: str) -> dict[Place, list[Record]]:
         """What committed readers see, by stream and topic partition."""
@@ -257,8 +302,8 @@ class Service(SluiceProcess):
 
 def skipped(kafka: Mapping[str, str], query: str) -> int:
     """How many batches of a query the ledger knew already when they were run again."""
-    entries = [json.loads(one.value()) for one in visible(dict(kafka), ledger.TOPIC) if one.value()]
-    return sum(entry["skipped"] for entry in entries if entry["query"] == query)
+    own = (one for one in visible(dict(kafka), ledger.TOPIC) if one.key() == query.encode() and one.value())
+    return sum(json.loads(one.value())["skipped"] for one in own)
 
 
 def position_of(kafka: Mapping[str, str], checkpoint: Path, query: str) -> Position:

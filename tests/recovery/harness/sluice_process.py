@@ -66,7 +66,7 @@ class SluiceProcess:
             return
         if self._process:
             self.await_no_process()
-        self._log_begin = len(self._whole_log())
+        self._log_begin = len(self.whole_log())
         path = [str(PAUSING), os.environ.get("PYTHONPATH", str(Path.cwd()))]
         own = {
             "SLUICE_TEST_MOMENTS": str(self._moments),
@@ -147,12 +147,17 @@ class SluiceProcess:
     def _log_file(self) -> Path:
         return self.folder / "service.log"
 
-    def _whole_log(self) -> str:
+    def whole_log(self) -> str:
         return self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
 
     def log(self) -> str:
         """All that it wrote since its last start."""
-        return self._whole_log()[self._log_begin :]
+        return self.whole_log()[self._log_begin :]
+
+    def await_log(self, words: str) -> None:
+        """Until it has written these words since its last start."""
+        wait_until(lambda: words in self.log() or not self.running, f"the log says: {words}", log=self.log)
+        assert words in self.log()
 
     def stacks(self) -> str:
         """The end of the log, to which its Python processes have written the stacks of their threads."""
@@ -213,6 +218,7 @@ class SluiceProcess:
 
     def at(self, moment: str, what: str = "pause") -> None:
         """The next process that comes to the moment pauses, fails or just tells (pausing/sitecustomize.py)."""
+        self.go_on(moment)  # a process that was killed in a pause has left its file
         part = self._moments / f".{moment}"
         part.write_text(what)
         part.rename(self._moments / moment)

@@ -21,6 +21,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 FOLDER = "SLUICE_TEST_MOMENTS"
+#: a file to which each call of `fsync` is written, so that a test can lose what was not forced to the disk
+FORCED = "SLUICE_TEST_FORCED"
 INTERVAL = 0.02
 
 
@@ -135,13 +137,21 @@ def hanging(producer):
 #: module -> class (or "" for the module), what is wrapped, and how
 MOMENTS = {
     "sluice.engine.graph": [("Graph", "feed", after("fed"))],
-    "sluice.kafka.sessions": [
+    "sluice.kafka.batch_producers": [
         ("ExactlyOnce", "finish", produced),
         ("ExactlyOnce", "_committed", before("committing")),
         ("ExactlyOnce", "_committed", after("committed")),
         ("", "Producer", hanging),
     ],
-    "sluice.kafka.transactions": [("TransactionalWriter", "write", after("written"))],
+    "sluice.kafka.batch_writer": [("TransactionalWriter", "write", after("written"))],
+    "sluice.spark.lanes.direct_lane": [("DirectLane", "_made", before("direct"))],
+    "sluice.state.restore": [("", "write_logs", before("restoring")), ("", "adopt", before("restored"))],
+    "sluice.state.upgrade.state_conversion": [
+        ("", "write_logs", before("converting")),
+        ("", "adopt", before("converted")),
+        ("", "begin_anew", before("adopted")),
+        ("", "begin_anew", after("recorded")),
+    ],
     "sluice.state.server.request": [("", "request", after("answered"))],
     "sluice.state.bucket": [("Bucket", "feed", fed_rows)],
     "sluice.state.message": [("Message", "write", half_an_entry)],
@@ -172,6 +182,11 @@ class Wrapping(Loader):
             setattr(where, function, wrapped(getattr(where, function)))
 
 
+if FORCED in os.environ:
+    from tests.recovery.harness.power_loss import recording
+
+    os.fsync = recording(os.fsync, Path(os.environ[FORCED]))
+    os.fdatasync = recording(os.fdatasync, Path(os.environ[FORCED]))
 if FOLDER in os.environ:
     sys.meta_path.insert(0, Finder())
     # A test that waited in vain asks for the stacks of all threads; they get into the log of the service.

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from sluice.batch import commit as committing
+from sluice.kafka.batch_writer import WriterSettings
 from sluice.kafka.kafka_errors import FencedError, HungError, UnavailableError, WriteError
 from sluice.kafka.requests import RETRY_TIMEOUT_S
-from sluice.kafka.transactions import WriterSettings
 
 SETTINGS = WriterSettings((), "query", "id")
 
@@ -20,7 +20,7 @@ class Writer:
     def __init__(self, *results, seconds=1.0):
         self.results, self.seconds, self.now, self.attempts = list(results), seconds, 0.0, 0
 
-    def write(self, *_):
+    def write(self, *_, before):
         self.attempts += 1
         self.now += self.seconds
         error = self.results.pop(0) if len(self.results) > 1 else self.results[0]
@@ -49,7 +49,7 @@ def commit(monkeypatch):
         monkeypatch.setattr(committing, "planned", lambda *_: None)
         monkeypatch.setattr(committing, "in_memory", lambda _, rows: rows)
         monkeypatch.setattr(committing, "forget", lambda *_: None)
-        committing.commit(SimpleNamespace(checkpoint="", store=None), 7, [])
+        committing.commit(SimpleNamespace(forced=False, checkpoint="", store=None), 7, [])
 
     return run
 
@@ -83,8 +83,14 @@ def test_any_other_error_fails_the_batch_at_once(commit, error):
     assert writer.attempts == 1
 
 
-def test_after_a_call_that_does_not_return_the_batch_is_not_written_again(commit):
+def test_after_a_call_that_does_not_return_the_batch_is_written_again_with_a_new_producer(commit):
     writer = Writer(HungError("hung"), None)
+    commit(writer)
+    assert writer.attempts == 2
+
+
+def test_a_call_that_does_not_return_within_a_minute_fails_the_batch(commit):
+    writer = Writer(HungError("hung"), seconds=RETRY_TIMEOUT_S + 15)
     with pytest.raises(HungError):
         commit(writer)
     assert writer.attempts == 1

@@ -36,20 +36,26 @@ operators:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_pipeline_travels_as_text_without_the_properties_of_its_clients(path):
     pipeline = load(path, environment=None)
-    found = from_text(to_text(pipeline))
-    assert found is not None
+    (found,) = from_text(to_text([pipeline]))
     assert (found.streams, found.operators) == (pipeline.streams, pipeline.operators)
     assert not found.settings.kafka
 
 
 @pytest.mark.parametrize("text", ["", "!", "AAAA", "eJwDAAAAAAE="])
 def test_a_text_that_is_no_pipeline_names_none(text):
-    assert from_text(text) is None
+    assert from_text(text) == ()
 
 
 def test_a_pipeline_that_is_too_long_for_the_environment_is_left_out(monkeypatch):
     monkeypatch.setattr(kernel_warm_up, "MAX_BYTES", 10)
-    assert to_text(load(EXAMPLES[0], environment=None)) == ""
+    assert to_text([load(EXAMPLES[0], environment=None)]) == ""
+
+
+def test_of_several_pipelines_the_last_ones_are_left_out(monkeypatch):
+    one, two, three = (load(path, environment=None) for path in EXAMPLES[:3])
+    assert [found.name for found in from_text(to_text([one, two, three]))] == [one.name, two.name, three.name]
+    monkeypatch.setattr(kernel_warm_up, "MAX_BYTES", len(to_text([one, two])))
+    assert [found.name for found in from_text(to_text([one, two, three]))] == [one.name, two.name]
 
 
 def names(parts) -> list[str]:

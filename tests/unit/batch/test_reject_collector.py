@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from confluent_kafka import Message
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+from sluice.batch import reject_collector
+from sluice.batch.reject_collector import read_again
+from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.wire.dead_letter_record import DeadLetter
 
 PIPELINE = """
 streams:
@@ -22,6 +26,8 @@ buckets: 2
 """
 
 
+@pytest.mark.kafka
+@pytest.mark.spark
 def test_a_tuple_without_a_value_is_set_aside_with_its_place(service):
     service.create("in", partitions=2)
     pipeline = service.pipeline(PIPELINE)
@@ -43,3 +49,21 @@ def test_a_tuple_without_a_value_is_set_aside_with_its_place(service):
     assert headers["sluice-reason"] == b"no value: operator rest: out.rest has no value"
     assert (headers["sluice-stream"], headers["sluice-partition"]) == (b"in", b"1")
     assert headers["sluice-timestamp"] == b"1001"
+
+
+def letter(**more):
+    return DeadLetter(
+        stream="in", topic="t", partition=0, offset=7, timestamp=1, reason="late", key=None, value=b'{"k":1}',
+        headers=[], original=False, **more,
+    )  # fmt: skip
+
+
+def test_a_refused_tuple_whose_record_has_a_header_that_cannot_be_read_stays_a_tuple(monkeypatch):
+    def unreadable(_):
+        message = "the name of a header is not UTF-8"
+        raise HeaderNameError(message)
+
+    record = Message(topic="t", partition=0, offset=7, value=b"as it was")
+    monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, heard: heard(record))
+    monkeypatch.setattr(reject_collector, "headers_of", unreadable)
+    assert read_again({}, [letter(), letter()]) == [letter(), letter()]

@@ -20,6 +20,9 @@ class MemoryStore:
         write(file)
         self.objects[name] = file.getvalue()
 
+    def create(self, name, data):
+        return self.objects.setdefault(name, data) is data
+
     def list(self, prefix="", *, incomplete=False):
         return (name for name in list(self.objects) if name.startswith(prefix) and not incomplete)
 

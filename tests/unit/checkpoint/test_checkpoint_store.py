@@ -70,6 +70,24 @@ def test_a_put_replaces_an_older_object(store):
     assert get_bytes(store, "a") == b"new"
 
 
+def test_a_create_does_not_replace_an_object(store):
+    assert store.create("a/1", b"first")
+    assert not store.create("a/1", b"second")
+    assert get_bytes(store, "a/1") == b"first"
+    assert list(store.list()) == ["a/1"]
+    assert not list(store.list(incomplete=True))
+
+
+def test_of_several_creators_one_succeeds(store):
+    results: list[bool] = []
+    threads = [threading.Thread(target=lambda n=n: results.append(store.create("a", b"%d" % n))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [False] * 7 + [True]
+
+
 # ---- a put is atomic -------------------------------------------------------------------------------------------------
 
 

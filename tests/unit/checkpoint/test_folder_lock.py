@@ -82,6 +82,17 @@ def test_without_locks_in_the_file_system_the_service_starts_and_says_so(tmp_pat
         assert "its file system has no locks (Operation not supported)" in caplog.text
 
 
+def test_who_cannot_write_the_name_of_its_process_has_the_lock(tmp_path):
+    """A limit of no bytes for files has the effect of a full disk."""
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", limit + PROGRAM, str(tmp_path / "new")],
+        cwd=ROOT, input=b"", capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == b"locked\n"
+    assert (tmp_path / "new" / LOCK).read_bytes() == b""
+
+
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match="cannot be written"), locked(tmp_path / "file" / "x", "p"):

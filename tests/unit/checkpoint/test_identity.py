@@ -7,12 +7,17 @@ from sluice.checkpoint.checkpoint_identity import (
     FILE,
     LOCK,
     CheckpointError,
+    Identity,
     claim,
+    definition_in,
     definition_of,
     fingerprint_of,
+    in_stored_order,
+    stored,
+    write_definition,
 )
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.stores import store_of
+from sluice.checkpoint.open_store import store_of
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline, Settings
 from tests.unit.state.damage import flipped
@@ -32,19 +37,40 @@ def test_each_checkpoint_has_its_own_query(tmp_path):
     )
 
 
+def test_a_lost_identity_takes_the_place_of_one_that_was_never_used(tmp_path):
+    store = FolderStore(tmp_path)
+    claim(store, "p", "f", None, 2)
+    lost = Identity("p", "f", 3, "the ledger's")
+    assert claim(store, "p", "f", None, 2, lost=lost) == lost
+    assert stored(store) == lost
+
+
+def test_a_lost_identity_of_another_definition_changes_nothing(tmp_path):
+    store = FolderStore(tmp_path)
+    made = claim(store, "p", "f", None, 2)
+    with pytest.raises(CheckpointError, match="has changed since it was made"):
+        claim(store, "p", "f", None, 2, lost=Identity("p", "g", 3, "the ledger's"))
+    assert stored(store) == made
+
+
 @pytest.mark.parametrize(
-    ("name", "fingerprint", "buckets", "message"),
+    ("name", "fingerprint", "message"),
     [
-        ("other", "f", None, "belongs to the pipeline p"),
-        ("p", "g", None, "has changed since it was made"),
-        ("p", "f", 5, "has 2 buckets, not 5"),
+        ("other", "f", "belongs to the pipeline p"),
+        ("p", "g", "has changed since it was made"),
     ],
 )
-def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, buckets, message):
+def test_another_pipelines_checkpoint_is_refused(tmp_path, name, fingerprint, message):
     claim(FolderStore(tmp_path), "p", "f", 2, 1)
     with pytest.raises(CheckpointError, match=message) as refused:
-        claim(FolderStore(tmp_path), name, fingerprint, buckets, 1)
+        claim(FolderStore(tmp_path), name, fingerprint, None, 1)
     assert "--checkpoint ANOTHER_FOLDER and --reset-ledger" in str(refused.value)
+
+
+def test_an_existing_checkpoint_keeps_its_number_of_buckets(tmp_path):
+    """The service then divides the state anew (state/rescaling.py)."""
+    claim(FolderStore(tmp_path), "p", "f", 2, 1)
+    assert claim(FolderStore(tmp_path), "p", "f", 5, 1).buckets == 2
 
 
 PIPELINE = """
@@ -146,3 +172,48 @@ def test_a_checkpoint_at_a_url_is_refused():
     pipeline = Pipeline("p", {}, (), Settings({}, checkpoint="s3://bucket/p"))
     with pytest.raises(CheckpointError, match="s3://bucket/p: URLs are not supported"):
         store_of(pipeline)
+
+
+# ---- the definition, and the order of the streams in it --------------------------------------------------------------
+
+
+def with_streams(names: str) -> Pipeline:
+    """A pipeline with these inputs, in this order; its operators are in the order of the alphabet."""
+    streams = "".join(f"  {name}: {{topic: {name}, schema: {{x: int64}}}}\n  out_{name}: {{}}\n" for name in names)
+    maps = "".join(f"  - {{name: map_{n}, map: {n}, output: {{out_{n}: {{x: x}}}}}}\n" for n in sorted(names))
+    return load_text(f"pipeline: p\nstreams:\n{streams}operators:\n{maps}", "p.yaml")
+
+
+def inputs_in_order(pipeline: Pipeline, store: FolderStore) -> str:
+    return "".join(stream.name for stream in in_stored_order(pipeline, store).inputs)
+
+
+@pytest.mark.parametrize(
+    ("stored_names", "names", "order"),
+    [
+        ("abc", "abc", "abc"),
+        ("abc", "cab", "abc"),
+        ("cab", "abc", "cab"),
+        ("cab", "abcd", "cabd"),
+        ("cab", "bdc", "cbd"),
+    ],
+)
+def test_streams_have_the_order_of_the_checkpoint_and_then_that_of_the_file(tmp_path, stored_names, names, order):
+    store, before, now = FolderStore(tmp_path), with_streams(stored_names), with_streams(names)
+    claim(store, "p", fingerprint_of(before), None, 1, definition=definition_of(before))
+    assert inputs_in_order(now, store) == order
+    assert fingerprint_of(in_stored_order(now, store)) == fingerprint_of(now)
+
+
+def test_without_a_checkpoint_streams_have_the_order_of_the_file(tmp_path):
+    assert inputs_in_order(with_streams("cab"), FolderStore(tmp_path)) == "cab"
+
+
+def test_the_definition_of_another_identity_is_not_used_and_is_replaced(tmp_path):
+    """A kill between the writes of the two objects leaves it."""
+    store, own, other = FolderStore(tmp_path), with_streams("ab"), with_streams("abc")
+    claim(store, "p", fingerprint_of(own), None, 1, definition=definition_of(own))
+    write_definition(store, definition_of(other))
+    assert definition_in(store) is None
+    claim(store, "p", fingerprint_of(own), None, 1, definition=definition_of(own))
+    assert definition_in(store) == definition_of(own)

@@ -12,7 +12,16 @@ import pytest
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.checkpoint.folder_store import FolderStore
-from sluice.checkpoint.offset_log import batches, before_all, digest, offsets_read, parsed, planned, verify
+from sluice.checkpoint.offset_log import (
+    batches,
+    before_all,
+    digest,
+    offsets_read,
+    parsed,
+    planned,
+    remove_stale_checksums,
+    verify,
+)
 from tests.unit.state.damage import flipped
 
 ENTRY = 'v1\n{"batchTimestampMs":1}\n{"b":{"0":7},"a":{"1":3,"0":2}}\n'
@@ -58,6 +67,16 @@ def test_batches_of_a_checkpoint(tmp_path):
         for name in names:
             (tmp_path / log / name).touch()
     assert batches(FolderStore(tmp_path)) == (9, 10)
+
+
+def test_checksums_without_their_entry_are_removed(tmp_path):
+    files = ["offsets/9", "offsets/.9.crc", "offsets/.10.crc", "commits/9", "commits/.8.crc", ".metadata.crc"]
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    remove_stale_checksums(FolderStore(tmp_path))
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert set(files) - left == {"offsets/.10.crc", "commits/.8.crc"}
 
 
 def test_a_log_that_cannot_be_listed_is_not_an_empty_one(tmp_path, monkeypatch):

@@ -40,8 +40,8 @@ def test_a_short_compilation_is_silent(compile_at):
 def test_a_long_compilation_has_a_line_at_its_start_every_ten_seconds_and_at_its_end(compile_at):
     first, second, last = compile_at(5.0, 6.1, 10.0, 16.2, 17.0)
     assert "compiling kernels for this machine, once per installation" in first
-    assert second == "sluice: 3 functions compiled in 11 s\n"
-    assert last == "sluice: compiled 4 functions in 12 s\n"
+    assert second == "3 functions compiled in 11 s"
+    assert last == "compiled 4 functions in 12 s"
 
 
 def test_without_a_compilation_there_is_no_line(compile_at):

@@ -189,6 +189,14 @@ CAUTIONS = {
     "no kind, one policy": (aggregate("count(5)"), 'taken as "tumbling" (rule W4)'),
     "no kind, two policies": (aggregate("count(5), count(1)"), 'taken as "sliding" (rule W4)'),
     "another order": (aggregate("count(5), tumbling"), 'the usual order is "tumbling, count(5)" (rule W13)'),
+    "an early count above that of the window": (
+        aggregate("tumbling, count(5)\n    early: count(5)"),
+        "count(5) gives no early result: the window is full with 5 tuples",
+    ),
+    "an early time above that of the window": (
+        aggregate("tumbling, time(60)\n    early: time(60)"),
+        "time(60) gives no early result: the timer fires before",
+    ),
     "float as key": (
         aggregate("tumbling, count(5), partitioned\n    partition_by: [price]"),
         "a float64 as key: 0.1 + 0.2 is not 0.3, and NaN is not even itself (rule A9)",

@@ -5,7 +5,14 @@ import pytest
 from sluice.config.load import load_text
 from sluice.model.errors import PipelineError
 
-FILES = ["wrong_files.txt", "wrong_joins.txt", "wrong_operators.txt", "wrong_event_joins.txt"]
+FILES = [
+    "wrong_files.txt",
+    "wrong_joins.txt",
+    "wrong_operators.txt",
+    "wrong_event_joins.txt",
+    "wrong_tables.txt",
+    "wrong_feedback.txt",
+]
 
 
 def read_file(name):

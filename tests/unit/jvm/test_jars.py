@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,22 +28,47 @@ def test_no_jar_of_the_spark_set_is_in_the_wheel_too() -> None:
     assert not modules(jars("spark")) & modules(wheel.glob("*.jar"))
 
 
-def test_a_folder_without_todays_ivy_file_is_filled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The configurations that were fetched, each with one jar; nothing is downloaded."""
+    calls: list[str] = []
+
+    def fetch(_: str, __: Path, work: Path, configurations: str) -> None:
+        calls.append(configurations)
+        (work / "jars" / configurations).mkdir(parents=True)
+        (work / "jars" / configurations / "one.jar").touch()
+
     monkeypatch.setenv("SLUICE_JARS", str(tmp_path / "jars"))
-    calls = []
-
-    def fetch(_: str, __: Path, work: Path) -> None:
-        calls.append(work)
-        (work / "jars" / "broker").mkdir(parents=True)
-        (work / "jars" / "broker" / "one.jar").touch()
-
     monkeypatch.setattr(module, "_run_ivy", fetch)
-    assert jars("broker") == jars("broker") == [tmp_path / "jars" / "broker" / "one.jar"]
-    assert len(calls) == 1
+    return calls
+
+
+def test_only_the_configuration_that_is_used_is_fetched(tmp_path: Path, fetched: list[str]) -> None:
+    assert jars("spark") == jars("spark") == [tmp_path / "jars" / "spark" / "one.jar"]
+    assert fetched == ["spark"]
+    assert not (tmp_path / "jars" / "broker").exists()
+    assert jars("broker") == [tmp_path / "jars" / "broker" / "one.jar"]
+    assert fetched == ["spark", "broker"]
+    assert [path.name for path in tmp_path.iterdir()] == ["jars"]
+
+
+def test_a_folder_without_todays_ivy_file_is_filled_anew(tmp_path: Path, fetched: list[str]) -> None:
+    jars("spark")
+    jars("broker")
     (tmp_path / "jars" / "ivy.xml").write_text("of another version")
     assert jars("broker")
-    assert len(calls) == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["jars"]
+    assert fetched == ["spark", "broker", "broker"]
+    assert sorted(path.name for path in (tmp_path / "jars").iterdir()) == ["broker", "ivy.xml"]
+
+
+def test_without_pyspark_which_brings_ivy_the_message_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_JARS", str(tmp_path / "jars"))
+    monkeypatch.setattr(module, "find_java", lambda: "java")
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    with pytest.raises(JarsError, match=re.escape("pip install 'sluice-kafka[run]'")):
+        jars("broker")
 
 
 def test_what_ivy_says_is_shown_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

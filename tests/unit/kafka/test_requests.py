@@ -145,7 +145,10 @@ def test_a_bounded_call_that_hangs_is_an_error_that_ends_the_service_with_code_3
 
 
 def test_the_environment_sets_how_long_requests_and_batches_are_repeated():
-    program = "from sluice.kafka import requests, sessions; print(requests.RETRY_TIMEOUT_S, sessions.SECONDS)"
+    program = (
+        "from sluice.kafka import batch_producers, requests; "
+        "print(requests.RETRY_TIMEOUT_S, batch_producers.TimeLimits().step)"
+    )
     for variables, expected in (({}, "60.0 60.0"), ({RETRY_VARIABLE: "15"}, "15.0 15.0")):
         made = subprocess.run(
             [sys.executable, "-c", program], env=os.environ | variables, capture_output=True, text=True, check=True

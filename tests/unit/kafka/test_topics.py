@@ -16,8 +16,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from sluice.kafka import lag_group, ledger
+from sluice.kafka import ledger
 from sluice.kafka.embedded_broker import EmbeddedBroker
+from sluice.kafka.groups import lag_group
 from sluice.kafka.kafka_errors import TopicError, UnavailableError
 from sluice.kafka.topics import Topic, check, reach, unreachable
 from sluice.model.expressions import Attribute
@@ -45,7 +46,7 @@ def test_missing_outputs_and_the_ledger_are_created(kafka, create_topic, name):
         f"{name}-in": Topic(f"{name}-in", 3, 5000),
         f"{name}-out": Topic(f"{name}-out", 4, 1_048_588),
         f"{name}-dead": Topic(f"{name}-dead", 1, 1_048_588),
-        ledger.TOPIC: Topic(ledger.TOPIC, 1, 1_048_588),
+        ledger.TOPIC: Topic(ledger.TOPIC, 1, 1_048_588, compacted=True),
     }
     assert check(pipeline(kafka, f"{name}-in", f"{name}-out", partitions=9, dead=f"{name}-dead")) == found
 

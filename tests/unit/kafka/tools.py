@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
+from ctypes import c_ssize_t, c_void_p
+from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -16,6 +20,25 @@ def create(kafka: dict[str, str], topic: NewTopic) -> None:
     (future,) = client.create_topics([topic]).values()
     error = future.exception()
     assert error is None or error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+
+
+def produce_with_header(kafka: dict[str, str], topic: str, value: bytes, name: bytes) -> None:
+    """Writes a record with a header of any name to topic partition 0. A producer of Python takes names in UTF-8 only,
+    so this calls the functions of librdkafka.
+    """
+    folder = Path(f"{confluent_kafka.__path__[0]}.libs")
+    client = ctypes.CDLL(str(next(folder.glob("librdkafka*"))))
+    client.rd_kafka_conf_new.restype = client.rd_kafka_new.restype = c_void_p
+    conf, error = c_void_p(client.rd_kafka_conf_new()), ctypes.create_string_buffer(512)
+    for key, text in kafka.items():
+        client.rd_kafka_conf_set(conf, key.encode(), text.encode(), error, c_ssize_t(512))
+    producer = c_void_p(client.rd_kafka_new(0, conf, error, c_ssize_t(512)))
+    end_, topic_, partition, value_, flags, header = 0, 1, 3, 4, 7, 9  # rd_kafka_vtype_t
+    fields = [(topic_, topic.encode()), (partition, 0), (value_, value, c_ssize_t(len(value))), (flags, 2),
+              (header, name, b"h", c_ssize_t(1)), (end_,)]  # fmt: skip
+    assert client.rd_kafka_producev(producer, *(part for field in fields for part in field)) == 0
+    assert client.rd_kafka_flush(producer, 30_000) == 0
+    client.rd_kafka_destroy(producer)
 
 
 def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:

@@ -23,6 +23,7 @@ SAME = {
     "a default of an operator that is written": BASE.replace(
         "count(2)", "count(2)\n    aggregate_incomplete_windows: true"
     ),
+    "marks as the plan chooses them": BASE.replace("topic: out", "topic: out, marks: header"),
     "topic partitions to create": BASE.replace("topic: out", "topic: out, partitions: 5"),
 }
 
@@ -94,5 +95,7 @@ print(fingerprint(load({str(tmp_path / "f")!r})))
 
 def test_it_does_not_change_with_versions():
     """A checkpoint outlives the service that wrote it: if this fails, all of them are refused."""
-    waiting = BASE.replace("count(2)", "count(2)\n    aggregate_incomplete_windows: false")
+    waiting = BASE.replace("count(2)", "count(2)\n    aggregate_incomplete_windows: false").replace(
+        "topic: out", "topic: out, marks: record"
+    )
     assert print_of(waiting) == "fd15a760843b5c395f02f1e1bf97fecd"

@@ -59,3 +59,79 @@ operators:
 def test_no_way_leads_back_into_the_stage_that_writes_an_exchange():
     with pytest.raises(PipelineError, match=r"no cycle between stages \(p.one -> p.one\)"):
         load_text(BACK, "p.yaml")
+
+
+ONE_INPUT = """
+pipeline: shop
+streams:
+  orders: {topic: orders, schema: {shop: string, customer: string, amount: int64}}
+  others: {topic: others, schema: {shop: string}}
+  large: {}
+  by_shop: {topic: by_shop}
+  by_customer: {topic: by_customer}
+  again: {topic: again}
+  all: {topic: all}
+  kept: {topic: kept}
+operators:
+"""
+OPERATORS = {
+    "shops": ("orders", "tumbling, count(2), partitioned", ["shop"], "by_shop"),
+    "customers": ("orders", "tumbling, count(2), partitioned", ["customer"], "by_customer"),
+    "again": ("orders", "sliding, count(2), partitioned", ["shop"], "again"),
+    "all": ("orders", "tumbling, count(2)", [], "all"),
+    "of_large": ("large", "tumbling, count(2), partitioned", ["customer"], "kept"),
+    "elsewhere": ("others", "tumbling, count(2), partitioned", ["shop"], "kept"),
+}
+
+
+def operator(name: str) -> str:
+    """The operator of this name as the file has it."""
+    if name in ("keep", "large"):
+        return f"{{name: {name}, map: orders, output: [{'kept' if name == 'keep' else name}]}}"
+    of, window, key, output = OPERATORS[name]
+    by = f"partition_by: {key}, ".replace("'", "") if key else ""
+    return f'{{name: {name}, aggregate: {of}, window: "{window}", {by}output: {{{output}: {{n: Count()}}}}}}'
+
+
+def by_stage(*operators: str, settings: str = "") -> dict[str, list[str]]:
+    lines = "\n".join(f"  - {operator(name)}" for name in operators)
+    found = stages(load_text(f"{ONE_INPUT}{lines}\n{settings}", "shop.yaml"))
+    return {stage.name: [operator.name for operator in stage.operators] for stage in found}
+
+
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [
+        (["shops"], {"shop": ["shops"]}),
+        (["shops", "again"], {"shop": ["shops", "again"]}),
+        (["shops", "customers"], {"shop": ["shops"], "shop.customers": ["customers"]}),
+        (["customers", "shops", "again"], {"shop": ["customers"], "shop.shops": ["shops", "again"]}),
+        (["shops", "elsewhere"], {"shop": ["shops", "elsewhere"]}),
+        (["shops", "large", "of_large"], {"shop": ["shops"], "shop.large": ["large", "of_large"]}),
+    ],
+)
+def test_each_key_of_one_input_has_a_stage(operators: list[str], expected: dict[str, list[str]]):
+    assert by_stage(*operators) == expected
+
+
+def test_an_operator_without_a_key_does_not_cut_a_pipeline():
+    """It would need one bucket in any case, and a stage costs a query."""
+    assert by_stage("shops", "all") == {"shop": ["shops", "all"]}
+    assert by_stage("shops", "keep") == {"shop": ["shops", "keep"]}
+
+
+def test_what_needs_one_bucket_has_a_stage_beside_those_of_the_keys():
+    assert by_stage("all", "shops", "customers") == {
+        "shop": ["all"], "shop.shops": ["shops"], "shop.customers": ["customers"],
+    }  # fmt: skip
+
+
+def test_with_one_bucket_there_is_nothing_to_spread():
+    assert by_stage("shops", "customers", settings="buckets: 1") == {"shop": ["shops", "customers"]}
+
+
+def test_a_record_that_two_stages_read_is_reported_by_the_first():
+    lines = "\n".join(f"  - {operator(name)}" for name in ("shops", "customers"))
+    one, two = stages(load_text(f"{ONE_INPUT}{lines}", "shop.yaml"))
+    assert [stage.streams["orders"].reported for stage in (one, two)] == [True, False]
+    assert [stage.checkpoint for stage in (one, two)] == ["checkpoints/shop/shop", "checkpoints/shop/shop.customers"]

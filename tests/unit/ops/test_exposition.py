@@ -3,7 +3,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sluice.kafka.batch_report import Report
 from sluice.ops.exposition import Exposition
-from sluice.ops.pipelines import Pipelines, State
+from sluice.ops.pipelines import Pipelines, Role, State
 from tests.unit.ops.registered import registered
 
 
@@ -50,6 +50,13 @@ def test_the_state_of_pipelines_and_files(pipelines):
     assert found["sluice_pipeline_running", ("pipeline", "b")] == 0
     assert found["sluice_pipeline_restarts_total", ("pipeline", "b")] == 2
     assert [found["sluice_pipeline_file_wrong", ("file", f"{name}.yaml")] for name in "abc"] == [0, 1, 1]
+
+
+def test_only_a_pipeline_with_a_standby_has_a_leader(pipelines):
+    pipelines.register(registered("leads", State.RUNNING, role=Role.LEADER))
+    pipelines.register(registered("waits", State.STANDBY, role=Role.STANDBY))
+    found = {tuple(labels): value for (name, *labels), value in samples(pipelines).items() if name == "sluice_leader"}
+    assert found == {(("pipeline", "leads"),): 1, (("pipeline", "waits"),): 0}
 
 
 def test_the_memory_of_processes_has_no_pipeline(pipelines):

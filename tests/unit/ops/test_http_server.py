@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from sluice.ops.http_server import OpsServer, PortError
-from sluice.ops.pipelines import Pipelines, State
+from sluice.ops.pipelines import Pipelines, Role, State
 from tests.unit.ops.registered import registered
 
 
@@ -36,6 +36,15 @@ def test_metrics_health_and_readiness_are_served(server):
     assert ask(server, "/metrics?x=1") == (200, b"a 1\n")
     assert ask(server, "/healthz") == (200, b"ok\n")
     assert ask(server, "/readyz") == (200, b"ok\n")
+
+
+@pytest.mark.parametrize("role", [Role.LEADER, Role.STANDBY])
+def test_readiness_says_who_leads(server, pipelines, role):
+    pipelines.register(registered("flights", State.STANDBY if role is Role.STANDBY else State.RUNNING, role=role))
+    assert ask(server, "/readyz") == (200, f"{role}\n".encode())
+    assert ask(server, "/healthz") == (200, b"ok\n")
+    pipelines.register(registered("flights", State.FAILED, role=role, error="no topic"))
+    assert ask(server, "/readyz") == (503, b"failed: no topic\n")
 
 
 def test_trouble_is_a_503_that_says_what(server, pipelines):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sluice.ops.log_lines import configure
+from sluice.ops.log_lines import VARIABLE, configure, configure_as_parent, configure_for_children, in_form
 
 
 @pytest.fixture
@@ -59,14 +59,38 @@ def test_what_is_below_the_level_is_not_logged(log):
     assert log.getvalue() == ""
 
 
-def test_a_line_may_be_a_json_object():
-    logger, root = logging.getLogger("sluice"), logging.getLogger()
-    before, roots = (logger.handlers, logger.propagate, logger.level), root.handlers
-    stream = io.StringIO()
-    configure("WARNING", ["hunter2"], stream, form="json")
-    logger.info("unheard")
-    logger.warning("password %s", "hunter2", extra={"batch": 3, "why": "hunter2"})
-    (logger.handlers, logger.propagate, logger.level), root.handlers = before, roots
-    line = json.loads(stream.getvalue())
+def test_a_line_may_be_a_json_object(log):
+    configure("WARNING", ["hunter2"], log, form="json")
+    logging.getLogger("sluice").info("unheard")
+    logging.getLogger("sluice").warning("password %s", "hunter2", extra={"batch": 3, "why": "hunter2"})
+    line = json.loads(log.getvalue())
     assert line.pop("at").endswith("Z")
     assert line == {"level": "warning", "logger": "sluice", "message": "password ****", "batch": 3, "why": "****"}
+
+
+@pytest.mark.usefixtures("log")
+def test_a_line_of_another_program_stays_as_it_is_in_a_log_of_text():
+    assert in_form("java.lang.Error: no", "spark", plain="sluice: no") == "sluice: no"
+
+
+def test_a_line_of_another_program_becomes_an_object_in_a_log_of_json(log):
+    configure("WARNING", ["hunter2"], log, form="json")
+    line = json.loads(in_form("error with hunter2", "spark", plain="unused"))
+    assert line.pop("at").endswith("Z")
+    assert line == {"level": "error", "logger": "spark", "message": "error with ****"}
+
+
+def test_processes_that_the_service_starts_log_in_the_same_form_and_level(log, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "")
+    configure_for_children("WARNING", "json")
+    configure_as_parent(log)
+    logging.getLogger("sluice").info("unheard")
+    logging.getLogger("sluice").warning("heard")
+    assert json.loads(log.getvalue())["message"] == "heard"
+
+
+def test_a_process_that_no_service_started_logs_text(log, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    configure_as_parent(log)
+    logging.getLogger("sluice").info("heard")
+    assert log.getvalue().endswith("level=info logger=sluice message=heard\n")

@@ -1,6 +1,6 @@
 import pytest
 
-from sluice.ops.pipelines import STOP_TIMEOUT_S, Pipelines, State
+from sluice.ops.pipelines import STOP_TIMEOUT_S, Pipelines, Role, State
 from tests.unit.ops.registered import registered
 
 
@@ -39,10 +39,16 @@ def pipelines(clock):
         (
             registered("a", State.WAITING, batch=400.0, next_start=1000.0),
             None,
-            "a: failed, starts again in 0 seconds: ",
+            "a: ended, starts again in 0 seconds",
         ),
         (registered("a", State.STOPPING), None, "a: stopping"),
         (registered("a", State.ENDED), None, None),
+        (registered("a", State.STANDBY, began=False), None, None),
+        (
+            registered("a", State.STANDBY, began=False, error="no snapshot is left"),
+            None,
+            "a: standby, but it could not take over: no snapshot is left",
+        ),
     ],
 )
 def test_what_health_and_readiness_say_of_each_state(pipelines, member, healthy, ready):
@@ -90,18 +96,25 @@ def test_the_json_says_which_pipelines_and_files(pipelines):
     pipelines.register(registered("a", State.WAITING, file="f/a.yaml", starts=3, error="no topic", next_start=1002.0))
     pipelines.register(registered("b", State.RUNNING, file="f/b.yaml"))
     pipelines.set_wrong_files({"f/b.yaml": "expected a window"})
-    none = {"since": 1000.0, "error": "", "next_start": None, "trouble": ""}
+    none = {"since": 1000.0, "error": "", "next_start": None, "role": "", "trouble": ""}
     waits = {"state": "waiting", "starts": 3, "error": "no topic", "next_start": 1002.0}
     assert pipelines.described() == {
         "healthy": True,
         "ready": False,
         "pipelines": [
             {"name": "a", "file": "f/a.yaml", **none, **waits}
-            | {"trouble": "a: failed, starts again in 2 seconds: no topic"},
+            | {"trouble": "failed, starts again in 2 seconds: no topic"},
             {"name": "b", "file": "f/b.yaml", "state": "running", "starts": 1, **none},
         ],
         "wrong_files": [{"file": "f/b.yaml", "problem": "expected a window"}],
     }
+
+
+def test_the_roles_of_pipelines_with_a_standby(pipelines):
+    pipelines.register(registered("a", State.STANDBY, role=Role.STANDBY))
+    pipelines.register(registered("b", State.RUNNING, role=Role.LEADER))
+    pipelines.register(registered("c", State.RUNNING))
+    assert pipelines.roles() == "a: standby\nb: leader"
 
 
 def test_a_removed_pipeline_is_gone(pipelines):

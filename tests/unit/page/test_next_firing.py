@@ -8,9 +8,9 @@ import pytest
 
 from sluice.config.load import load_text
 from sluice.page.next_firing import next_firing, since
-from sluice.page.stage_looks import Looks
+from sluice.page.stage_inspections import Looks
 from tests.unit.page.pages import START, at
-from tests.unit.page.test_holding_back import EVENT_TIME, FILE, streams
+from tests.unit.page.test_why_not_firing import EVENT_TIME, FILE, streams
 
 
 def sentence(window: str, stream: str = "", tuples: int = 2, policy: Any = None, **look: Any) -> str:
@@ -36,6 +36,13 @@ def sentence(window: str, stream: str = "", tuples: int = 2, policy: Any = None,
         (
             "tumbling, delta(amount, 2.0)", {},
             "It fires with a tuple whose amount is too far from that of the first one.",
+        ),
+        (
+            "tumbling, count(5)", {"early_due": float(START + 10)},
+            (
+                "It fires with 3 more tuples (2 of 5 are there). An early result comes when the operator clock reaches "
+                "2024-05-01 10:00:10, in 10 s."
+            ),
         ),
         ("sliding, count(5), count(3)", {"since_trigger": 1, "full": True}, "It fires with 2 more tuples."),
         ("sliding, time(60), count(1)", {"since_trigger": 0}, "It fires with 1 more tuple."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,12 @@ from tests.unit.page.pages import FILE, START, WINDOW, answer, at, page
 ADDRESS = "http://127.0.0.1:8080"
 
 
-def client(*pages: PipelinePage, local: bool = True, host: str = "127.0.0.1", starting: str = "") -> TestClient:
-    pipelines = Pipelines()
+def client(
+    *pages: PipelinePage, local: bool = True, host: str = "127.0.0.1", starting: str = "", several: bool = False,
+    wrong: Mapping[str, str] | None = None,
+) -> TestClient:  # fmt: skip
+    pipelines = Pipelines(several=several)
+    pipelines.set_wrong_files(wrong or {})
     shown = Pages(pipelines)
     for one in pages or (page(),):
         shown.add(one)
@@ -74,13 +79,46 @@ def test_the_tables_are_there_without_scripts():
 
 def test_several_pipelines_have_a_list_and_a_page_each():
     other = page(FILE.replace("pipeline: shop", "pipeline: other.shop"))
-    both = client(page(), other, starting="other.shop")
+    both = client(page(), other, starting="other.shop", several=True)
     listed = both.get("/").text
     assert 'href="/pipelines/shop"' in listed
     assert 'href="/pipelines/other.shop"' in listed
     assert "starting" in listed
     assert "<h1>other.shop</h1>" in both.get("/pipelines/other.shop").text
     assert [one["name"] for one in both.get("/api/pipelines").json()["pipelines"]] == ["other.shop", "shop"]
+
+
+def test_a_folder_with_one_pipeline_has_the_list_too_because_another_file_may_be_added():
+    one = client(several=True)
+    assert 'href="/pipelines/shop"' in one.get("/").text
+    assert '<a href="/">all pipelines</a>' in one.get("/pipelines/shop").text
+    assert '<a href="/">all pipelines</a>' not in client().get("/pipelines/shop").text
+
+
+def test_the_list_says_what_is_wrong_with_a_file():
+    listed = client(several=True, wrong={"pipelines/b.yaml": "expected a <window>"})
+    assert "pipelines/b.yaml: expected a &lt;window&gt;" in listed.get("/").text
+    assert listed.get("/api/pipelines").json()["wrong_files"] == [
+        {"file": "pipelines/b.yaml", "problem": "expected a <window>"}
+    ]
+
+
+def test_a_pipeline_keeps_its_page_over_starts_until_its_file_is_changed_or_removed():
+    pipelines = Pipelines(several=True)
+    pages = Pages(pipelines)
+    pipeline, changed = page().pipeline, page(FILE.replace("topic: orders", "topic: purchases")).pipeline
+    assert pipeline != changed
+    pipelines.register(replace(registered("shop"), pipeline=pipeline))
+    first = pages.of(pipeline)
+    assert pages.of(page().pipeline) is first
+    second = pages.of(changed)
+    assert second is not first
+    assert pages.all == [second]
+    pipelines.remove("shop")
+    assert pages.get("shop") is None
+    assert pages.of(page(FILE.replace("pipeline: shop", "pipeline: other")).pipeline).name == "other"
+    pipelines.register(replace(registered("shop"), pipeline=changed))
+    assert pages.of(changed) is not second
 
 
 def test_the_windows_of_a_key_say_when_they_fire_and_why():
@@ -134,7 +172,9 @@ def test_the_api_has_the_windows_of_a_key():
 
 def test_the_last_records_are_an_event_file_oldest_first():
     lines = client().get("/pipelines/shop/events/turnover.jsonl").text.splitlines()
-    assert [json.loads(line)["stream"] for line in lines] == ["turnover", "turnover"]
+    value = {"shop": "oslo", "minute": "2024-05-01T10:00:00Z", "amount": 3.5}
+    about = {"at": START + 60.0, "stream": "turnover", "topic_partition": 0}
+    assert [json.loads(line) for line in lines] == [about | {"tuple": value}, about | {"punct": "window"}] * 2
     (letter,) = client().get("/pipelines/shop/events/wrong.jsonl").text.splitlines()
     assert json.loads(letter) == {
         "at": float(START), "stream": "orders", "topic_partition": 1, "offset": 12, "record": {"value": "{x"},

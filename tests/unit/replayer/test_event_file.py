@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
-from sluice.model.spec import Stream
+from sluice.model.spec import DELETES, Coding, Key, Stream
 from sluice.model.types import FLOAT64, INT64, STRING, Schema
 from sluice.replayer.event_file import Cutter, EventError, numbered, read, topic_partitions
 
@@ -69,7 +70,8 @@ WRONG = {
     '{"at": 4.5}': "`at` goes back from 5 to 4.5",
     '{"at": 5, "tupel": {}}': 'unknown key "tupel", perhaps "tuple"',
     '{"at": 5, "stream": "trade", "tuple": {}}': 'unknown stream "trade", perhaps "trades"; the inputs are trades',
-    '{"at": 5, "tuple": {}, "punct": "window"}': "at most one of tuple, punct and watermark, got tuple and punct",
+    '{"at": 5, "tuple": {}, "punct": "window"}':
+        "at most one of tuple, punct, watermark, record, delete, got tuple and punct",
     '{"at": 5, "tuple": [1]}': "`tuple` must be an object, got [1]",
     '{"at": 5, "tuple": {"name": "a", "f": 1.0}}': 'attribute "x" is missing',
     '{"at": 5, "tuple": {"nam": "a", "x": 1, "f": 1.0}}': 'attribute "name" is missing, perhaps "nam"',
@@ -104,3 +106,31 @@ def test_with_several_inputs_the_stream_must_be_named():
 def test_a_stream_has_the_topic_partitions_that_its_events_name():
     events = [{"at": 0, "stream": "b", "punct": "window", "topic_partition": 2}, {"at": 0, "stream": "a"}]
     assert topic_partitions(numbered(events), ["a", "b"]) == {"a": 1, "b": 3}
+
+
+CUSTOMERS = Stream("customers", (("customer", STRING), ("x", INT64)), key=Key(("customer",), Coding()), table=True)
+
+
+def test_the_row_of_a_table_is_deleted_by_its_key():
+    events: list[dict[str, Any]] = [
+        {"at": 0, "tuple": {"customer": "a", "x": 1}},
+        {"at": 1, "delete": {"customer": "a"}},
+    ]
+    (batch,) = Cutter([CUSTOMERS]).batches(numbered(events), 9)
+    assert batch.inputs["customers"].tuples.to_pylist() == [
+        {"customer": "a", "x": 1, DELETES: False}, {"customer": "a", "x": 0, DELETES: True},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stream", "delete", "error"),
+    [
+        (CUSTOMERS, {"x": 1}, '`delete` must be an object with the key of a row (customer), got {"x": 1}'),
+        (CUSTOMERS, "a", '`delete` must be an object with the key of a row (customer), got "a"'),
+        (CUSTOMERS, {"customer": 1}, 'attribute "customer" must be string, got 1'),
+        (Stream("trades", SCHEMA), {"name": "a"}, "`delete` is for tables, and trades is no table"),
+    ],
+)
+def test_a_deletion_that_cannot_be_used(stream: Stream, delete: object, error: str):
+    with pytest.raises(EventError, match=re.escape(f"event 0: {error}")):
+        Cutter([stream]).batch(list(numbered([{"at": 0, "delete": delete}])))

@@ -49,6 +49,12 @@ def test_a_watermark_that_ends_no_window():
     )
 
 
+def test_a_topic_partition_without_a_tuple_holds_the_watermark_back():
+    events = [*TUPLES, {"at": 5, "topic_partition": 1, "punct": "window"}]
+    lines = summary(f'aggregate: in, window: "{WINDOW}"', events, event_time="{attribute: t, lag: 1s}")
+    assert lines[1] == "only never fired: no watermark came (topic partition 1 of in has no tuple)"
+
+
 def test_a_map_whose_condition_never_held():
     assert summary("map: in, where: x > 10", n="x")[1] == "only wrote nothing: its condition held for no tuple"
 

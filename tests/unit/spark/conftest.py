@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.service.conftest import downstream, service, spark
+from tests.service.conftest import service
 
-__all__ = ["downstream", "service", "spark"]
+__all__ = ["service"]

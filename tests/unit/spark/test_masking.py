@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import subprocess
 import time
 
 import pytest
 
-from sluice.spark.masking import TraceFilter, filtered_stderr
+from sluice.ops.log_lines import JsonLines
+from sluice.spark.masking import TraceFilter, filtered_stderr, shown
 
 HEAD = "Traceback (most recent call last):\n"
 DAEMON = (
@@ -55,3 +58,17 @@ def test_processes_that_start_inside_write_through_the_filter(capfd):
     while shown != "last":
         assert time.monotonic() < deadline, shown
         shown += capfd.readouterr().err
+
+
+def test_in_a_log_of_json_each_line_is_an_object(monkeypatch):
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    monkeypatch.setattr(logging.getLogger("sluice"), "handlers", [handler])
+    own = '{"at": "2024-05-01T10:00:00.000Z", "level": "info", "logger": "sluice", "message": "a"}\n'
+    assert [shown(own), shown("\n")] == [own, "\n"]
+    lines = ["spark ERROR Query: failed\n", "WARNING: Using incubator modules\n"]
+    found = [shown(line) for line in lines]
+    assert all(line.endswith("}\n") for line in found)
+    assert [(json.loads(line)["level"], json.loads(line)["message"] + "\n") for line in found] == [
+        ("error", lines[0]), ("warning", lines[1])
+    ]  # fmt: skip

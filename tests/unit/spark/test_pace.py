@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import threading
+from types import SimpleNamespace
 
-from sluice.spark.pace import POLL, POLL_RECORDS, Pace, measured, pace
+import pytest
+from confluent_kafka import Consumer
+
+from sluice.batch.query_plan import Plan
+from sluice.config.load import load_text
+from sluice.spark import pace as module
+from sluice.spark.pace import POLL, POLL_RECORDS, Pace, measured, pace, size_of
 from sluice.spark.query import prepare
 
 PIPELINE = """
@@ -29,6 +36,39 @@ def test_large_ones_are_bounded_by_their_bytes():
 
 def test_there_is_always_one():
     assert pace(5000, 1_000_000, 1 << 30) == Pace(1, 1)
+
+
+def test_the_consumer_is_closed_in_a_thread_of_its_own(monkeypatch):
+    """Closing may block while a broker does not answer."""
+    closed_in = []
+
+    class Closing(Consumer):
+        def close(self):
+            closed_in.append(threading.current_thread().name)
+
+    monkeypatch.setattr(module, "Consumer", Closing)
+    monkeypatch.setattr(module, "_means", lambda *_: [10.0])
+    text = PIPELINE.replace("in: {", "in: {topic: in, ").replace("out: {", "out: {topic: out")
+    pipeline = load_text("kafka: {bootstrap.servers: 'localhost:1'}\npipeline: p\n" + text, "p.yaml")
+    assert measured(Plan(pipeline, "query", "start", "checkpoint", 1, {})) == Pace(5000, POLL_RECORDS)
+    assert closed_in == ["sluice-discard"]
+
+
+def unreadable():
+    raise SystemError("<method 'headers'> returned a result with an exception set")
+
+
+@pytest.mark.parametrize(("headers", "size"), [
+    (lambda: None, 8),
+    (lambda: [("name", b"12"), ("none", None)], 18),
+    (unreadable, 8),
+])  # fmt: skip
+def test_keys_values_and_readable_headers_count(headers, size):
+    message = SimpleNamespace(
+        key=lambda: b"key", value=lambda: b"value", headers=headers, set_headers=lambda _: None,
+        topic=lambda: "in", partition=lambda: 0, offset=lambda: 7,
+    )  # fmt: skip
+    assert size_of(message) == size
 
 
 @pytest.mark.kafka

@@ -1,13 +1,13 @@
+import json
 import threading
 
 import pytest
 
-from sluice.kafka.kafka_errors import FencedError, UnavailableError
+from sluice.kafka.kafka_errors import FencedError, TopicPartitionsAddedError, UnavailableError
 from sluice.ops.health import Health
-from sluice.processes import LastResort
-from sluice.spark.service import offsets_of
+from sluice.spark.pipeline.pipeline_run import offsets_of
 from sluice.spark.session import overrides
-from sluice.spark.watch import WatchedQuery, watch
+from sluice.spark.watch import StopRequest, WatchedQuery, _finish_batch, watch
 
 SPARK_SAYS = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
   File "transactions.py", line 84, in write
@@ -52,27 +52,40 @@ def watched(*queries):
 
 
 def test_a_failed_query_is_reported_though_another_does_not_stop():
-    """The last resort is armed with the failure's code, for what may hang after that."""
-    hangs, ended = threading.Event(), []
-    failed = Query(SPARK_SAYS.format(error="UnavailableError"))
-    resort = LastResort(60.0, lambda code, message: ended.append((code, message)))
-    with resort, pytest.raises(UnavailableError, match="what happened: and why"):
-        watch(watched(Query(stopping=hangs), failed, other := Query()), threading.Event(), Health(), resort, stop=0.05)
+    hangs = threading.Event()
+    failed, other = Query(SPARK_SAYS.format(error="UnavailableError")), Query()
+    with pytest.raises(UnavailableError, match="what happened: and why"):
+        watch(watched(Query(stopping=hangs), failed, other), StopRequest(), Health(), stop_s=0.05)
     assert other.stopped
     hangs.set()
 
 
-def test_the_last_resort_knows_the_failure_before_the_others_are_stopped():
-    armed, failed = [], Query(SPARK_SAYS.format(error="FencedError"))
-
-    class Resort(LastResort):
-        def arm(self, exit_code=0, message=""):
-            armed.append((exit_code, message, other.stopped))
-
-    other = Query()
+def test_the_end_is_bounded_with_the_failure_before_the_others_are_stopped():
+    endings, failed, other = [], Query(SPARK_SAYS.format(error="FencedError")), Query()
     with pytest.raises(FencedError):
-        watch(watched(failed, other), threading.Event(), Health(), Resort(60.0))
-    assert armed == [(5, "what happened: and why", False)]
+        watch(
+            watched(failed, other), StopRequest(), Health(),
+            lambda failure: endings.append((failure.exit_code, str(failure), other.stopped)),
+        )  # fmt: skip
+    assert endings == [(5, "what happened: and why", False)]
+
+
+def grown():
+    return Query(SPARK_SAYS.format(error="TopicPartitionsAddedError"))
+
+
+def test_nothing_ends_while_queries_start_again_for_new_topic_partitions():
+    endings = []
+    with pytest.raises(TopicPartitionsAddedError):
+        watch(watched(grown()), StopRequest(), Health(), endings.append)
+    assert endings == []
+
+
+def test_new_topic_partitions_are_left_to_the_next_start_after_a_request_to_stop():
+    stop, endings = StopRequest(), []
+    stop.set()
+    watch(watched(grown(), Query()), stop, Health(), endings.append)
+    assert endings == [None]
 
 
 def test_the_age_of_a_batch_grows_until_something_is_reported():
@@ -80,11 +93,61 @@ def test_the_age_of_a_batch_grows_until_something_is_reported():
     (one,) = watched(query)
     assert [one.age(now) for now in (100.0, 101.0, 130.0)] == [0.0, 1.0, 30.0]
     query.lastProgress = {"batchId": 4, "timestamp": "2026-01-01T00:00:00Z"}
-    one.last = 4
     one.report()
     assert [one.age(now) for now in (131.0, 132.0)] == [0.0, 1.0]
     one.report()
     assert one.age(133.0) == 2.0
+
+
+class Report(dict):
+    """A progress report of Spark."""
+
+    @property
+    def json(self):
+        return json.dumps(self)
+
+
+def idle(batch, second):
+    """What Spark reports while no batch runs: the number is that of the batch that comes next."""
+    return Report(batchId=batch, timestamp=f"2026-01-01T00:00:{second:02}.000Z", durationMs={"triggerExecution": 2})
+
+
+def worked(batch, second):
+    return Report(idle(batch, second), durationMs={"addBatch": 40, "triggerExecution": 50})
+
+
+def test_each_report_is_passed_on_once_in_order_though_an_idle_one_has_the_number_of_the_next_batch():
+    query, seen = Query(), []
+    one = WatchedQuery(query, seen.append)
+    arrivals = [[], [idle(0, 1)], [worked(0, 5), worked(1, 6)], [], [idle(2, 17)], [worked(2, 30)]]
+    for new in arrivals:
+        query.recentProgress = [*query.recentProgress, *new]
+        query.lastProgress = query.recentProgress[-1] if query.recentProgress else None
+        one.report()
+    assert seen == [report for new in arrivals for report in new]
+
+
+def test_reports_after_the_clock_of_the_machine_was_set_back_are_passed_on():
+    query, seen = Query(), []
+    one = WatchedQuery(query, seen.append)
+    for second in (30, 20, 21):
+        query.recentProgress = [*query.recentProgress, worked(second, second)]
+        query.lastProgress = query.recentProgress[-1]
+        one.report()
+    assert [report["batchId"] for report in seen] == [30, 20, 21]
+
+
+def test_the_end_of_the_running_batch_is_seen_after_an_idle_report_with_its_number():
+    query = Query()
+    query.lastProgress, looks = idle(7, 1), []
+
+    def may_wait():
+        looks.append(1)
+        query.lastProgress = worked(7, 2)
+        return len(looks) < 3
+
+    _finish_batch(query, may_wait)
+    assert len(looks) == 1
 
 
 @pytest.mark.parametrize(

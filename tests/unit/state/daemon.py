@@ -1,7 +1,8 @@
 """A daemon with a nursery whose keepers tell who they are: `python daemon.py`, with commands on its standard input.
 
 `ask SERVICE BUCKET VERSION` prints the number of the keeper's process and how often it was asked; `work` does so in a
-forked process; `kill N ...` kills processes; `supervisor` and `nursery` print the numbers of these processes.
+forked process; `end CHECKPOINT` ends keepers; `kill N ...` kills processes; `supervisor` and `nursery` print numbers
+of processes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from sluice.state.server.pool import connection, received_connection, start_pool
+from sluice.state.server.pool import connection, end_query, received_connection, start_pool
 
 
 def keep(control):
@@ -42,6 +43,11 @@ def _runs(number: str) -> bool:
         return False
 
 
+def end(checkpoint: str) -> str:
+    end_query(checkpoint)
+    return "ended"
+
+
 def work(service: str, bucket: str) -> str:
     """Asks in a process of its own, as Spark's workers do."""
     pid = os.fork()
@@ -68,5 +74,5 @@ def _child(number: int) -> str:
 start_pool(keep)
 for line in sys.stdin:
     command, *arguments = line.split()
-    known = {"ask": ask, "work": work, "kill": kill, "nursery": nursery, "supervisor": supervisor}
+    known = {"ask": ask, "work": work, "end": end, "kill": kill, "nursery": nursery, "supervisor": supervisor}
     print(known[command](*arguments), flush=True)  # noqa: T201

@@ -19,7 +19,7 @@ from sluice.model.spec import Coding
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
 from sluice.wire.avro.avro_read import Reader
 from sluice.wire.confluent import Confluent
-from sluice.wire.dead_letters import Reason, word_of
+from sluice.wire.dead_letter_record import Reason, word_of
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW
-from sluice.model.spec import Stream
-from sluice.model.types import INT64
+from sluice.model.spec import DELETES, Coding, Key, Stream
+from sluice.model.types import INT64, STRING, TIMESTAMP, list_of
 from sluice.wire.header_text import TYPE
 from sluice.wire.mark_headers import CLOCK, UNKNOWN
 from sluice.wire.received_records import Received, Rejects, received
@@ -57,3 +58,45 @@ def test_rows_that_are_rejected_already_are_not_decoded():
     assert found.tuples.column("x").to_pylist() == [1]
     assert rejects.reasons == {0: "too far ahead"}
     assert np.flatnonzero(rejects.alive).tolist() == [1]
+
+
+TABLE = Stream(
+    "customers", (("name", STRING), ("customer", INT64), ("since", TIMESTAMP), ("tags", list_of(STRING))),
+    topic="customers", key=Key(("customer",), Coding("json")), table=True,
+)  # fmt: skip
+
+
+def rows(*records: tuple[bytes | None, bytes | None, str | None]) -> tuple[Received, Rejects]:
+    """Of records of the table with these keys, values and mark headers."""
+    headers = [None if word is None else [("sluice-mark", word.encode())] for *_, word in records]
+    keys, values = ([record[part] for record in records] for part in (0, 1))
+    columns = [pa.array(values, pa.binary()), pa.array(keys, pa.binary()), pa.array(headers, TYPE)]
+    rejects = Rejects(len(records))
+    batch = pa.RecordBatch.from_arrays(columns, names=["value", "key", "headers"])
+    return received(Records.of(TABLE, {}), batch, rejects), rejects
+
+
+VALUE = b'{"name": "Ada", "since": "1970-01-01T00:00:01Z", "tags": ["a"]}'
+ROW = {"name": "Ada", "customer": 7, "since": pd.Timestamp(1, unit="s", tz="UTC"), "tags": ["a"], DELETES: False}
+DELETED = {"name": "", "customer": 7, "since": pd.Timestamp(0, tz="UTC"), "tags": [], DELETES: True}
+SEVEN, EIGHT = b'{"customer": 7}', b'{"customer": 8}'
+
+
+def test_a_record_of_a_table_without_a_value_deletes_a_row():
+    found, rejects = rows((SEVEN, VALUE, None), (SEVEN, None, None), (SEVEN, None, "window"), (EIGHT, VALUE, None))
+    assert found.tuples.to_pylist() == [ROW, DELETED, ROW | {"customer": 8}]
+    assert found.kind.tolist() == [TUPLE, TUPLE, WINDOW, TUPLE]
+    assert not rejects
+
+
+def test_records_of_a_table_may_all_be_deletions_or_all_have_values():
+    assert rows((SEVEN, None, None))[0].tuples.to_pylist() == [DELETED]
+    assert rows((SEVEN, VALUE, None))[0].tuples.to_pylist() == [ROW]
+
+
+def test_a_record_of_a_table_whose_key_cannot_be_decoded_is_a_dead_letter():
+    found, rejects = rows((b"seven", None, None), (None, None, None), (SEVEN, b"", None), (SEVEN, None, None))
+    assert found.tuples.to_pylist() == [DELETED]
+    assert {row: why.partition(":")[0] for row, why in rejects.reasons.items()} == {
+        0: "not JSON", 1: "missing attribute", 2: "no value",
+    }  # fmt: skip

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from graphlib import CycleError
 
+from sluice.config.checks.early_checks import early
 from sluice.config.checks.event_time_checks import window_functions
 from sluice.config.checks.expression_checks import ExpressionChecks
-from sluice.config.checks.join_checks import join
-from sluice.config.checks.mark_checks import check_keys, check_scopes, marks
+from sluice.config.checks.mark_checks import check_keys, check_scopes, marks, with_marks
 from sluice.config.checks.operators.custom_operators import custom
 from sluice.config.checks.operators.dedup_checks import dedup
+from sluice.config.checks.operators.join_checks import join
 from sluice.config.checks.operators.sort_checks import sort
 from sluice.config.checks.operators.union_checks import Unions
 from sluice.config.checks.rollup_checks import check_rollups
@@ -35,6 +36,7 @@ from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import DeltaText, ParsedClause
 from sluice.model.spec import Aggregate, EventTime, Map, Operator, Pipeline, Sliding, Stream
 from sluice.model.stages import stages
+from sluice.model.topology import separated
 from sluice.model.windows.kinds import KINDS, kinds_reading
 
 
@@ -58,11 +60,13 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
     streams.check_watermarks()
     pipeline = Pipeline(file.pipeline, declared, operators, settings(file, environment, report), file.dead_letters)
     if not report.problems:
+        pipeline = separated(pipeline, streams.feedback)
         check_stages(pipeline, report)
         check_watermark_sources(pipeline, report)
         check_scopes(pipeline, file.streams, report)
         check_keys(pipeline, report)
-        check_rollups(operators, declared, [streams.path(index) for index in order], report)
+        check_rollups(pipeline.operators, pipeline.streams, [streams.path(index) for index in order], report)
+        return with_marks(pipeline, file.streams, report)
     return pipeline
 
 
@@ -119,6 +123,7 @@ class Operators(ExpressionChecks):
         return Aggregate(
             shape.name, shape.aggregate, found, outputs, partition_by, group_by,
             isinstance(found, Sliding) and shape.aggregate_incomplete_windows, shape.aggregate_evicted_partitions,
+            early(self, index, shape, clause, found),
         )  # fmt: skip
 
     def check_window(self, index: int, shape: AggregateShape, clause: ParsedClause) -> None:

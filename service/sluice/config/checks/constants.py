@@ -9,10 +9,6 @@ from sluice.model.spec import Value
 from sluice.model.types import Kind, Type
 
 INT64 = range(-(2**63), 2**63)
-#: the value of an attribute that has no given value: SPL's default of the type
-EMPTY: dict[Kind, Value] = {
-    Kind.BOOLEAN: False, Kind.INT64: 0, Kind.FLOAT64: 0.0, Kind.STRING: "", Kind.TIMESTAMP: 0, Kind.LIST: (),
-}  # fmt: skip
 
 
 def read_value(value: object, type_: Type) -> Value:

@@ -1,4 +1,8 @@
-"""Event time in a pipeline file: which attribute of a stream it is, and the windows over it."""
+"""Checks the `event_time` of a stream and the windows over event time that read it, and makes their specifications.
+
+These are the attribute, its type and resolution, the lag, and the sizes of `timeInterval`, `slidingTime` and `session`
+windows in ticks of that resolution. Every mistake is reported with its path in the pipeline file.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from sluice.config.syntax.event_time_clause import Sizes
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, EventTimeShape, SortShape
 from sluice.config.syntax.problem_report import Report
+from sluice.config.syntax.sized_clause import Sizes
 from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path, nearest
 from sluice.model.expressions import Call, Expression, Literal

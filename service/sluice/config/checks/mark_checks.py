@@ -1,16 +1,20 @@
-"""Checks `mark_when` and `marks_in`: which tuples cause a window mark, and to which tuples a mark applies."""
+"""Checks `mark_when`, `marks_in` and `marks`: which tuples cause a window mark, to which tuples a mark applies, and how
+it is written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypedDict
 
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.file_models import StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.expressions import Expression
-from sluice.model.mark_scope import CHOICES, closed_keys, without_scope
-from sluice.model.spec import Pipeline
+from sluice.model.spec import Pipeline, Stream
+from sluice.model.stream_marks import CHOICES, closed_keys, passing, why_records, without_scope
+from sluice.model.topology import returning
 from sluice.model.unparse import expressions
 
 
@@ -54,6 +58,22 @@ def check_keys(pipeline: Pipeline, report: Report) -> None:
             has = f"by {expressions(operator.partition_by)}" if operator.partition_by else "without partitions"
             what = f"the key of the windows that its marks close; {operator.name} reads {operator.input} {has}"
             report.problem(("streams", stream, "mark_when", "of"), what, expressions(of))
+
+
+def with_marks(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> Pipeline:
+    """The pipeline with the way in which the window marks of each output stream are written."""
+    records = why_records(pipeline)
+    chosen: dict[str, Stream] = {}
+    for stream in pipeline.outputs:
+        given = shapes[stream.name].marks
+        why = passing(pipeline, stream.name) if given == "header" else None
+        if why is not None:
+            report.problem(("streams", stream.name, "marks"), f"record or none, as {why}")
+        default = "record" if stream.name in records else "header"
+        if stream.name in returning(pipeline):
+            default = "none"  # only tuples return (M13)
+        chosen[stream.name] = replace(stream, marks=given or default)
+    return replace(pipeline, streams={**pipeline.streams, **chosen})
 
 
 def check_scopes(pipeline: Pipeline, shapes: Mapping[str, StreamShape], report: Report) -> None:

@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
+from sluice.config.checks import state_settings
 from sluice.config.syntax.file_models import FileShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model import kafka_properties, registry_properties
+from sluice.model.errors import one_of
 from sluice.model.secrets import MASK, MASKS, MissingSecretError, is_secret, masked, substitute
 from sluice.model.spec import Properties, Settings
 from sluice.time_units import SECOND
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LIMIT = 2**63
-FAULTS = {"kafka": kafka_properties.faults, "registry": registry_properties.faults}
+FAULTS = {
+    "kafka": kafka_properties.faults,
+    "registry": registry_properties.faults,
+    "state_options": state_settings.faults,
+}
 
 
 def settings(file: FileShape, environment: Mapping[str, str] | None, report: Report) -> Settings:
@@ -33,9 +39,15 @@ def settings(file: FileShape, environment: Mapping[str, str] | None, report: Rep
         direct_records=file.direct_records,
         buckets=file.buckets,
         checkpoint=file.checkpoint,
+        state=None if file.state is None else state(file.state, report),
+        state_options=properties("state_options", file.state_options, environment, report),
+        snapshot_interval=duration("snapshot_interval", file.snapshot_interval, report),
+        snapshot_records=file.snapshot_records,
+        durability=file.durability,
         delivery=file.delivery,
         on_data_loss=file.on_data_loss,
         start=file.start,
+        restart=file.restart,
     )
 
 
@@ -62,6 +74,15 @@ def properties(
         hint = fault.hint if got == fault.got else None  # a hint would reveal a part of a masked value
         report.problem((block, fault.name), fault.expected, got, hint)
     return Properties(found)
+
+
+def state(location: str, report: Report) -> str:
+    """The location of the store for snapshots: a URL with one of the known schemes, or a folder."""
+    scheme = location.partition("://")[0]
+    if "://" in location and scheme not in state_settings.SCHEMES:
+        expected = f"a folder, or a URL that begins with {one_of([f'{one}://' for one in state_settings.SCHEMES])}"
+        report.problem(("state",), expected, location)
+    return location
 
 
 def duration(name: str, seconds: float, report: Report) -> int:

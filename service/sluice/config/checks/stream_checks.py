@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sluice.config.checks.event_time_checks import event_time, inherited
 from sluice.config.checks.stream_formats import StreamFormats
+from sluice.config.checks.table_checks import check_tables
 from sluice.config.syntax.expression_grammar import RESERVED
 from sluice.config.syntax.file_models import (
     NAME,
@@ -22,7 +23,7 @@ from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, spell
 from sluice.model.spec import EventTime
-from sluice.model.topology import cycle, upstream_first
+from sluice.model.topology import RETURNING, closing, cycle, upstream_first
 from sluice.model.types import OTHER_NAMES, SCALARS, Schema, parse_type
 
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
@@ -42,6 +43,8 @@ class Streams:
     event_times: dict[str, EventTime] = field(default_factory=dict)
     #: stream -> index in `operators` of the operator that writes it
     writers: dict[str, int] = field(default_factory=dict)
+    #: the exchanges whose tuples return to an operator before the one that writes them (model/topology.py)
+    feedback: list[str] = field(default_factory=list)
 
     @property
     def file(self) -> FileShape:
@@ -63,6 +66,7 @@ class Streams:
         self.find_event_times()
         self.check_dead_letters()
         self.check_exchanges()
+        check_tables(self)
         self.check_use()
 
     # ---- names and streams ----
@@ -211,7 +215,7 @@ class Streams:
         path = ("streams", name)
         if shape.topic is None:
             self.report.problem((*path, "topic"), "a topic, as the stream is an exchange", None)
-        if shape.marks != "record":
+        if shape.marks not in (None, "record"):
             self.report.problem((*path, "marks"), "record, as the stream is an exchange, whose readers need the marks")
         if self.outputs_known() and not (name in self.writers and name in self.read()):
             self.report.problem(
@@ -225,18 +229,40 @@ class Streams:
                 self.report.caution(("streams", name), "no operator reads or writes this stream")
 
     def order(self) -> list[int]:
-        """The indices of the operators, upstream first. A cycle is a problem; operators in or after it come last."""
+        """The indices of the operators, upstream first. A cycle that no exchange closes is a problem; operators in or
+        after it come last.
+        """
         reads = [[stream for _, stream in inputs_of(operator)] for operator in self.operators]
-        order = upstream_first(reads, self.writers)
+        exchanges = [name for name, shape in self.file.streams.items() if shape.exchange]
+        self.feedback = closing(reads, self.writers, exchanges)
+        for name in self.feedback:
+            self.check_feedback(name)
+        writers = {name: writer for name, writer in self.writers.items() if name not in self.feedback}
+        order = upstream_first(reads, writers)
         stuck = [index for index in range(len(reads)) if index not in order]
         if stuck:
-            around = cycle(reads, self.writers, stuck)
+            around = cycle(reads, writers, stuck)
             names = " -> ".join(self.operators[index].name for index in [*around, around[0]])
             before = {stream for _, stream in written_by(self.operators[around[-1]])}
-            inner = next(inner for inner, stream in inputs_of(self.operators[around[0]]) if stream in before)
+            inner, stream = next(one for one in inputs_of(self.operators[around[0]]) if one[1] in before)
             path = self.path(around[0], *inner)
-            self.report.problem(path, f"no cycle of operators ({names})")
+            how = f"with `exchange: true` the tuples of {stream} would return in a later batch (rule M11)"
+            self.report.problem(path, f"no cycle of operators ({names}); {how}")
         return order + stuck
+
+    def check_feedback(self, name: str) -> None:
+        """A stream that closes a cycle needs a schema, as its readers are built before its writer (M12, M13)."""
+        shape, path = self.file.streams[name], ("streams", name)
+        writer = self.operators[self.writers[name]].name
+        why = f"as the tuples of {name} return to an operator before {writer}"
+        if shape.attributes is None:
+            self.report.problem((*path, "schema"), f"a schema, {why} (rule M12)", None)
+        for key in ("event_time", "watermarks", "marks"):
+            if key in shape.model_fields_set and getattr(shape, key) not in (None, False):
+                self.report.problem((*path, key), f"no {key}, {why}: only tuples return (rule M13)", key)
+        if f"{name}{RETURNING}" in self.file.streams:
+            what = f"another name: {name}{RETURNING} is the input in which the tuples of {name} return"
+            self.report.problem(("streams", f"{name}{RETURNING}"), what, f"{name}{RETURNING}")
 
     # ---- event time ----
 
@@ -278,7 +304,7 @@ class Streams:
         if stated is not None and stream in self.schemas:
             self.compare(("streams", stream, "schema"), writer, dict(self.schemas[stream]), dict(derived))
         self.schemas[stream] = derived
-        if not self.state_event_time(stream):
+        if stream not in self.feedback and not self.state_event_time(stream):
             upstream = [(self.event_times.get(source), self.schemas[source]) for source in sources]
             found = inherited(upstream, derived)
             if found is not None:

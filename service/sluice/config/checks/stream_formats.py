@@ -74,7 +74,8 @@ class StreamFormats:
             Key(tuple(shape.key.attributes), self.coding((*path, "key"), shape.key)) if shape.key else None,
             tuple(shape.headers.items()),
             tuple(self.defaults(name, shape, dict(schema or ()))),
-            shape.marks, shape.watermarks, shape.partitions, exchange=shape.exchange,
+            watermarks=shape.watermarks, partitions=shape.partitions, exchange=shape.exchange,
+            table=shape.table,
         )  # fmt: skip
         if schema is not None and shape.topic is not None:
             self.check(stream, written=written)

@@ -1,4 +1,7 @@
-"""Expressions with commas inside of {...} without quotes, which YAML cuts into several keys."""
+"""Joins the parts of an expression without quotes that YAML has cut at a comma inside of {...}.
+
+Each such expression is reported as a problem, with the quoted form to write.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from sluice.config.syntax.durations import EXAMPLES, WITH_UNIT, seconds
 from sluice.model.errors import one_of
 from sluice.model.types import SCALARS
 from sluice.model.windows.join_windows import JOIN_WINDOWS
-from sluice.model.windows.kinds import SIZED, kinds_reading
+from sluice.model.windows.kinds import SIZED, kinds_reading, kinds_with_early
 from sluice.wire.formats.format_table import FORMATS
 
 #: between the names of the streams of a union
@@ -260,10 +260,12 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         "this one inherit the event time if they have the attribute.",
         examples=["time", {"attribute": "time", "lag": 5.0}],
     )
-    marks: Literal["record", "header", "none"] = Field(
-        "record",
-        description="How window marks are written: as records, as a header of the last tuple before the mark, or "
-        "not at all.",
+    marks: Literal["header", "record", "none"] | None = Field(
+        None,
+        description="How window marks are written. `header`: as a header of the last tuple of a firing; a firing "
+        "without tuples writes nothing. `record`: as records of their own, also for firings without tuples. `none`: "
+        "not at all. Default: `header`; `record` for an exchange, and for marks that come from Kafka and pass through "
+        "maps.",
     )
     mark_when: MarkWhenShape | None = Field(
         None,
@@ -294,6 +296,12 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         description="For a stream that one operator writes and another one reads: whether the tuples pass through "
         "the topic. The two operators then run in different stages, each distributed over buckets by "
         "its own keys.",
+    )
+    table: bool = Field(
+        default=False,
+        description="For an input stream with a `key` that is the right side of a join: whether it is a table. The "
+        "newest record of a key is the row of the key, and a record without a value deletes the row. The first start "
+        "loads the topic up to its end before any other record is handled.",
     )
 
 
@@ -364,6 +372,13 @@ class AggregateShape(FileModel):
     emit: Literal["final", "updates"] = Field(
         "final",
         description=f"When a {kinds_reading('emit')} window is emitted: once when it closes, or at each change.",
+    )
+    early: str | None = Field(
+        None,
+        description="When an open window also emits what it holds so far, as an early result without a window mark: "
+        "count(n), after every n tuples; time(seconds), that long after a tuple that no result has had yet; or both, "
+        f"with the word `or`. For {kinds_with_early()} windows. `isEarly()` says whether a result is early.",
+        examples=["time(10)", "count(1000)", "count(1000) or time(10)"],
     )
     window_set: Literal["distinct", "perTimestampForward", "perTimestampBackward"] = Field(
         "distinct",
@@ -669,25 +684,50 @@ class FileShape(FileModel):
         "max_records_per_batch, to at least one record.",
     )
     direct_records: int = Field(
-        0,
+        2000,
         ge=0,
         le=100_000,
-        description="A batch of at most this many records is computed by the service's own process, without a job of "
-        "Spark, which lowers the latency of small batches. 0: each batch is a job of Spark. It has no effect on a "
-        "cluster.",
-        examples=[2000],
+        description="A batch of at most this many records, and of at most 16 MiB, is computed by the service's own "
+        "process, without a job of Spark, which lowers the latency of small batches. 0: each batch is a job of Spark. "
+        "It has no effect on a cluster.",
     )
     buckets: int | None = Field(
         None,
         ge=1,
         le=65536,
-        description="The number of slices of the key space; a bucket is the unit of parallel work. It is fixed when "
-        "the checkpoint is created.",
+        description="The number of slices of the key space; a bucket is the unit of parallel work. It may change at "
+        "any start.",
     )
     checkpoint: str | None = Field(
         None,
         description="The folder in which state and progress are stored. Without it the folder is checkpoints/ and the "
         "name of the pipeline, in the current folder.",
+    )
+    state: str | None = Field(
+        None,
+        description="A store for snapshots of the state that outlives the checkpoint's folder: the URL of an object "
+        "store (`s3://`, `gs://`, `az://`, `abfs://`), or another folder. A start without the checkpoint restores it "
+        "from there, from the ledger and from the input topics.",
+        examples=["s3://bucket/sluice", "/mnt/snapshots"],
+    )
+    state_options: dict[str, Text] = Field(
+        {},
+        description="Settings of the client of the object store, such as `endpoint`, `region` or `access_key_id`. "
+        "Settings that are missing come from the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) or from the "
+        "machine's role. `${NAME}` and `${file:PATH}` are replaced by values of the environment or of files.",
+        examples=[{"region": "eu-central-1"}],
+    )
+    snapshot_interval: Duration = Field(
+        300.0,
+        description="With `state`: the time after which the next snapshot goes to the store, in seconds.",
+    )
+    snapshot_records: int = Field(
+        10_000_000, ge=1, description="With `state`: the number of records after which it goes there earlier."
+    )
+    durability: Literal["process", "machine"] = Field(
+        "process",
+        description="What the checkpoint's folder survives: the death of any process, or also a loss of power. With "
+        "`machine`, each batch waits until the disk has its files. It matters where the folder is the only copy.",
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", description="The delivery guarantee.")
     on_data_loss: Literal["fail", "continue"] = Field(
@@ -698,6 +738,13 @@ class FileShape(FileModel):
     start: Literal["earliest", "latest"] = Field(
         "earliest",
         description="Where an input topic without stored offsets is read from.",
+    )
+    restart: Literal["always", "on-failure", "never"] | None = Field(
+        None,
+        description="When a service starts the pipeline again after it has ended: after each end, after a failure, or "
+        "never. `sluice run --restart` has precedence. The default is never in a service of one file, and on-failure "
+        "in a service of several files or of a folder.",
+        examples=["on-failure"],
     )
 
 

@@ -22,6 +22,7 @@ SESSION = "session, inactivityGap(gap) for sessions"
 KAFKA_SLIDING = "slidingTime, timeDifference(size), grace(grace) for the SlidingWindows of Kafka Streams"
 COUNTED = "tumbling, count(n) or sliding, count(n), count(m) for windows that count tuples"
 LATENESS = "discardAge(seconds) in a timeInterval clause, or grace(seconds) in a session or slidingTime clause"
+EARLY = "early as a key of its own, as in early: time(10), for results of an open window"
 GLOBAL = "sliding or tumbling with a policy; a window over everything does not exist"
 
 #: the beginning of a clause, in any case -> what to write; the first that fits counts
@@ -35,6 +36,7 @@ CLAUSES: tuple[tuple[str, str], ...] = (
     (r"(window|timewindows?|tumblingwindows?)\b", TUMBLING),
     (r"(count_?windows?|tumbling_count|sliding_count)\b", COUNTED),
     (r"globalwindows?\b|unlimitedwindows?\b", GLOBAL),
+    (r".*,\s*(early|emit)\s*\(", EARLY),
     (r"sliding\s*\(\s*[^\s)]", f"sliding without parentheses, and a policy behind a comma; or {HOPPING}"),
 )
 CLAUSES_OF_SPL = re.compile(r"\s*(?P<stream>\w+)\s*:\s*(?P<clause>(tumbling|sliding|timeInterval)\b.*)", re.DOTALL)
@@ -50,7 +52,12 @@ KEYS = {
     "select": "output, with the attributes of each stream as expressions",
     "keyby": "partition_by with a list, and partitioned in the window clause",
     "groupbykey": "partition_by with a list, and partitioned in the window clause",
-    "trigger": "the trigger in the window clause, behind the eviction policy: sliding, count(10), count(1)",
+    "trigger": "the trigger in the window clause, behind the eviction policy: sliding, count(10), count(1); or "
+    "early: time(10) for results of an open tumbling, timeInterval or session window",
+    "earlyfire": EARLY,
+    "earlyfirings": EARLY,
+    "withearlyfirings": EARLY,
+    "suppress": "nothing: a window is emitted once, when it closes; early: time(10) also emits what it holds so far",
     "watermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
     "withwatermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
     "allowedlateness": LATENESS,

@@ -1,7 +1,7 @@
 """The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
 
 clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may stand in any order (W13)
-         or one of a word and sized parts (event_time_clause.py)
+         or one of a word and sized parts (sized_clause.py)
 kind     tumbling | sliding                                    without one: one policy tumbles, two slide (W4)
 policy   count(n) | time(seconds) | delta(attribute, size) | punct()
          a tumbling window may have several of different kinds, with the word `or` between them
@@ -18,8 +18,8 @@ from decimal import Decimal
 
 from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
-from sluice.config.syntax.event_time_clause import PARTS, Sizes, read_sizes
 from sluice.config.syntax.other_systems import clause_of_another_system
+from sluice.config.syntax.sized_clause import PARTS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.spec import Aligned, Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
 from sluice.model.windows.kinds import KINDS as ALL_KINDS
@@ -34,6 +34,8 @@ POLICIES = {"count": "count(n)", "time": "time(seconds)", "delta": "delta(attrib
 LEAVING = {
     "partitionAge": "partitionAge(seconds)", "partitionCount": "partitionCount(n)", "tupleCount": "tupleCount(n)",
 }  # fmt: skip
+#: the policies of early results
+EARLY_POLICIES = ("count", "time")
 MAX_COUNT = 2**32 - 1
 
 
@@ -138,6 +140,26 @@ def read_count(part: Part) -> Count | Fault:
     return (
         part.fault(f"count(n) with a whole number of tuples from 0 to {MAX_COUNT}") if count is None else Count(count)
     )
+
+
+def read_early(text: str) -> tuple[list[tuple[Count | Time, Part]], list[Fault]]:
+    """The policies of `early`, count(n) and time(seconds) with the word `or` between them, and what is wrong."""
+    faults: list[Fault] = []
+    found: list[tuple[Count | Time, Part]] = []
+    parts = list(read_parts(text, faults))
+    for place, part in enumerate(parts):
+        policy = READ[part.word](part) if part.word in EARLY_POLICIES and part.arguments is not None else None
+        if part.alternative != (place > 0):
+            faults.append(part.fault("the word or between two policies, as in count(1000) or time(10)"))
+        elif part.word in [other.word for other in parts[:place]]:
+            faults.append(part.fault(f"{part.word} only once"))
+        elif isinstance(policy, Fault):
+            faults.append(policy)
+        elif isinstance(policy, Count | Time):
+            found.append((policy, part))
+        else:
+            faults.append(part.fault("count(n) or time(seconds), as in count(1000) or time(10)"))
+    return found, faults
 
 
 def whole(part: Part) -> int | None:

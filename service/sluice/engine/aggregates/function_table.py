@@ -427,10 +427,10 @@ def _each_element(of: Callable[[AggregateCall], Function]) -> Callable[[Aggregat
     return make
 
 
-#: the results of paneTiming: for the first firing of a pane, and for every later one
-TIMINGS = np.array(["paneOnComplete", "paneLate"], object)
+#: the results of paneTiming: for an early result, for the first firing of a pane, and for every later one
+TIMINGS = np.array(["paneEarly", "paneOnComplete", "paneLate"], object)
 #: the results of flushReason, by kind of policy (policies.py): no policy is behind the content that a snapshot shows
-REASONS = np.array(["count", "time", "delta", "punct", "", "partition"], object)
+REASONS = np.array(["count", "time", "delta", "punct", "", "partition", "early"], object)
 
 
 def _telling(of: Callable[[FiringDetails, Type], pa.Array]) -> Callable[[AggregateCall], Function]:
@@ -499,7 +499,8 @@ DESCRIBED: dict[str, Callable[[FiringDetails, Type], pa.Array]] = {
     "end": lambda details, type_: from_units(details.end, type_),
     "last": _last_time,
     "index": lambda details, _: pa.array(details.index),
-    "timing": lambda details, _: pa.array(TIMINGS.take(np.minimum(details.index, 1))),
+    "timing": lambda details, _: pa.array(TIMINGS.take(np.where(details.early, 0, 1 + np.minimum(details.index, 1)))),
+    "early": lambda details, _: pa.array(details.early),
     "reason": lambda details, _: pa.array(REASONS.take(details.reason), pa.string()),
 }
 FUNCTIONS |= {name: _telling(DESCRIBED[function.describes]) for name, function in WINDOW_FUNCTIONS.items()}

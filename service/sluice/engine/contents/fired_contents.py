@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sluice.columns.interner import Interner
+from sluice.engine.windows.early_results import are_early
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,13 @@ class FiringDetails:
         return index
 
     @property
+    def early(self) -> np.ndarray:
+        """Whether the firing gave an early result (F4)."""
+        return are_early(self.firings[self.firing])
+
+    @property
     def reason(self) -> np.ndarray:
-        """Why the tumbling window flushed: the kind of the policy, or PARTITION (policies.py)."""
+        """Why the tumbling window emitted its tuples: the kind of a policy, PARTITION or EARLY_RESULT (policies.py)."""
         reason: np.ndarray = self.firings["reason"][self.firing]
         return reason
 

@@ -1,4 +1,7 @@
-"""The contents of sliding windows whose tuples stay in their slots and leave in order of arrival: two stacks per group.
+"""A kernel that keeps the aggregates of sliding windows from which only the oldest tuple leaves.
+
+Each group has two stacks of partial summaries (two_stacks.py), so an eviction does not compute the summary of the
+window again. Each tuple stays in its slot, a row of the state's tables, and is not copied.
 
 Used with `group_by`, for small count windows whose tuples are listed, and where eviction events must name the slot of a
 tuple. In the other windows from which only the oldest tuple leaves, tuples are in rings (ring.py) or in blocks

@@ -28,8 +28,8 @@ from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MADE, TUPLE, WINDOW, Items
-from sluice.engine.stream.rejects import SCHEMA as REJECTED
-from sluice.engine.stream.rejects import joined, readable
+from sluice.engine.stream.rejected_tuples import SCHEMA as REJECTED
+from sluice.engine.stream.rejected_tuples import joined, readable
 from sluice.model.spec import Custom, EventTime
 from sluice.model.types import Schema
 

@@ -136,7 +136,7 @@ class PaneLibrary:
         """The events of a tuple. It is inserted; for slidingTime, where tuples advance time, windows fire (E1, E2) and
         tuples leave.
         """
-        events, firings, late = self._windows.window_events(state.windows, arrival)
+        events, firings, late = self._windows.window_events(state.windows, arrival, at)
         for behind in late["behind"].tolist():
             why = self._windows.reason(int(arrival["time"][0]), behind)
             yield WindowEvent(LATE, event, at, row=new[1], reason=why)
@@ -207,7 +207,7 @@ class PaneLibrary:
         keys.
         """
         before, now = int(state.windows.clocks[0]), int(arrival["time"][0])
-        events, firings, _ = self._windows.window_events(state.windows, arrival)
+        events, firings, _ = self._windows.window_events(state.windows, arrival, at)
         if not isinstance(self._when, panes.Grid):
             yield from self._closed(state, events, firings, event, at)
             return

@@ -10,7 +10,7 @@ from sluice.engine.library.window_library import State, library
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import EMPTY_FIRING, Items
-from sluice.engine.stream.rejects import readable
+from sluice.engine.stream.rejected_tuples import readable
 from sluice.model.spec import (  # fmt: skip
     Aggregate,
     Dedup,

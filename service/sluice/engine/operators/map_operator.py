@@ -14,7 +14,7 @@ from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import MAX_TIME, TUPLE, Items
-from sluice.engine.stream.rejects import complete, joined
+from sluice.engine.stream.rejected_tuples import complete, joined
 from sluice.model.spec import Map
 
 

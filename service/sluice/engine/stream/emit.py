@@ -1,4 +1,4 @@
-"""Turns firings and their results into items: the tuples of each firing, then its mark."""
+"""Turns firings and their results into items: the tuples of each firing, then its mark. An early result has no mark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sluice.columns.interner import Interner
 from sluice.columns.kernel import kernel
 from sluice.columns.ordering import canonical
 from sluice.columns.prefetch import AHEAD, prefetch
-from sluice.engine.stream.items import FINAL, MADE, TUPLE, Items
+from sluice.engine.stream.items import EARLY_FIRING, FINAL, MADE, TIMER, TUPLE, WINDOW, Items
 
 #: the order of firings that are in output order already
 IN_ORDER = np.zeros(0, np.int64)
@@ -41,12 +41,15 @@ class Plan:
 
 def plan(firings: np.ndarray, row_firing: np.ndarray, keys: Interner | None) -> Plan:
     """Plans the items of each firing: its rows, then one mark (P9), which is for its own window partition only (A6).
+    An early result has no mark (F4).
 
     `row_firing` has the number of the firing of each row of the results, ascending. `keys` is None if the window has no
     partitions. A watermark that is passed on is a firing without rows.
     """
     key, names = named(firings["partition"], keys)
-    order, count = _order(firings, key, names), len(row_firing) + len(firings)
+    early = firings["kind"] == EARLY_FIRING
+    order = _order_with_early(firings, key, names) if early.any() else _order(firings, key, names)
+    count = len(row_firing) + len(firings) - int(np.count_nonzero(early))
     event, at, watermark = (np.empty(count, np.int64) for _ in range(3))
     kind, item_key = np.empty(count, np.int8), np.empty(count, np.int32)
     first, rows = np.empty(len(order), np.int64), np.empty(len(row_firing) if len(order) else 0, np.int64)
@@ -84,6 +87,8 @@ def _write(
         one = firings[firing]
         while True:
             is_row = row < len(row_firing) and row_firing[row] == firing
+            if not is_row and one.kind == EARLY_FIRING:
+                break
             event[item], at[item], keys[item] = one.event, one.at, key[firing]
             watermark[item] = one.watermark
             kind[item] = TUPLE if is_row else one.kind
@@ -122,12 +127,30 @@ def _order(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.nd
     groups = _number(firings, group)
     if groups == len(firings):
         return IN_ORDER
-    rank = np.zeros(len(names) + 1, np.int64)
-    rank[canonical(names)] = np.arange(1, len(names) + 1)
+    rank = _ranks(names)
     order, by_rank = np.empty(len(firings), np.int64), np.empty(len(firings), np.int64)
     _sort(np.arange(len(firings)), rank[key], np.zeros(len(rank) + 1, np.int64), by_rank)
     _sort(by_rank, group, np.zeros(groups + 1, np.int64), order)
     return order
+
+
+def _ranks(names: pa.BinaryArray) -> np.ndarray:
+    """The rank of each key among all keys by its bytes, from 1 on; the last entry, 0, is that of no key."""
+    rank = np.zeros(len(names) + 1, np.int64)
+    rank[canonical(names)] = np.arange(1, len(names) + 1)
+    return rank
+
+
+def _order_with_early(firings: np.ndarray, key: np.ndarray, names: pa.BinaryArray) -> np.ndarray:
+    """The order of firings some of which give early results.
+
+    All results that the clock causes at one instant are one group, early ones and others. Within a group the order is
+    by window, then by key (F5), as merge.py has it for the outputs of several buckets.
+    """
+    timed = (firings["event"] == TIMER) & ((firings["kind"] == EARLY_FIRING) | (firings["kind"] == WINDOW))
+    together = timed[1:] & timed[:-1] & (np.diff(firings["at"]) == 0)
+    group = np.append(0, np.cumsum((np.diff(firings["group"]) != 0) & ~together))
+    return np.lexsort((_ranks(names)[key], firings["watermark"], group))
 
 
 @kernel

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 #: kinds of an item
 TUPLE, WINDOW, FINAL, EMPTY_FIRING, WATERMARK, KEY_MARK = range(6)
+#: the kind of a firing that gives an early result: tuples without a mark (F4). No item has this kind
+EARLY_FIRING = 6
 #: the largest time; as a watermark it is behind every tuple (E36)
 MAX_TIME = 2**63 - 1
 #: `event` of an item that a timer caused

@@ -9,10 +9,12 @@ import numpy as np
 
 from sluice.columns.float_bits import as_real
 from sluice.columns.kernel import inlined
+from sluice.engine.windows.early_results import EarlyPolicy
 from sluice.model.expressions import Expression
 from sluice.model.spec import (  # fmt: skip
     Count,
     Delta,
+    Early,
     PartitionAge,
     PartitionCount,
     PartitionEviction,
@@ -26,8 +28,8 @@ from sluice.model.spec import (  # fmt: skip
 from sluice.model.types import FLOAT64, TIMESTAMP, Type
 
 COUNT, TIME, DELTA, PUNCT, NONE = range(5)
-#: why a tumbling window flushes a partition: one of the kinds of policies above, or its eviction as a whole (V16)
-PARTITION = 5
+#: why a tumbling window emits a partition: one of the kinds of policies above, its eviction as a whole (V16), or early
+PARTITION, EARLY_RESULT = 5, 6
 #: kinds of partition eviction; ALL: all partitions stay
 PARTITION_AGE, PARTITION_COUNT, TUPLE_COUNT, ALL = range(4)
 
@@ -77,9 +79,13 @@ class KernelClause(NamedTuple):
     most: int
     #: whether window marks flush
     marked: bool
+    #: when the open window emits early results
+    early: EarlyPolicy
 
 
-def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False) -> KernelClause:
+def clause(
+    window: Window, columns: Columns, *, incomplete: bool = False, evicted: bool = False, early: Early | None = None
+) -> KernelClause:
     """The clause of a window. `columns` has the attributes of deltas, and the sizes that are expressions.
 
     A window with sized parts has no policies: its kernels read these sizes instead.
@@ -87,7 +93,9 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     none = Policy(NONE, 0)
     if not window.policies:
         stay = partition_policy(None)
-        return KernelClause(False, False, False, False, none, none, stay, incomplete, evicted, 0, -1, False)  # noqa: FBT003
+        return KernelClause(
+            False, False, False, False, none, none, stay, incomplete, evicted, 0, -1, False, early_policy(early)  # noqa: FBT003
+        )  # fmt: skip
     assert isinstance(window, Tumbling | Sliding)  # noqa: S101 - these are the kinds with policies
     eviction = policy(_compared(window), columns)
     trigger = policy(window.trigger, columns) if isinstance(window, Sliding) else none
@@ -100,7 +108,7 @@ def clause(window: Window, columns: Columns, *, incomplete: bool = False, evicte
     marked = any(isinstance(one, Punct) for one in conditions)
     return KernelClause(
         sliding, expiring, sliding, window.partitioned, eviction, trigger, leaving, incomplete, evicted, period,
-        most, marked,
+        most, marked, early_policy(early),
     )  # fmt: skip
 
 
@@ -120,6 +128,11 @@ def policy(of: Count | Time | Delta | Punct, columns: Columns) -> Policy:
             return delta(of, columns)
         case Punct():
             return Policy(PUNCT, 0)
+
+
+def early_policy(of: Early | None) -> EarlyPolicy:
+    """The policy of early results; None: there are none."""
+    return EarlyPolicy(of is not None, (of and of.count) or 0, (of and of.time) or 0)
 
 
 def delta(of: Delta, columns: Columns) -> Policy:

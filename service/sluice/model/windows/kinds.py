@@ -38,6 +38,11 @@ def kinds_reading(option: str) -> str:
     return one_of([word for word, kind in KINDS.items() if option in kind.options])
 
 
+def kinds_with_early() -> str:
+    """The kinds of windows that can emit early results, in words."""
+    return one_of([word for word, kind in KINDS.items() if kind.early])
+
+
 def kinds_of(operator: str) -> str:
     """The kinds of windows that an operator accepts, "sort" or "custom", in words."""
     return one_of([word for word, kind in KINDS.items() if operator in kind.operators])

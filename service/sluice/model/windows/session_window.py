@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 from sluice.model.expressions import Expression
 from sluice.model.functions import row
 from sluice.model.unparse import expression, number, seconds
-from sluice.model.windows.window_kind import WITHIN_BATCH, SizedKind, SizePart, WindowFunction, with_watermarks
+from sluice.model.windows.window_kind import (  # fmt: skip
+    IS_EARLY,
+    WITHIN_BATCH,
+    SizedKind,
+    SizePart,
+    WindowFunction,
+    with_watermarks,
+)
 from sluice.time_units import SECOND
 
 #: the maximum gap that is an expression of the tuple, in nanoseconds: 3,650 days
@@ -45,7 +52,9 @@ class Session(SizedKind):
     functions = (
         WindowFunction(row("sessionStart", "time of the first tuple of the session", "-> event time"), "start"),
         WindowFunction(row("sessionEnd", "time of the last tuple of the session", "-> event time"), "end"),
+        IS_EARLY,
     )
+    early = True
 
     gap: int | Expression
     longest: int | None = None
@@ -84,6 +93,9 @@ class Session(SizedKind):
     def problems(self) -> Iterator[str]:
         if self.clock and self.grace:
             yield "no grace, as the input has no event_time: over the clock no tuple is late (rule G11)"
+
+    def no_early(self) -> str:
+        return "emit: updates gives a result with each tuple" * (self.emit == "updates")
 
     @property
     def fires_at_watermarks(self) -> bool:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from sluice.model.functions import row
 from sluice.model.types import INT64, STRING
 from sluice.model.unparse import number, seconds
-from sluice.model.windows.window_kind import SizedKind, SizePart, WindowFunction, with_watermarks
+from sluice.model.windows.window_kind import IS_EARLY, SizedKind, SizePart, WindowFunction, with_watermarks
 from sluice.model.windows.window_policies import CALENDAR, Aligned
 from sluice.time_units import SECOND
 
@@ -61,11 +61,17 @@ class TimeInterval(SizedKind):
             row("paneIndex", "how often the pane fired before, for any partition (E29)", "-> int64"), "index", INT64
         ),
         WindowFunction(
-            row("paneTiming", "paneOnComplete at the first firing of the pane, else paneLate (E29)", "-> string"),
+            row(
+                "paneTiming",
+                "paneOnComplete at the first firing of the pane, then paneLate (E29); paneEarly of an early result",
+                "-> string",
+            ),
             "timing",
             STRING,
         ),
+        IS_EARLY,
     )
+    early = True
 
     duration: int
     period: int
@@ -116,6 +122,9 @@ class TimeInterval(SizedKind):
         if self.calendar is not None:
             return self.duration + LONGER, self.duration + LONGER, 0, 0
         return self.duration, self.period, self.discard_age, self.offset
+
+    def no_early(self) -> str:
+        return "its panes overlap: creationPeriod is less than intervalDuration" * (self.period < self.duration)
 
     def cautions(self) -> Iterator[str]:
         """Warns of many panes, because each pane costs memory and time."""

@@ -9,7 +9,7 @@ from sluice.model.functions import row
 from sluice.model.types import STRING
 from sluice.model.unparse import partition_eviction, policy, seconds
 from sluice.model.windows.policy_words import beyond, every
-from sluice.model.windows.window_kind import WindowFunction, WindowKind
+from sluice.model.windows.window_kind import IS_EARLY, WindowFunction, WindowKind
 from sluice.model.windows.window_policies import Count, Delta, PartitionEviction, Punct, Time
 
 
@@ -24,13 +24,16 @@ class Tumbling(WindowKind):
         WindowFunction(
             row(
                 "flushReason",
-                "what flushed a tumbling window: count, time, delta, punct, or partition of an evicted partition",
+                "what flushed a tumbling window: count, time, delta, punct, or partition of an evicted partition; "
+                "early of an early result",
                 "-> string",
             ),
             "reason",
             STRING,
         ),
+        IS_EARLY,
     )
+    early = True
 
     eviction: Count | Time | Delta | Punct
     partitioned: bool = False

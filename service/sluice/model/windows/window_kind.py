@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from sluice.model.expressions import Expression
-from sluice.model.functions import Function
-from sluice.model.types import Type
+from sluice.model.functions import Function, row
+from sluice.model.types import BOOLEAN, Type
 from sluice.model.unparse import seconds
 from sluice.model.windows.window_policies import Policy, Time
 
@@ -45,13 +45,21 @@ class WindowFunction:
     """A function of output expressions that describes the window which fires (E29, E32).
 
     signature   its row in the documentation
-    describes   the field of the firing: "start", "end", "last", "index", "timing" or "reason"
+    describes   the field of the firing: "start", "end", "last", "index", "timing", "reason" or "early"
     type        its type; None: the type of the event time
     """
 
     signature: Function
     describes: str
     type: Type | None = None
+
+
+#: whether a result is early, for the kinds of windows that give early results
+IS_EARLY = WindowFunction(
+    row("isEarly", "whether the window is still open, so that this is an early result (F4)", "-> boolean"),
+    "early",
+    BOOLEAN,
+)
 
 
 class WindowKind(ABC):
@@ -82,6 +90,9 @@ class WindowKind(ABC):
     tick: ClassVar[int | None] = None
     #: the functions that describe a window which fires
     functions: ClassVar[tuple[WindowFunction, ...]] = ()
+
+    #: whether the open window can emit early results (F8)
+    early: ClassVar[bool] = False
 
     # ---- how it behaves ----
     #: whether the tuples of a partition are in order of arrival and are evicted one by one
@@ -123,6 +134,10 @@ class WindowKind(ABC):
     def problems(self) -> Iterator[str]:
         """The errors of the window, each as a message that says what was expected."""
         return iter(())
+
+    def no_early(self) -> str:
+        """Why this window of a kind with early results can have none; empty if it can (F8)."""
+        return ""
 
     def cautions(self) -> Iterator[str]:
         """Warnings about a legal window that may be a mistake."""

@@ -81,5 +81,18 @@ PartitionEviction = PartitionAge | PartitionCount | TupleCount
 #: the periods of the calendar, by their words in a clause: months, and days at most
 CALENDAR = {"month": (1, 31), "quarter": (3, 92), "year": (12, 366)}
 
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """`early: count(n) or time(seconds)`: when an open window emits what it holds so far (F1, F2). One may be missing.
+
+    count   the number of tuples since the last result of the window
+    time    nanoseconds of the operator clock since the first of these tuples
+    """
+
+    count: int | None = None
+    time: int | None = None
+
+
 #: when tuples leave a window, or when it fires
 Policy = Count | Time | Delta | Punct

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sluice.model.expressions import Expression
 from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Operator, Pipeline, Sort, Stream, Union
 from sluice.model.spreading import layout
-from sluice.model.stages import stages
+from sluice.model.stages import keys_apart, stages
 from sluice.model.unparse import expressions
 from sluice.planning.explain.firing_words import firing
 from sluice.planning.footprint import Footprint, footprints
@@ -35,6 +35,7 @@ class Stage:
 
     spread      how the tuples of each stream are spread over buckets; None if all tuples are in one bucket
     together    the reasons why all tuples are in one bucket
+    apart       the reasons why operators that read the same inputs are in other stages
     """
 
     name: str
@@ -43,22 +44,24 @@ class Stage:
     writes: tuple[Stream, ...]
     spread: tuple[str, ...] | None
     together: tuple[str, ...]
+    apart: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
 def plan(pipeline: Pipeline) -> tuple[Stage, ...]:
     """The stages, upstream first."""
-    needs = footprints(pipeline)
-    return tuple(_stage(stage, needs) for stage in stages(pipeline))
+    needs, apart = footprints(pipeline), keys_apart(pipeline)
+    return tuple(_stage(stage, needs, apart) for stage in stages(pipeline))
 
 
-def _stage(stage: Pipeline, needs: dict[str, Footprint]) -> Stage:
+def _stage(stage: Pipeline, needs: dict[str, Footprint], apart: tuple[str, ...]) -> Stage:
     found = layout(stage)
     spread = None
     if found.keys is not None:
         spread = tuple(f"{name} by {expressions(key) or 'topic partition'}" for name, key in found.keys.items())
+    own = () if any(stream.exchange for stream in stage.inputs) else apart
     steps = tuple(_step(operator, stage, needs.get(operator.name)) for operator in stage.operators)
-    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, steps)
+    return Stage(stage.name, stage.checkpoint, stage.inputs, stage.outputs, spread, found.why, own, steps)
 
 
 def _step(operator: Operator, stage: Pipeline, needs: Footprint | None) -> Step:
@@ -75,6 +78,8 @@ def _windows(operator: Operator) -> tuple[str, ...]:
         case Join():
             if operator.window is not None:
                 return (operator.window.clause() + _where(operator),)
+            if operator.table:
+                return (f"the table {operator.right.stream}: the newest row of each key{_where(operator)}",)
             sides = (operator.left, operator.right)
             return tuple(f"{side.stream}: {side.window.clause()}{_by(side.partition_by)}" for side in sides)
         case Aggregate() | Sort() | Custom():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sluice.model.spec import Pipeline, Settings, Stream
+from sluice.model.stream_marks import written_marks
+from sluice.model.topology import RETURNING
 from sluice.model.unparse import seconds
 from sluice.planning.explain.explain_plan import Stage, Step
 
@@ -18,7 +20,7 @@ def lines(pipeline: Pipeline, stages: Sequence[Stage]) -> Iterator[str]:
         yield f"  records that cannot be used go to topic {pipeline.streams[pipeline.dead_letters].topic}"
     for number, stage in enumerate(stages, 1):
         yield ""
-        yield from _stage(stage, number)
+        yield from _stage(pipeline, stage, number)
 
 
 def _settings(settings: Settings) -> Iterator[str]:
@@ -33,11 +35,13 @@ def _settings(settings: Settings) -> Iterator[str]:
     yield f"the clock follows {follows}"
 
 
-def _stage(stage: Stage, number: int) -> Iterator[str]:
+def _stage(pipeline: Pipeline, stage: Stage, number: int) -> Iterator[str]:
     yield f"stage {number}: {stage.name}"
     yield f"  checkpoint  {stage.checkpoint}"
     yield from _listed("reads", [_stream(stream) for stream in stage.reads])
-    yield from _listed("writes", [f"{_stream(stream)}, marks: {stream.marks}" for stream in stage.writes])
+    written = [f"{_stream(stream)}, {written_marks(pipeline, stream)}" for stream in stage.writes]
+    yield from _listed("writes", written)
+    yield from _listed("apart", [f"since {why}" for why in stage.apart])
     yield from _buckets(stage)
     if len(stage.steps) > 1:
         yield f"  fused       {', '.join(step.name for step in stage.steps)}: tuples pass between them in memory"
@@ -47,7 +51,10 @@ def _stage(stage: Stage, number: int) -> Iterator[str]:
 
 def _stream(stream: Stream) -> str:
     exchange = ", an exchange" if stream.exchange else ""
-    return f"{stream.name}: topic {stream.topic}, {stream.value.format}{exchange}"
+    if stream.name.endswith(RETURNING):
+        exchange = f": tuples of {stream.name.removesuffix(RETURNING)} that return in a later batch"
+    table = ", a table: the first batch loads it and reads nothing else" if stream.table else ""
+    return f"{stream.name}: topic {stream.topic}, {stream.value.format}{exchange}{table}"
 
 
 def _buckets(stage: Stage) -> Iterator[str]:

@@ -34,7 +34,7 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             lag = max(known) if len(known) == len(lags) else None
             return window.fires(lag, incomplete=operator.left.outer or operator.right.outer)
         case Join():
-            return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(operator)
+            return _join_by_arrival(operator)
         case Sort(window=Sliding(eviction=Count(size))):
             return (
                 f"with each tuple after the first {size:,}: the first stored tuple in the order is emitted",
@@ -44,8 +44,15 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             event_time = pipeline.streams[operator.input].event_time
             incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
             fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
-            return fires + _limited(operator), waits + _quiet(operator, event_time)
+            return fires + _limited(operator) + _early(operator), waits + _quiet(operator, event_time)
     raise AssertionError(operator)
+
+
+def _join_by_arrival(join: Join) -> tuple[str, str]:
+    if not join.table:
+        return "with each tuple that finds partners in the other window", WITHIN_BATCH + _outer(join)
+    which = "with each tuple of" if join.left.outer else "with each tuple that finds a row, of"
+    return f"{which} {join.left.stream}", WITHIN_BATCH
 
 
 def _dedup(operator: Dedup, event_time: EventTime | None) -> tuple[str, str]:
@@ -60,6 +67,16 @@ def _dedup(operator: Dedup, event_time: EventTime | None) -> tuple[str, str]:
 def _limited(operator: Operator) -> str:
     limit = operator.limit if isinstance(operator, Sort) else None
     return f"; the first {limit:,} tuples in the order come out" if limit is not None else ""
+
+
+def _early(operator: Operator) -> str:
+    """When an open window emits what it holds so far."""
+    policy = operator.early if isinstance(operator, Aggregate) else None
+    if policy is None:
+        return ""
+    count = [f"after every {policy.count:,} tuples" if policy.count != 1 else "with each tuple"] if policy.count else []
+    time = [f"{seconds(policy.time)} s after a tuple that no result has had"] if policy.time else []
+    return f"; early results without a mark {' or '.join(count + time)}"
 
 
 def _quiet(operator: Operator, event_time: EventTime | None) -> str:

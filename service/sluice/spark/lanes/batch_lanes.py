@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+import socket
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from sluice.batch.commit import commit
-from sluice.batch.envelope import Packed
+from sluice.batch.commit import Deliver, commit, settings_of
 from sluice.batch.query_plan import Plan
+from sluice.kafka.batch_writer import close_writers
 from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.run_bucket import run_bucket
-
-#: Arrow and Spark schema of the packed outputs of a bucket
-PACKED = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
-PACKED_COLUMNS = "holds int, packed binary"
+from sluice.spark.lanes.spark_lane import SparkLane
 
 
 class BatchLanes:
     """The function that Spark calls with each batch of a query."""
 
-    def __init__(self, plan: Plan, direct: DirectLane) -> None:
-        self._plan, self._direct = plan, direct
+    def __init__(self, plan: Plan, spark: SparkLane, direct: DirectLane | None, deliver: Deliver = commit) -> None:
+        """`direct` does small batches; None: all are jobs of Spark. `deliver` gets the outputs of each."""
+        self._plan, self._spark, self._direct, self._deliver = plan, spark, direct, deliver
+        self._context = copy_context()  # so that log lines of a batch name the pipeline
+        #: the connection through which the JVM calls this object
+        self._jvm: socket.socket | None = None
 
-    def __call__(self, rows: DataFrame, batch: int) -> None:
-        """`rows` has the packed rows of the batch. Spark computes them only if `by_spark` requests them."""
-        outputs = self._direct.outputs(batch)
-        commit(self._plan, batch, by_spark(self._plan, rows) if outputs is None else outputs)
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        """`records` has the records of the batch. Spark reads them only if its lane does the batch."""
+        if self._jvm is None:
+            self._jvm = _connection(records)
+        self._context.run(self._write, records, batch)
+
+    def _write(self, records: DataFrame, batch: int) -> None:
+        outputs = self._direct.outputs(batch) if self._direct else None
+        self._deliver(self._plan, batch, self._spark.outputs(records, batch) if outputs is None else outputs)
+
+    def close(self) -> None:
+        """Closes the Kafka clients and the connection that this process has for the query, which has ended."""
+        if self._direct:
+            self._direct.close()
+        close_writers(settings_of(self._plan))
+        if self._jvm is not None:
+            with suppress(OSError):
+                self._jvm.shutdown(socket.SHUT_RDWR)
 
 
-def by_spark(plan: Plan, rows: DataFrame) -> list[Packed]:
-    """The packed outputs of all buckets, computed by one task for each bucket."""
-    table = rows.mapInArrow(partial(_outputs, plan), PACKED_COLUMNS).toArrow()
-    columns = table.column("holds").to_pylist(), table.column("packed").to_pylist()
-    return list(zip(*columns, strict=True))
+def _connection(records: DataFrame) -> socket.socket | None:
+    """The connection of this thread to the JVM.
 
-
-def _outputs(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The packed outputs of one task. Each is an Arrow batch of its own, because it may have megabytes."""
-    arrived = (
-        row
-        for batch in batches
-        for row in zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
-    )
-    for holds, body in run_bucket(plan, arrived):
-        yield pa.RecordBatch.from_arrays([pa.array([holds], pa.int32()), pa.array([body], pa.binary())], schema=PACKED)
+    The JVM opens one for each thread that calls Python, and a query has a thread of its own. Nobody else closes it, and
+    until then it keeps a thread of this process.
+    """
+    gateway: Any = records.sparkSession.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to it
+    connection = gateway._gateway_client.get_thread_connection()  # noqa: SLF001
+    return None if connection is None else connection.socket

@@ -20,7 +20,8 @@ from sluice.batch.envelope import Packed, split_pass_through
 from sluice.batch.kernel_warm_up import here, of_routing
 from sluice.batch.partition_router import arrived_rows
 from sluice.batch.query_plan import Plan
-from sluice.checkpoint.offset_log import before_all, planned
+from sluice.checkpoint.offset_log import before_batch, planned
+from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.planned_batch import Planned
 from sluice.spark.lanes.record_feed import NotAtHandError, RecordFeed
 from sluice.state.server import pool
@@ -48,15 +49,20 @@ class DirectLane:
         None if the batch is not small, or if something that the lane needs is missing. Then Spark must do the work: a
         bucket that has applied the batch already answers its task as it answers a task that Spark repeats.
         """
-        before, now = self._input(batch)
+        before, now = before_batch(self._plan.store, batch), planned(self._plan.store, batch)
         if not self._small(before, now):
             return None
         try:
             records = self._feed.take(before.offsets, now.offsets)
             return self._made(before, now, batch, records)
-        except (NotAtHandError, OSError, EOFError) as error:
+        except (NotAtHandError, HeaderNameError, OSError, EOFError) as error:
             LOGGER.info("Spark does a small batch: %s", error, extra={"batch": batch})
             return None
+
+    def close(self) -> None:
+        """Ends the threads and the Kafka client of the lane. The query has ended."""
+        self._threads.shutdown(wait=False)
+        self._feed.close()
 
     def _made(
         self, before: Planned, now: Planned, batch: int, records: Mapping[tuple[str, int], Sequence[Message]]
@@ -67,11 +73,6 @@ class DirectLane:
             for number in range(self._plan.buckets)
         ]
         return [row for done in work for row in done.result()]
-
-    def _input(self, batch: int) -> tuple[Planned, Planned]:
-        """The plan of the batch before, at whose offsets this batch starts, and the plan of this batch."""
-        store = self._plan.store
-        return planned(store, batch - 1) if batch else before_all(store), planned(store, batch)
 
     def _small(self, before: Planned, now: Planned) -> bool:
         """Whether the batch has at most `direct_records` offsets and no new topic partitions, and the pool runs.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluice.kafka.client import client_properties
-from sluice.kafka.reading import END, MAX_CONSUMED, READER_PROPERTIES, Offsets
+from sluice.kafka.range_reader import END, MAX_CONSUMED, READER_PROPERTIES, Offsets
+from sluice.kafka.requests import discard
+from sluice.spark.pace import size_of
 
 #: seconds of a wait for records that Spark's source has seen already
 TIMEOUT_S = 2.0
@@ -18,6 +19,9 @@ TIMEOUT_S = 2.0
 POLL_S = 0.05
 #: properties of a consumer that reads ahead at most 4 MiB
 AHEAD = {"queued.max.messages.kbytes": 4 << 10, "fetch.message.max.bytes": 1 << 20, "fetch.wait.max.ms": 100}
+
+#: bytes of records that this process holds at once; a batch with more is a job of Spark
+MAX_BYTES = 16 << 20
 
 Place = tuple[str, int]
 
@@ -37,8 +41,10 @@ class RecordFeed:
         self._consumer: Consumer | None = None
         #: by topic partition: the offset that the next batch starts with
         self._next: dict[Place, int] = {}
-        #: by topic partition: records at or behind that offset, in order
-        self._ahead: defaultdict[Place, deque[Message]] = defaultdict(deque)
+        #: by topic partition: records at or after that offset, in order, each with its bytes
+        self._ahead: defaultdict[Place, deque[tuple[Message, int]]] = defaultdict(deque)
+        #: the bytes of all these records
+        self._bytes = 0
         #: by topic partition: the offset up to which all records were received (exclusive)
         self._received: dict[Place, int] = {}
 
@@ -51,7 +57,8 @@ class RecordFeed:
         """The records from the start (inclusive) to the end (exclusive) of each topic partition, in order of offsets.
 
         Both have the same topic partitions. Topic partitions without records are left out. Raises NotAtHandError after
-        TIMEOUT_S, or if the client reports an error; the next call then reads from its own starts on.
+        TIMEOUT_S, if the records have more than MAX_BYTES, or if the client reports an error; the next call then reads
+        from its own starts on.
         """
         try:
             self._follow(starts)
@@ -68,10 +75,9 @@ class RecordFeed:
 
     def close(self) -> None:
         """Closes the consumer; the next `take` makes a new one."""
-        if self._consumer is not None:
-            with suppress(KafkaException):
-                self._consumer.close()
+        clients = [] if self._consumer is None else [self._consumer]
         self._consumer, self._next = None, {}
+        discard(clients)
 
     def _follow(self, starts: Offsets) -> None:
         """Places the consumer at these offsets, unless it is there already."""
@@ -81,12 +87,15 @@ class RecordFeed:
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
         self._next, self._received = dict(starts), dict(starts)
         self._ahead.clear()
+        self._bytes = 0
 
     def _await(self, ends: Offsets) -> None:
         deadline = time.monotonic() + TIMEOUT_S
         while any(self._received[place] < end for place, end in ends.items()):
             if time.monotonic() > deadline:
                 raise NotAtHandError("records did not arrive in time")
+            if self._bytes > MAX_BYTES:
+                raise NotAtHandError(f"its records have more than {MAX_BYTES} bytes")
             self._receive()
 
     def _receive(self) -> None:
@@ -99,7 +108,9 @@ class RecordFeed:
         for message in (first, *self._consumer.consume(MAX_CONSUMED, 0)):
             place = message.topic(), message.partition()
             if message.error() is None:
-                self._ahead[place].append(message)
+                size = size_of(message)
+                self._ahead[place].append((message, size))
+                self._bytes += size
                 self._received[place] = message.offset() + 1
             elif message.error().code() == END:
                 # Markers of transactions have offsets, too, so the end may lie behind the last record.
@@ -109,6 +120,8 @@ class RecordFeed:
 
     def _taken(self, place: Place, end: int) -> list[Message]:
         ahead, found = self._ahead[place], []
-        while ahead and ahead[0].offset() < end:
-            found.append(ahead.popleft())
+        while ahead and ahead[0][0].offset() < end:
+            message, size = ahead.popleft()
+            found.append(message)
+            self._bytes -= size
         return found

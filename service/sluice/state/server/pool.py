@@ -5,12 +5,16 @@ state server can work at once. Every worker that the daemon forks inherits the p
 connected sockets and sends one of them, with the number of the bucket and the name of the query, through the pool
 socket. The pool passes it on to the bucket's state server. All these processes end when the daemon ends.
 
+The name of a query has two parts, "CHECKPOINT/START". The first request of a new start ends the state servers of
+earlier starts of the same checkpoint: no request comes for them any more. `end_query` ends those of a query that will
+not start again.
+
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for UNASKED further batches is ended, so that its memory is free. Its state is in the checkpoint.
 
 The service's own process is no child of the daemon. It sends its requests to a second socket, which has a name in a
-folder that only the service's user can open. The environment variable VARIABLE names it to both. A look (look.py) comes
-through it, too: it starts no state server, and does not count as a request.
+folder that only the service's user can open. The environment variable VARIABLE names it to both. An inspection
+(inspection_request.py) comes through it, too: it starts no state server, and does not count as a request.
 
 Any of these processes may be killed. The parent of the pool is a supervisor, whose only work is to fork a new pool
 when the pool has died. The new pool reads the requests that are still queued in the same pool socket. If the supervisor
@@ -38,9 +42,8 @@ from pathlib import Path
 
 from sluice.processes import name_process
 
-#: maximum number of queries whose state servers stay alive. A service has one query for each stage; tests start many
-#: queries one after the other.
-QUERIES = 32
+#: maximum number of queries whose state servers stay alive. A service has one query for each stage of each pipeline.
+QUERIES = 256
 #: number of batches without a request after which a state server is ended, if other buckets of its query are requested
 UNASKED = 10
 #: seconds between two checks of the pool whether its parent process is still alive
@@ -89,7 +92,11 @@ def start_pool(keep: Keep) -> None:
 
 @contextmanager
 def named_socket() -> Iterator[None]:
-    """Gives the pools that are started inside the context a second socket, in a folder of this user."""
+    """Gives the pools that are started inside the context a second socket, in a folder of this user.
+
+    Contexts may be nested: at its end a context names the socket that was named before.
+    """
+    before = os.environ.get(VARIABLE)
     with tempfile.TemporaryDirectory(prefix="sluice-", ignore_cleanup_errors=True) as folder:
         path = str(Path(folder, "pool"))
         if len(path) < MAX_PATH:
@@ -98,6 +105,8 @@ def named_socket() -> Iterator[None]:
             yield
         finally:
             os.environ.pop(VARIABLE, None)
+            if before is not None:
+                os.environ[VARIABLE] = before
 
 
 def _named() -> list[socket.socket]:
@@ -183,6 +192,17 @@ def _send_by_name(question: list[bytes], answer: list[int]) -> None:
         socket.send_fds(way, question, answer)
 
 
+def end_query(checkpoint: str) -> None:
+    """Ends the state servers of all starts of this checkpoint. `checkpoint` is the id that `Plan.query` has.
+
+    Does nothing where no pool can be reached: on a cluster the pools are on other machines. There the state servers end
+    with a new start of the checkpoint or with the service.
+    """
+    if reachable():
+        with suppress(OSError):  # the pool has died, and its state servers with it
+            _send([checkpoint.encode()], [])
+
+
 def received_connection(control: socket.socket) -> socket.socket | None:
     """The next connection that the pool passes through `control`. None when the pool has closed `control`."""
     data, numbers, _, _ = socket.recv_fds(control, 1, 1)
@@ -210,6 +230,9 @@ class Pool:
         while os.getppid() == self._parent:
             for door in select.select(self._doors, [], [], INTERVAL)[0]:
                 name, numbers, _, _ = socket.recv_fds(door, MAX_MESSAGE_BYTES, 1)
+                if not numbers:
+                    self._end(name.decode())
+                    continue
                 with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
                     self._lead(name.decode(), task)
 
@@ -219,6 +242,8 @@ class Pool:
         if version == LOOK:
             self._pass_look(self._keepers.get(query, {}).get(bucket), task)
             return
+        if query not in self._keepers:
+            self._end(query.partition("/")[0])
         keepers = self._keepers.setdefault(query, {})
         self._keepers.move_to_end(query)
         try:
@@ -259,11 +284,20 @@ class Pool:
         theirs.close()
         return ours
 
+    def _end(self, checkpoint: str) -> None:
+        """Ends the state servers of all starts of this checkpoint."""
+        for query in [query for query in self._keepers if query.partition("/")[0] == checkpoint]:
+            self._close(self._keepers.pop(query))
+
     def _forget(self) -> None:
         """Ends the state servers of the least recently used queries until QUERIES queries are left."""
         while len(self._keepers) > QUERIES:
-            for keeper in self._keepers.popitem(last=False)[1].values():
-                keeper.control.close()
+            self._close(self._keepers.popitem(last=False)[1])
+
+    @staticmethod
+    def _close(keepers: dict[str, StateServer]) -> None:
+        for keeper in keepers.values():
+            keeper.control.close()
 
 
 def _stay(work: Callable[[], None]) -> None:

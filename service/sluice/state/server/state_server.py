@@ -1,8 +1,9 @@
-"""The state server of a bucket: the process that holds the bucket's state and answers the requests of Spark's tasks.
+"""The state server of a bucket: a process that holds the state of one bucket (a slice of the key space) in memory.
 
-Spark runs a bucket's task in any of its Python workers, and may end a worker at any time. Therefore a separate process
-holds the state and does the work of one task after the other. Everything that it holds can be read again from the
-checkpoint, so this process may be killed at any time as well. request.py sends the requests.
+Spark may run the task of a bucket in any of its Python workers, and may end a worker at any time. So the worker does
+not hold the state: it sends the rows of its task to the state server (request.py), which runs the operators on them
+and answers with the outputs. The server handles one task at a time. The process may be killed at any time as well:
+another one reads the same state from the checkpoint.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from sluice.batch.spool import Spool, in_memory
 from sluice.columns.tables import StateError
 from sluice.engine.stream.items import Items
 from sluice.kafka.batch_report import Report
-from sluice.ops.log_lines import configure
+from sluice.ops.log_lines import configure_as_parent
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.state.message import Message
 from sluice.state.server import pool
-from sluice.state.server.look import Looks
+from sluice.state.server.inspection_request import Looks
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 
 #: timeout of a connection in seconds: how long the server waits for the next bytes of a task
@@ -33,7 +34,7 @@ MESSAGE_TIMEOUT_S = 60.0
 
 def serve(control: socket.socket) -> None:
     """Receives connections through `control` and answers one request on each, until `control` is closed."""
-    configure()  # damage to the files of the state is logged
+    configure_as_parent()  # damage to the files of the state is logged
     bucket: Bucket | None = None
     looks = Looks()
     while (connection := pool.received_connection(control)) is not None:

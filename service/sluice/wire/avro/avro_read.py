@@ -15,7 +15,7 @@ from sluice.model.avro_schema import Avro
 from sluice.model.types import Kind, Schema, Type
 from sluice.wire.avro.avro_program import Compiler, Fault, Program
 from sluice.wire.avro.avro_scan import STACK, Buffers, Scratch, scan
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, bytes_of, record_batch
 
 FAULTS = {

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
+from sluice.extras import EXIT_CODE, install
 from sluice.files import read_file
 from sluice.model.avro_schema import (
     Avro,
@@ -25,6 +26,7 @@ from sluice.model.avro_schema import (
     parse,
     schema_of,
 )
+from sluice.model.errors import SluiceError
 from sluice.model.spec import FormatOptions
 from sluice.model.types import Schema
 from sluice.wire.formats.format_contract import Codec, Finder, Format, FormatKey, Part
@@ -65,6 +67,12 @@ class AvroOptions(FormatOptions):
     avro_writer_schema: str | None = None
 
 
+class NoRegistryClientError(SluiceError):
+    """The packages of the schema registry's client are not installed."""
+
+    exit_code = EXIT_CODE
+
+
 class ConfluentFormat(Format):
     """avro-confluent. Without `avro_schema` it writes a schema that is derived from the attributes."""
 
@@ -99,8 +107,11 @@ class ConfluentFormat(Format):
             _check_names(part, finder)
 
     def codec(self, part: Part) -> Codec:
-        from sluice.wire.confluent import Confluent  # noqa: PLC0415 - it imports compiled kernels
-        from sluice.wire.schema_registry import registry  # noqa: PLC0415
+        try:
+            from sluice.wire.confluent import Confluent  # noqa: PLC0415 - it imports compiled kernels
+            from sluice.wire.schema_registry import registry  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise NoRegistryClientError(install(str(error.name), "registry")) from None
 
         text = part.options.avro_schema
         both = Confluent(

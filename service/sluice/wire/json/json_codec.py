@@ -14,13 +14,10 @@ import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.types import Schema, Type
-from sluice.wire.dead_letters import Reason, reason
+from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_surely, scannable
 from sluice.wire.json.json_values import NotOfTypeError, reader, shown
-from sluice.wire.json.json_write import encode
-
-__all__ = ["decode", "encode"]
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 

@@ -1,8 +1,10 @@
-"""The grammar of JSON (RFC 8259) as compiled functions over bytes.
+"""The grammar of JSON (RFC 8259) as functions over bytes, compiled by numba: the fast path of the JSON decoder.
 
-Each function reads one element that starts at `data[i]`, and returns the position behind it, or NO if there is no such
-element before `stop`. The functions accept nothing that the exact decoder refuses. They refuse some valid texts to stay
-simple: numbers that could be infinite, and nesting deeper than DEEPEST.
+Each function reads one element that starts at `data[i]`. It returns the position after the element, or NO if no such
+element ends before position `stop`. NO is not an error: the caller then decodes the whole record with the exact
+decoder, which is slow and follows the RFC in all cases. These functions accept nothing that the exact decoder
+refuses, and leave some rare valid texts to it: numbers with very many digits or large exponents, and nesting deeper
+than DEEPEST.
 """
 # ruff: noqa: PLR2004 - the numbers are those of JSON, Unicode and UTF-8
 

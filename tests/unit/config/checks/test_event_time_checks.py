@@ -226,6 +226,20 @@ WRONG = {
         {"more": "emit: final"},
         "operators[0].emit: expected emit only with a slidingTime or session window, got emit",
     ),
+    "early results of panes that overlap": (
+        {"window": "timeInterval, intervalDuration(60), creationPeriod(10)", "more": "early: time(10)"},
+        (
+            "operators[0].early: expected no early, as its panes overlap: creationPeriod is less than intervalDuration "
+            "(rule F8), got time(10)"
+        ),
+    ),
+    "early results of slidingTime": (
+        {"window": "slidingTime, timeDifference(1)", "more": "early: time(10)"},
+        (
+            "operators[0].early: expected early only with a tumbling, timeInterval or session window (rule F8); a "
+            "slidingTime window has emit: updates, got time(10)"
+        ),
+    ),
     "an unknown window set": (
         {"window": "slidingTime, timeDifference(1)", "more": "window_set: all"},
         "operators[0].window_set: expected distinct, perTimestampForward or perTimestampBackward, got all",

@@ -71,6 +71,14 @@ def test_an_exchange_cuts_the_pipeline_into_stages_of_their_own():
             "for the next firing; no output before the window was full for the first time",
         ),
         ("sliding, delta(amount, 2.5), count(1)", "with each tuple", None),
+        (
+            "tumbling, punct()\n    early: time(10) or count(1000)",
+            (
+                "with each window mark; early results without a mark after every 1,000 tuples or 10 s after a tuple "
+                "that no result has had"
+            ),
+            "until the next mark",
+        ),
     ],
 )
 def test_it_says_when_a_window_fires_and_what_a_tuple_waits_for(window: str, fires: str, waits: str | None):
@@ -166,3 +174,43 @@ def test_the_examples_are_explained_and_drawn(example: str, tmp_path: Path):
     assert result.exit_code == 0, result.output
     assert "stage 1: " in result.output
     assert ET.fromstring(picture.read_text()).tag.endswith("svg")  # noqa: S314 - our own
+
+
+TABLE_FILE = """
+pipeline: enrich
+streams:
+  orders: {topic: orders, schema: {order: string, customer: string}}
+  customers: {topic: customers, schema: {customer: string, name: string}, key: {attributes: [customer]}, table: true}
+  enriched: {topic: enriched}
+operators:
+  - name: enrich
+    join: {left: orders, right: customers}
+    equality_left: [customer]
+    equality_right: [customer]
+    output: {enriched: {order: order, name: name}}
+"""
+
+
+def test_a_join_with_a_table_says_what_a_tuple_meets_and_what_is_loaded_first(tmp_path: Path):
+    file = tmp_path / "enrich.yaml"
+    file.write_text(TABLE_FILE)
+    lines = [line.strip() for line in CliRunner().invoke(main, ["explain", str(file)]).output.splitlines()]
+    assert "customers: topic customers, json, a table: the first batch loads it and reads nothing else" in lines
+    window = (
+        "window    the table customers: the newest row of each key where customer of orders = customer of customers"
+    )
+    assert window in lines
+    assert "fires     with each tuple that finds a row, of orders" in lines
+    assert any(line.endswith("tuples are spread: orders by customer") for line in lines)
+    assert "tuples are spread: customers by customer" in lines
+
+
+def test_operators_that_read_one_input_with_different_keys_say_why_they_are_apart(tmp_path: Path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{HEAD}operators:{TOTALS}{BEST}".replace("aggregate: totals", "aggregate: orders"))
+    lines = CliRunner().invoke(main, ["explain", str(file)]).output.splitlines()
+    assert lines[0] == "pipeline shop: 2 stages, one query each"
+    reason = "orders would have to be distributed by two keys: totals by shop, customer and best by customer"
+    assert lines.count(f"  apart       since {reason}") == 2
+    assert "  buckets     tuples are spread: orders by shop, customer" in lines
+    assert "  buckets     tuples are spread: orders by customer" in lines

@@ -11,9 +11,6 @@ from pyspark.sql import functions as sf
 from sluice.batch.bucket_labels import labels
 from sluice.spark.cluster.assignment import Executor
 from sluice.spark.cluster.placement import PlacementTable
-from tests.unit.spark.conftest import downstream, service, spark
-
-__all__ = ["downstream", "service", "spark"]
 
 pytestmark = pytest.mark.spark
 

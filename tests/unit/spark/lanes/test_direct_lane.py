@@ -42,7 +42,10 @@ def message(partition, offset, key):
 
 class Feed:
     def __init__(self, records):
-        self.records, self.taken = records, []
+        self.records, self.taken, self.closed = records, [], False
+
+    def close(self):
+        self.closed = True
 
     def take(self, starts, ends):
         self.taken.append((starts, ends))
@@ -69,7 +72,8 @@ def lane(tmp_path, monkeypatch):
             return [(RECORDS, b"bucket %d" % number)]
 
         plan = Plan(load_text(FILE, "direct.yaml"), "query", "start", str(tmp_path), 2, {"in": 2, "out": 1})
-        return SimpleNamespace(lane=DirectLane(plan, Feed(records), apply), applied=applied)
+        feed = Feed(records)
+        return SimpleNamespace(lane=DirectLane(plan, feed, apply), applied=applied, feed=feed)
 
     return make
 
@@ -97,6 +101,14 @@ def test_the_idle_clock_reaches_each_bucket(lane):
     }  # fmt: skip
 
 
+def test_a_lane_that_is_closed_closes_its_client(lane):
+    made = lane({0: 10, 1: 20}, {})
+    made.lane.outputs(5)
+    assert not made.feed.closed
+    made.lane.close()
+    assert made.feed.closed
+
+
 @pytest.mark.parametrize("ends", [
     pytest.param({0: 12, 1: 22}, id="four records"),
     pytest.param({0: 11, 1: 21, 2: 1}, id="a new topic partition"),
@@ -121,6 +133,17 @@ def test_spark_does_a_batch_whose_state_servers_cannot_be_reached(lane, error):
 
 def test_spark_does_a_batch_whose_records_are_not_at_hand(lane):
     assert lane({0: 11, 1: 20}, NotAtHandError("late")).lane.outputs(5) is None
+
+
+def test_spark_does_a_batch_with_a_header_that_the_client_cannot_read(lane):
+    def unreadable():
+        raise SystemError("<method 'headers'> returned a result with an exception set")
+
+    odd = message(0, 10, "a")
+    odd.headers, odd.set_headers = unreadable, lambda _: None
+    made = lane({0: 11, 1: 20}, {("in", 0): [odd]})
+    assert made.lane.outputs(5) is None
+    assert made.applied == {}
 
 
 def test_an_error_of_the_engine_fails_the_batch(lane):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import threading
 from collections import deque
 
+import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError
 
@@ -23,8 +25,8 @@ class Failure:
 class Record:
     """A message of the Kafka client: a record, or with `code` an event."""
 
-    def __init__(self, place, offset, code=None):
-        self._place, self._offset, self._code = place, offset, code
+    def __init__(self, place, offset, code=None, value=b"v"):
+        self._place, self._offset, self._code, self._value = place, offset, code, value
 
     def topic(self):
         return self._place[0]
@@ -35,15 +37,25 @@ class Record:
     def offset(self):
         return self._offset
 
+    def key(self):
+        return None
+
+    def value(self):
+        return self._value
+
+    def headers(self):
+        return None
+
     def error(self):
         return None if self._code is None else Failure(self._code)
 
 
-class Consumer:
-    """A consumer that gives the messages of `arrivals`, one list for each poll."""
+class Consumer(confluent_kafka.Consumer):
+    """A consumer that gives the messages of `arrivals`, one list for each poll. `closed`: the thread that closed it."""
 
     def __init__(self, *arrivals):
-        self.arrivals, self.assigned, self.closed = deque(arrivals), [], False
+        super().__init__({"group.id": "tests"})
+        self.arrivals, self.assigned, self.closed = deque(arrivals), [], None
         self._rest = []
 
     def assign(self, places):
@@ -58,7 +70,7 @@ class Consumer:
         return found
 
     def close(self):
-        self.closed = True
+        self.closed = threading.current_thread().name
 
 
 @pytest.fixture
@@ -118,7 +130,7 @@ def test_records_that_do_not_arrive_are_left_to_spark():
     feed = RecordFeed(lambda: consumer)
     with pytest.raises(NotAtHandError, match="did not arrive"):
         feed.take({A: 0}, {A: 2})
-    assert consumer.closed
+    assert consumer.closed == "sluice-discard", "closing may block while a broker does not answer"
 
 
 def test_an_error_of_the_client_is_left_to_spark_and_the_next_batch_has_a_new_consumer():
@@ -127,3 +139,15 @@ def test_an_error_of_the_client_is_left_to_spark_and_the_next_batch_has_a_new_co
     with pytest.raises(NotAtHandError):
         feed.take({A: 0}, {A: 1})
     assert offsets(feed.take({A: 1}, {A: 2})) == {A: [1]}
+
+
+def test_a_batch_of_large_records_is_left_to_spark(monkeypatch):
+    """Not all of them are in memory at once. A batch before or after it that is small is not."""
+    monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
+    large = [Record(A, number, value=b"x" * 40) for number in range(6)]
+    consumers = [Consumer(records(A, 0), *([one] for one in large[1:])), Consumer(large[5:])]
+    feed = RecordFeed(lambda: consumers.pop(0))
+    assert offsets(feed.take({A: 0}, {A: 1})) == {A: [0]}
+    with pytest.raises(NotAtHandError, match="more than 100 bytes"):
+        feed.take({A: 1}, {A: 5})
+    assert offsets(feed.take({A: 5}, {A: 6})) == {A: [5]}

@@ -89,6 +89,22 @@ def test_queries_that_nobody_asks_for_are_let_go(daemon):
     assert running(used)
 
 
+def test_a_new_start_ends_the_keepers_of_earlier_starts_of_its_checkpoint_alone(daemon):
+    old, other = daemon.ask("a/1", 0), daemon.ask("b/1", 0)
+    new = daemon.ask("a/2", 1)
+    await_true(lambda: not running(old[0]))
+    assert daemon.ask("a/2", 1) == (new[0], 2)
+    assert daemon.ask("b/1", 0) == (other[0], 2)
+
+
+def test_the_keepers_of_a_query_that_has_ended_end(daemon):
+    one, two, other = daemon.ask("a/1", 0), daemon.ask("a/1", 1), daemon.ask("b/1", 0)
+    daemon.tell("end a")
+    await_true(lambda: not running(one[0]) and not running(two[0]))
+    assert daemon.ask("b/1", 0) == (other[0], 2)
+    assert daemon.ask("a/1", 0)[1] == 1, "a request makes a new one"
+
+
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_all_of_them_end_with_the_daemon(daemon, how):
     keeper, _ = daemon.ask("a", 0)
@@ -155,3 +171,11 @@ def test_without_a_pool_the_second_socket_refuses(named):
     await_true(lambda: not any(map(running, processes)))
     with pytest.raises(ConnectionRefusedError):
         asked_from_outside(0)
+
+
+def test_a_second_socket_inside_of_another_leaves_the_name_of_the_outer_one():
+    with pool.named_socket():
+        outer = os.environ[VARIABLE]
+        with pool.named_socket():
+            assert os.environ[VARIABLE] != outer
+        assert os.environ[VARIABLE] == outer

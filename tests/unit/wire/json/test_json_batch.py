@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Kind, list_of
 from sluice.wire.json.json_batch import decode_surely
-from sluice.wire.json.json_codec import decode, decode_exactly, encode
+from sluice.wire.json.json_codec import decode, decode_exactly
+from sluice.wire.json.json_write import encode
 
 SEED, MUTANTS = int(os.environ.get("SLUICE_SEED", "1")), int(os.environ.get("SLUICE_MUTANTS", "10000"))
 SCALARS = st.sampled_from([BOOLEAN, INT64, FLOAT64, STRING, TIMESTAMP])

@@ -6,7 +6,8 @@ import pytest
 
 from sluice.columns.arrow_types import arrow_schema
 from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
-from sluice.wire.json.json_codec import decode, encode
+from sluice.wire.json.json_codec import decode
+from sluice.wire.json.json_write import encode
 
 SECOND = 1_000_000_000
 

@@ -17,7 +17,7 @@ from sluice.columns.encoding import to_words
 from sluice.columns.key_bytes import key_codes
 from sluice.columns.scratch_buffers import Scratch, grown
 from sluice.columns.tables import Data
-from sluice.engine.contents import multisets, ring, window_inspection
+from sluice.engine.contents import multisets, window_inspection
 from sluice.engine.contents.blocks import TAKEN
 from sluice.engine.contents.fired_contents import CountedValues, FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, run_kernel
@@ -25,6 +25,7 @@ from sluice.engine.contents.summaries import NONE
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.aggregate.resized_windows import places, resized
 from sluice.engine.operators.aggregate.storage_strategy import strategy
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs, WindowOutputs
 from sluice.engine.operators.compaction import compact
@@ -32,8 +33,8 @@ from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, KEY_MARK, MAX_TIME, WINDOW, Items
-from sluice.engine.stream.rejects import joined, readable
-from sluice.engine.windows import processing_time
+from sluice.engine.stream.rejected_tuples import joined, readable
+from sluice.engine.windows import early_results, processing_time
 from sluice.engine.windows.policies import NONE as NO_POLICY
 from sluice.engine.windows.processing_time.window_records import HEAD, TAIL
 from sluice.engine.windows.timers import WallClock, timer
@@ -92,7 +93,7 @@ class AggregateOperator(Stateful[AggregateState]):
         if self.timer is not None and state.scalars[processing_time.TICK] == UNSET:
             state.scalars[processing_time.TICK] = self.timer.after(clock.start)
         items, read, unread = readable(items, program.reads, self.spec.name)
-        rows, firings = self._run(state, self.arrive(state, items, read), end)
+        rows, firings = self.run_windows(state, self.arrive(state, items, read), end)
         outputs, unmade = self._making.outputs(rows, firings, state.keys)
         compact(state, program)
         if last is not None:
@@ -101,8 +102,13 @@ class AggregateOperator(Stateful[AggregateState]):
         return outputs | joined([unread, *unmade])
 
     def due(self, state: AggregateState) -> int:
-        """The next tick of the timer; MAX_TIME without a timer, and after the final mark."""
-        return MAX_TIME if self.timer is None or state.finished else int(state.scalars[processing_time.TICK])
+        """When the timer ticks next or the next early result is due; MAX_TIME if neither happens, and after the final
+        mark.
+        """
+        if state.finished:
+            return MAX_TIME
+        tick = MAX_TIME if self.timer is None else int(state.scalars[processing_time.TICK])
+        return min(tick, early_results.next_due(state.earlies, state.early_queue))
 
     def inspect(self, state: AggregateState, key: str | None) -> list[InspectedWindow]:
         """The window of this key, if it holds tuples; without `partition_by` the only window.
@@ -131,10 +137,10 @@ class AggregateOperator(Stateful[AggregateState]):
         return [InspectedWindow(self.spec.name, int(one["size"]), held, policy=policy, now=made)]
 
     def _times(self, state: AggregateState, p: int) -> dict[str, float]:
-        """In seconds since 1970: `due`, when the timer is due next, and under time eviction `oldest_at`, when the
-        oldest tuple of partition `p` was inserted.
+        """In seconds since 1970: `due`, when the timer is due next, `early_due`, when the early result of partition `p`
+        is due, and under time eviction `oldest_at`, when its oldest tuple was inserted.
         """
-        times = {}
+        times = early_results.shown_due(state.earlies, p)
         tick = int(state.scalars[processing_time.TICK])
         if self.timer is not None and tick != UNSET and not state.finished:
             times["due"] = tick / SECOND
@@ -149,12 +155,7 @@ class AggregateOperator(Stateful[AggregateState]):
 
     def _stored_words(self, state: AggregateState, p: int, found: FiredContents) -> np.ndarray:
         """The words of the stored tuples of partition `p`, oldest first."""
-        if not self.program.clause.sliding:
-            return found.listed
-        if state.ring:
-            return state.tuples.take(ring.places(state.rings, p, state.ring), axis=0)
-        ends, links = (state.group_records[p], state.links) if state.packed else (state.partitions[p], state.chain)
-        return state.tuples.take(window_inspection.chained(ends, links, state.block), axis=0)
+        return state.tuples.take(places(state, p), axis=0) if self.program.clause.sliding else found.listed
 
     # ---- input ------------------------------------------------------------------------------------------------------
 
@@ -170,13 +171,8 @@ class AggregateOperator(Stateful[AggregateState]):
             partition = key_codes([read.column(i) for i in program.partition_by], state.keys)
         marked = np.flatnonzero(items.kind == KEY_MARK) if program.clause.marked and program.partition_by else NO_MARKS
         closed = state.keys.intern_arrow(items.keys.take(pa.array(items.key[marked]))) if len(marked) else NO_MARKS
-        state.reserve_partitions(max(1, state.keys.count))
-        group = self._groups(state, read, partition)
-        state.reserve_groups(max(1, state.keys.count, state.pairs.count))
-        slot = self._slots(state, count)
+        slot = self.admit(state, partition, self._groups(state, read, partition))
         rows = slot if program.by_slot else slice(count)
-        if program.group_by:
-            state.group_of[rows] = group
         for column, type_ in enumerate(program.columns):
             state.words[rows, column] = to_words(read.column(column), type_, state.strings)
         if program.arrival != NONE:
@@ -184,6 +180,19 @@ class AggregateOperator(Stateful[AggregateState]):
         arrivals = processing_time.arrivals(items, partition, slot, self._scratch)
         arrivals["partition"][marked] = closed
         return arrivals
+
+    def admit(self, state: AggregateState, partition: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Makes room for tuples of these partitions and groups, and gives their slots."""
+        state.reserve_partitions(max(1, state.keys.count))
+        state.reserve_groups(max(1, state.keys.count, state.pairs.count))
+        slot = self._slots(state, len(partition))
+        if self.program.group_by:
+            state.group_of[slot if self.program.by_slot else slice(len(partition))] = group
+        return slot
+
+    def resized(self, state: AggregateState, now: int) -> AggregateState:
+        """The state with the tuples of the same operator with a sliding count window of another size."""
+        return resized(self, state, now)
 
     def _groups(self, state: AggregateState, read: pa.RecordBatch, partition: np.ndarray) -> np.ndarray:
         """The number of each tuple's group (A7), which without `group_by` is that of its partition."""
@@ -210,7 +219,7 @@ class AggregateOperator(Stateful[AggregateState]):
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 
-    def _run(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
+    def run_windows(self, state: AggregateState, arrivals: np.ndarray, end: int) -> tuple[Rows, np.ndarray]:
         """Runs the windows over the arrivals. Gives the output rows of the firings, and the firings."""
         state.counted.reserve(max(1, state.keys.count, state.pairs.count), len(arrivals))
         blocks = state.free.next(len(arrivals) if self.program.packed else 0, state.top)

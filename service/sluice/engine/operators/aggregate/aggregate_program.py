@@ -81,7 +81,7 @@ class Program:
         positions: dict[str | Expression, tuple[int, Type]] = {e: (place, e.type) for e, place in where.items()}
         positions |= {e.name: (place, e.type) for e, place in where.items() if isinstance(e, Attribute)}
         incomplete, evicted = spec.aggregate_incomplete_windows, spec.aggregate_evicted_partitions
-        clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted)
+        clause = policies.clause(spec.window, positions, incomplete=incomplete, evicted=evicted, early=spec.early)
         kept = list(dict.fromkeys(kept for f in functions for kept in f.kept))
         unordered = not spec.window.in_arrival_order or (clause.sliding and clause.eviction.kind == policies.DELTA)
         arrival = len(columns) if unordered else summaries.NONE

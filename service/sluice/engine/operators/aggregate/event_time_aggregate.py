@@ -26,7 +26,6 @@ from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_rows import (
     computed_rows,
     fired_contents,
-    rejected_late,
     tuples_per_firing,
 )
 from sluice.engine.operators.aggregate.event_time_state import EventState
@@ -35,7 +34,9 @@ from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import joined, readable, rejected
+from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
+from sluice.engine.windows import early_results
+from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time import event_records, panes, sliding_time
 from sluice.engine.windows.event_time.calendar_ticks import CalendarTicks, ticks_of
 from sluice.engine.windows.event_time.event_records import EVENT, FIRING, INSERT, LATE, NEVER, Window
@@ -97,10 +98,10 @@ class EventAggregateOperator(Stateful[EventState]):
         """The output items by stream, and the rejected tuples under REJECTS, among them the late ones."""
         program = self.program
         (items,) = inputs
-        items, last, _ = until_final(state, items, clock)
+        items, last, end = until_final(state, items, clock)
         items, read, unread = readable(items, program.reads, self.spec.name)
         items, read, times, untimed = self._timed(items, read)
-        events, firings, late = self.window_events(state, self.arrive(state, items, read, times))
+        events, firings, late = self.window_events(state, self.arrive(state, items, read, times), end)
         outputs, unmade = self._making.outputs(self._fill(state, events, firings), firings, state.keys)
         compact(state)
         if last is not None:
@@ -109,8 +110,8 @@ class EventAggregateOperator(Stateful[EventState]):
         return outputs | joined([unread, untimed, self._dropped(items, times, late), *unmade])
 
     def due(self, state: EventState) -> int:
-        """MAX_TIME: the clock never fires these windows, only watermarks do (E1)."""
-        return MAX_TIME
+        """When the next early result is due (F2). The clock causes no other results, only watermarks do (E1)."""
+        return MAX_TIME if state.finished else early_results.next_due(state.earlies, state.early_queue)
 
     def inspect(self, state: EventState, key: str | None) -> list[InspectedWindow]:
         """How many tuples the window of this key holds at each event time; without `partition_by` `key` is ignored.
@@ -124,7 +125,8 @@ class EventAggregateOperator(Stateful[EventState]):
             times = self._times(state, p)
             if times:
                 at = [{"time": time, "tuples": count} for time, count in sorted(times.items())]
-                found.append(InspectedWindow(self.spec.name, sum(times.values()), policy={"at": at}))
+                policy = {"at": at} | early_results.shown_due(state.earlies, p)
+                found.append(InspectedWindow(self.spec.name, sum(times.values()), policy=policy))
         return found
 
     def _times(self, state: EventState, p: int) -> dict[float, int]:
@@ -213,8 +215,11 @@ class EventAggregateOperator(Stateful[EventState]):
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 
-    def window_events(self, state: EventState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Runs the windows over the arrivals. Gives the window events, the firings and the late tuples.
+    def window_events(
+        self, state: EventState, arrivals: np.ndarray, end: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Runs the windows over the arrivals, and the early results that are due by `end` (operator clock). Gives the
+        window events, the firings and the late tuples.
 
         The kernel stops where the room for events or firings runs out, and continues there after they have grown.
         """
@@ -226,9 +231,10 @@ class EventAggregateOperator(Stateful[EventState]):
             window = Window(
                 state.scalars, state.partitions, state.nodes, NodeAllocation(state.node_blocks, state.node_room),
                 state.agenda.matches, state.agenda.starts, state.clocks, state.panes, events, firings, late, used,
+                EarlyResults(self.program.clause.early, state.earlies, state.early_queue),
             )  # fmt: skip
-            first = _run(window, self.when, arrivals, first)
-            if first == len(arrivals):
+            first = _run(window, self.when, arrivals, end, first)
+            if first > len(arrivals):
                 break
             if len(events) - used[0] < len(events) // 4 or len(firings) - used[1] < len(firings) // 4:
                 more = len(events), len(firings)
@@ -305,14 +311,19 @@ def _when(window: TimeInterval | SlidingTime, ticks: Ticks, *, follows: bool) ->
     """The parameters of the window for its kernel. `window_set` selects which windows exist (KIP P2)."""
     if isinstance(window, TimeInterval):
         duration, period, discard_age, offset = ticks.sizes(window)
-        return panes.Grid(duration, period, discard_age, offset, math.gcd(duration, period), duration % period)
+        part = math.gcd(duration, period) if period < duration else duration
+        return panes.Grid(duration, period, discard_age, offset, part, duration % period)
     difference, grace = ticks.sizes(window)
     left, right = window.window_set != "perTimestampForward", window.window_set != "perTimestampBackward"
     gap = 1 if left and right else 0
     return sliding_time.SlidingSizes(difference, grace, left, right, gap, window.emit == "updates", follows)
 
 
-def _run(window: Window, when: panes.Grid | sliding_time.SlidingSizes, arrivals: np.ndarray, first: int) -> int:
+def _run(
+    window: Window, when: panes.Grid | sliding_time.SlidingSizes, arrivals: np.ndarray, end: int, first: int
+) -> int:
+    """Runs the kernel from item `first` on. The result is the number of items + 1 if all were handled."""
     if isinstance(when, panes.Grid):
-        return panes.run(window, when, arrivals, first)
-    return sliding_time.run(window, when, arrivals, first)
+        return panes.run(window, when, arrivals, end, first)
+    done = sliding_time.run(window, when, arrivals, first)
+    return done + 1 if done == len(arrivals) else done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +13,6 @@ from sluice.engine.contents.fired_contents import FiredContents, FiringDetails
 from sluice.engine.contents.firing_results import FREED, KINDS, Results, Rows, Run, run_kernel
 from sluice.engine.contents.multisets import PAIR
 from sluice.engine.operators.aggregate.aggregate_program import Program
-from sluice.engine.stream.items import Items
-from sluice.engine.stream.rejects import rejected
 
 
 class StoredWords(Protocol):
@@ -75,12 +73,3 @@ def by_arrival(words: np.ndarray, size: np.ndarray) -> np.ndarray:
     if not ((np.diff(came) > 0) | (np.diff(row) > 0)).all():
         words = words.take(np.lexsort((came, row)), axis=0)
     return words
-
-
-def rejected_late(items: Items, operator: str, late: np.ndarray, reasons: Iterable[str]) -> Items | None:
-    """The late tuples as rejects, each with its reason; None if there are none."""
-    if not len(late):
-        return None
-    dropped = np.zeros(len(items), np.bool_)
-    dropped[late["item"]] = True
-    return rejected(items.only(dropped), operator, list(reasons))

@@ -27,6 +27,7 @@ from sluice.columns.tables import Format, column
 from sluice.engine.contents import slices
 from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.group_pairs import take_groups
+from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time import event_records, timeline_blocks
 from sluice.engine.windows.event_time.event_records import (  # fmt: skip
     ENDLESS,
@@ -56,6 +57,7 @@ def tables(program: Program, nodes: np.dtype) -> dict[str, Table]:
         ),
         "ends": Table("partition", slices.ENDS, refers=ENDS, fresh=dict.fromkeys(ENDS, NIL)),
         "nodes": Table("node", nodes, refers=dict.fromkeys(NEIGHBOURS, "node")),
+        "earlies": early_results.table("node"),
         "node_blocks": Table("block of nodes", np.dtype(np.int8)),
         "panes": Table("pane", event_records.PANE),
         "group_records": Table("group", slices.GROUP_RECORD, refers={
@@ -83,7 +85,7 @@ class EventState(Tables):
     Without `group_by` the slices of a group have the same numbers as the nodes of its partition.
     """
 
-    FORMAT: ClassVar[Format] = Format("aggregate over event time", 2)
+    FORMAT: ClassVar[Format] = Format("aggregate over event time", 3)
     NUMBERS: ClassVar[tuple[str, ...]] = ("top", "arrived", "finished", "kept_keys", "kept_strings")
     ARRAYS: ClassVar[Mapping[str, np.dtype]] = dict.fromkeys(
         ("scalars", "node_room", "slice_room", "clocks", "totals"), np.dtype(np.int64)
@@ -92,6 +94,7 @@ class EventState(Tables):
 
     partitions: np.ndarray
     nodes: np.ndarray
+    earlies: np.ndarray
     node_blocks: np.ndarray
     slice_blocks: np.ndarray
     panes: np.ndarray
@@ -110,7 +113,9 @@ class EventState(Tables):
         """
         self._program, self._nodes, self.limits = program, nodes, program.limits
         known = tables(program, nodes)
-        self.declare(known, known)
+        self.declare(known, [name for name in known if name != "earlies" or program.clause.early.wanted])
+        #: the ends of the queue of panes that wait for an early result
+        self.early_queue = early_results.queue_of(self.earlies)
         self.scalars = np.zeros(event_records.SCALARS, np.int64)
         self.node_room, self.slice_room = timeline_blocks.scalars(), timeline_blocks.scalars()
         self.clocks = np.full(clocks, NEVER, np.int64)
@@ -173,7 +178,8 @@ class EventState(Tables):
         self.reserve("pane", self.rows["pane"] + 1)
 
     def plan(self) -> None:
-        """Rebuilds the tournament tree from the due times of the partitions."""
+        """Rebuilds the tournament tree and the queue of early results from the due times of partitions and panes."""
+        self.early_queue = early_results.queue_of(self.earlies)
         self.agenda = TournamentTree(len(self.clocks))
         self.agenda.enter(self.partitions[: self.rows["partition"]])
 

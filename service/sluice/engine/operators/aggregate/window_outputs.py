@@ -14,7 +14,7 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.stream import emit
 from sluice.engine.stream.expression_eval import evaluate, named
 from sluice.engine.stream.items import Items
-from sluice.engine.stream.rejects import complete
+from sluice.engine.stream.rejected_tuples import complete
 
 #: the items of each output stream, and the rejected tuples: those for which an expression has no value
 Outputs = tuple[dict[str, Items], list[Items | None]]

@@ -20,7 +20,6 @@ from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.aggregate.aggregate_operator import until_final
-from sluice.engine.operators.aggregate.event_time_rows import rejected_late
 from sluice.engine.operators.dedup import dedup_kernel
 from sluice.engine.operators.dedup.dedup_kernel import EMITTED_COUNT, FREED_COUNT, LATE_COUNT
 from sluice.engine.operators.dedup.dedup_records import ARRIVAL, EMITTED, PERIODS, DedupSettings, Periods
@@ -30,7 +29,7 @@ from sluice.engine.operators.session.session_times import ClockTimes
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import joined, readable, rejected
+from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.timer_queue import ROOT
@@ -173,6 +172,7 @@ class DedupOperator(Stateful[DedupState]):
         passing = np.flatnonzero(items.kind != TUPLE)
         key, keys = emit.named(emitted["partition"], state.keys)
         emitted, key = self._in_order(emitted, key, keys, draining=len(items) + 1)
+        # the events of the causes len(items) (a timer after the last item) and len(items) + 1 (the final mark drains)
         event, at = np.append(items.event, [TIMER, 0]), np.append(items.at, [0, 0])
         if last is not None:
             event[-1], at[-1] = last
@@ -181,6 +181,7 @@ class DedupOperator(Stateful[DedupState]):
         if self._rule.clock:
             timed = cause <= len(items)
             event_of, at_of = np.where(timed, TIMER, event_of), np.where(timed, emitted["due"], at_of)
+        # What item n causes comes before the mark that is item n.
         order = np.argsort(np.concatenate([2 * cause, 2 * passing + 1]), kind="stable")
         words = state.words.take(emitted["slot"], axis=0)
         columns = [from_words(words[:, n], kind, state.strings) for n, kind in enumerate(self._stored.types[:-1])]

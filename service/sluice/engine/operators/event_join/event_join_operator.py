@@ -17,7 +17,6 @@ from sluice.columns.scratch_buffers import grown
 from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
-from sluice.engine.operators.aggregate.event_time_rows import rejected_late
 from sluice.engine.operators.event_join import as_of_kernel, event_join_outputs, interval_kernel
 from sluice.engine.operators.event_join.event_join_records import (
     ARRIVAL,
@@ -44,7 +43,7 @@ from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import joined, readable, rejected
+from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
 from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.spec import EventTime, Join

@@ -13,13 +13,13 @@ from sluice.columns.encoding import to_words
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.key_bytes import key_codes
-from sluice.engine.operators.join.join_kernel import NOTHING
+from sluice.engine.operators.join.join_kernel import NOTHING, RIGHT
 from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, Items
 from sluice.engine.windows import policies
 from sluice.model.expressions import Attribute, Expression, walk
-from sluice.model.spec import Count, Join, Side, Time
-from sluice.model.types import Schema, Type
+from sluice.model.spec import DELETES, Count, Join, Side, Time
+from sluice.model.types import BOOLEAN, Schema, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class JoinInput:
     names         for each stored word the name of its attribute; "" for the size of a delta, which has no name
     types, default           the types of the stored words, and their values in the default tuple
     equality, partition_by   indices into `reads`
+    deletes       the index in `reads` of the attribute that says whether a tuple deletes a row of a table; None: the
+                  side is no table
     """
 
     spec: Side
@@ -40,6 +42,7 @@ class JoinInput:
     default: tuple[pa.Array, ...]
     equality: tuple[int, ...]
     partition_by: tuple[int, ...]
+    deletes: int | None
 
     @classmethod
     def of(cls, join: Join, port: int, schema: Schema) -> JoinInput:
@@ -52,7 +55,10 @@ class JoinInput:
         kept: list[Expression] = list(dict.fromkeys([*attributes, *policies.sizes(side.window)]))
         names = tuple(e.name if isinstance(e, Attribute) else "" for e in kept)
         reads = list(dict.fromkeys([*kept, *side.equality, *_partition_by(side)]))
-        values = dict(zip((name for name, _ in schema), side.default, strict=True))
+        deletes = len(reads) if join.table and port == RIGHT else None
+        if deletes is not None:
+            reads.append(Attribute(DELETES, BOOLEAN))
+        values = dict(zip((name for name, _ in schema if name != DELETES), side.default, strict=True))
         positions = {e: (place, e.type) for place, e in enumerate(kept)}
         clause = policies.clause(side.window, positions | {e.name: positions[e] for e in attributes})
         return cls(
@@ -64,6 +70,7 @@ class JoinInput:
             default=tuple(pa.array([values.get(n, 0)], arrow_type(e.type)) for n, e in zip(names, kept, strict=True)),
             equality=tuple(reads.index(e) for e in side.equality),
             partition_by=tuple(reads.index(e) for e in _partition_by(side)),
+            deletes=deletes,
         )
 
     def store_default(self, words: np.ndarray, strings: Interner) -> None:

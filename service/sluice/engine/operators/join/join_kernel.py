@@ -19,7 +19,17 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import FINAL, TIMER, TUPLE, WATERMARK, WINDOW
 from sluice.engine.windows.policies import DELTA
-from sluice.engine.windows.processing_time import EVICT, INSERT, LIVE, LOSE, Window, arrive, evict_expired, expired
+from sluice.engine.windows.processing_time import (
+    EVICT,
+    INSERT,
+    LIVE,
+    LOSE,
+    Window,
+    arrive,
+    evict_expired,
+    evict_oldest,
+    expired,
+)
 
 LEFT, RIGHT = 0, 1
 #: entries of `Side.state`
@@ -30,11 +40,12 @@ GROUP, AHEAD = 16, 64
 NOTHING = 0
 
 #: an arrival: a tuple or final mark of one port, or a watermark of the join. `bucket` is the list of equal keys, NIL if
-#: the key equals no other (J16); `key` is NIL without equalities; `ahead` is scratch memory of `_look_ahead`
+#: the key equals no other (J16); `key` is NIL without equalities; `ahead` is scratch memory of `_look_ahead`.
+#: `deletes`: the tuple deletes the row of its key in a table (M4)
 MATCH_STATE = np.dtype([
     ("at", np.int64), ("event", np.int64), ("watermark", np.int64), ("slot", np.int32), ("partition", np.int32),
     ("source", np.int32), ("bucket", np.int32), ("key", np.int32), ("place", np.int32), ("ahead", np.int32),
-    ("kind", np.int8), ("port", np.int8),
+    ("kind", np.int8), ("port", np.int8), ("deletes", np.bool_),
 ])  # fmt: skip
 
 #: a stored tuple: its key, its neighbours in the list of its side's tuples with this key, and whether it matched (J12)
@@ -240,6 +251,9 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
     (J10); window y does not change (J7). Then the tuple enters its own window. Only partitions of side x age with it
     (J22). The tuples that it evicts from its window are logged last (J8).
     """
+    if arrivals[i].deletes:
+        _delete(x, arrivals, i, log, used)
+        return True
     port, slot, bucket = arrivals[i].port, arrivals[i].slot, arrivals[i].bucket
     candidates = y.buckets[bucket].count if bucket != NIL else 0
     leaving = x.window.scalars[LIVE] if x.outer and x.window.clause.eviction.kind == DELTA else 1
@@ -261,6 +275,17 @@ def _meet(x: Side, y: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used:
     arrive(x.window, arrivals, i)
     _follow(x, arrivals, i, log, used)
     return True
+
+
+@inlined
+def _delete(table: Side, arrivals: np.ndarray, i: int, log: np.ndarray, used: np.ndarray) -> None:
+    """Removes the row of the arrival's key from a table, if there is one (M4). Nothing is emitted."""
+    p = arrivals[i].partition
+    _free(table, arrivals[i].slot)
+    if table.window.partitions[p].size:
+        table.window.used[0] = 0
+        evict_oldest(table.window, p)
+        _follow(table, arrivals, i, log, used)
 
 
 @inlined

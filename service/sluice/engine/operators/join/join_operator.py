@@ -24,8 +24,8 @@ from sluice.engine.operators.operator import Stateful
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MAX_TIME, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import joined as together
-from sluice.engine.stream.rejects import readable
+from sluice.engine.stream.rejected_tuples import joined as together
+from sluice.engine.stream.rejected_tuples import readable
 from sluice.engine.windows import processing_time
 from sluice.engine.windows.processing_time import LIVE, STORED
 from sluice.model.spec import Count, Join
@@ -49,6 +49,8 @@ class JoinOperator(Stateful[JoinState]):
         self._clauses = (self._ports[LEFT].clause, self._ports[RIGHT].clause)
         self._expressions = PairExpressions(spec, self._ports)
         self._in_key_order = spread and bool(independent(spec))
+        #: the sides whose final marks end the join
+        self._ending = (LEFT,) if spec.table else (LEFT, RIGHT)
         #: scratch memory for the log of candidates
         self._log = np.empty(0, join_kernel.ENTRY)
 
@@ -67,9 +69,10 @@ class JoinOperator(Stateful[JoinState]):
     def feed(self, state: JoinState, inputs: Sequence[Items], clock: Clock) -> dict[str, Items]:
         """The outputs of these items and of the tuples that expire by `clock.end` (inclusive), by output stream.
 
-        Rejected tuples are under REJECTS. After the final marks of both inputs there are no outputs.
+        Rejected tuples are under REJECTS. After the final marks of both inputs there are no outputs; if the right input
+        is a table, after that of the left input (M6).
         """
-        if state.finished:
+        if self._finished(state):
             return {}
         left, right = inputs
         of_left, left_unread = self._arrive(state, LEFT, left)
@@ -84,7 +87,7 @@ class JoinOperator(Stateful[JoinState]):
         for side, kernel in zip(state.sides, sides, strict=True):
             side.leave(kernel.freed)
         state.clean()
-        if state.finished:
+        if self._finished(state):
             last = arrivals[arrivals["kind"] == FINAL][-1]
             outputs = {
                 stream: emit.final(items, int(last["event"]), int(last["at"])) for stream, items in outputs.items()
@@ -111,6 +114,10 @@ class JoinOperator(Stateful[JoinState]):
                 found.append(InspectedWindow(self.spec.name, len(slots), held, name))
         return found
 
+    def _finished(self, state: JoinState) -> bool:
+        """Whether the final marks of the inputs that end the join were received (J18, M6)."""
+        return all(state.sides[number].state[FROZEN] for number in self._ending)
+
     # ---- input ------------------------------------------------------------------------------------------------------
 
     def _arrive(self, state: JoinState, number: int, items: Items) -> tuple[np.ndarray, Items | None]:
@@ -120,6 +127,8 @@ class JoinOperator(Stateful[JoinState]):
         """
         port, side = self._ports[number], state.sides[number]
         items = items.first(0) if side.state[FROZEN] else until_final(items)
+        if number not in self._ending:  # a final mark of a table has no effect (M6)
+            items = items.only(items.kind == TUPLE)
         items, read, unread = readable(items, port.reads, self.spec.name)
         is_tuple = items.kind == TUPLE
         arrivals = np.zeros(len(items), MATCH_STATE)
@@ -131,6 +140,8 @@ class JoinOperator(Stateful[JoinState]):
         arrivals["port"], arrivals["place"], arrivals["watermark"] = number, place(items), items.watermark
         arrivals["slot"][is_tuple] = slots
         arrivals["key"][is_tuple], arrivals["bucket"][is_tuple] = port.keys(read, state.keys)
+        if port.deletes is not None:
+            arrivals["deletes"][is_tuple] = read.column(port.deletes).to_numpy(zero_copy_only=False)
         return arrivals, unread
 
     def _with_watermarks(self, state: JoinState, arrivals: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from sluice.engine.operators.join.join_kernel import NOTHING
 from sluice.engine.operators.join.join_state import SIDES
 from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import complete
+from sluice.engine.stream.rejected_tuples import complete
 from sluice.model.expressions import Attribute, Expression, walk
 from sluice.model.spec import Join
 

@@ -12,7 +12,7 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import Maps, PartOfKey, Table, distinct, keep_texts, moved_to, parts_of, walked
 from sluice.columns.tables import Data, Format, Saved, column, grown, load, save
 from sluice.engine.operators import compaction
-from sluice.engine.operators.join.join_kernel import BUCKET, FREED, FROZEN, NAME, NOTHING, REACHED, STORED_TUPLE
+from sluice.engine.operators.join.join_kernel import BUCKET, FREED, NAME, NOTHING, REACHED, STORED_TUPLE
 from sluice.engine.operators.stored_tuples import StoredTuples
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import FIRST, LAST, LIVE, STORED, time_queue
@@ -126,11 +126,6 @@ class JoinState:
         #: scratch memory: the numbers of keys within a batch
         self.names = np.zeros(1, NAME)
         self.batch = 0
-
-    @property
-    def finished(self) -> bool:
-        """Whether the final marks of both sides were received."""
-        return all(side.state[FROZEN] for side in self.sides)
 
     @property
     def sizes(self) -> tuple[int, int]:

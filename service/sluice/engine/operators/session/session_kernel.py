@@ -33,7 +33,8 @@ from sluice.engine.operators.session.session_records import (
     Sessions,
     SessionSettings,
 )
-from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK, WINDOW
+from sluice.engine.stream.items import EARLY_FIRING, TIMER, TUPLE, WATERMARK, WINDOW
+from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time.event_log import pass_watermark_on
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
@@ -48,7 +49,7 @@ def run(w: Sessions, r: SessionSettings, arrivals: np.ndarray, first: int, end: 
     sessions that are over by `end`.
     """
     for i in range(first, len(arrivals)):
-        if r.clock and not _close(w, r, arrivals[i].at, TIMER, arrivals[i].at):
+        if not _pass_time(w, r, arrivals[i].at):
             return i
         if arrivals[i].kind == TUPLE:
             if not _room(w, w.partitions[arrivals[i].partition].size + 3, 1):
@@ -56,9 +57,29 @@ def run(w: Sessions, r: SessionSettings, arrivals: np.ndarray, first: int, end: 
             _arrive(w, r, arrivals, i)
         elif arrivals[i].kind == WATERMARK and not _advance(w, r, arrivals[i]):
             return i
-    if r.clock and not _close(w, r, end, TIMER, end):
+    if not _pass_time(w, r, end):
         return len(arrivals)
     return len(arrivals) + 1
+
+
+@inlined
+def _pass_time(w: Sessions, r: SessionSettings, now: int) -> bool:
+    """Does what the operator clock causes until `now` (inclusive), in order of time: early results (F2), and over the
+    clock the sessions that are over (G12). A session that is over when its early result is due has none (F3). Returns
+    False if an output table is full and something remains.
+    """
+    while w.early.policy.wait > 0:
+        s = early_results.due_by(w.early, now)
+        if s == NIL:
+            break
+        due = w.early.windows[s].due
+        if r.clock and not _close(w, r, due, TIMER, due):
+            return False
+        if w.early.windows[s].due == due:
+            if not _room(w, 1, 1):
+                return False
+            _fire_early(w, r, s, TIMER, due)
+    return not r.clock or _close(w, r, now, TIMER, now)
 
 
 @inlined
@@ -118,7 +139,9 @@ def _arrive(w: Sessions, r: SessionSettings, arrivals: np.ndarray, i: int) -> No
     _note(w, INSERT, s, arrivals[i].slot, last)
     if r.updates:
         w.scalars[GROUP] += 1
-        _fire(w, r, p, s, arrivals[i].event, arrivals[i].at)
+        _fire(w, r, WINDOW, p, s, arrivals[i].event, arrivals[i].at)
+    elif w.early.policy.wanted and early_results.count_tuple(w.early, s, p, arrivals[i].at):
+        _fire_early(w, r, s, arrivals[i].event, arrivals[i].at)
     due = _due(w, r, p)
     if r.clock or due < lists[p].due:
         schedule(lists, w.matches, w.starts[0], p, due)
@@ -157,6 +180,8 @@ def _merge(w: Sessions, p: int, s: int, y: int, end: int) -> None:
     while y != end:
         following = w.sessions[y].younger
         _note(w, MERGE, s, y, 0)
+        if w.early.policy.wanted:
+            early_results.take_over(w.early, s, y)
         _free(w, p, y)
         y = following
 
@@ -206,7 +231,9 @@ def _close(w: Sessions, r: SessionSettings, now: int, event: int, at: int) -> bo
             if w.scalars[LAST] != due:
                 w.scalars[LAST] = due
                 w.scalars[GROUP] += 1
-            _fire(w, r, p, s, event, due + 1 if r.clock else at)
+            _fire(w, r, WINDOW, p, s, event, due + 1 if r.clock else at)
+        if w.early.policy.wanted:
+            early_results.start_again(w.early, s)
         _note(w, FORGET, s, NIL, 0)
         _free(w, p, s)
         schedule(w.partitions, w.matches, start, p, _due(w, r, p))
@@ -232,19 +259,27 @@ def _note(w: Sessions, code: int, s: int, other: int, last: int) -> None:
 
 
 @inlined
-def _fire(w: Sessions, r: SessionSettings, p: int, s: int, event: int, at: int) -> None:
+def _fire_early(w: Sessions, r: SessionSettings, s: int, event: int, at: int) -> None:
+    """Emits what an open session holds so far (F1)."""
+    w.scalars[GROUP] += 1
+    _fire(w, r, EARLY_FIRING, w.sessions[s].owner, s, event, at)
+    early_results.start_again(w.early, s)
+
+
+@inlined
+def _fire(w: Sessions, r: SessionSettings, kind: int, p: int, s: int, event: int, at: int) -> None:
     """Writes a firing of the session. Its field `watermark` has the reach, by which the sessions that one watermark
-    closes are sorted (G8).
+    closes are sorted (G8). Over the clock it is 0: the results of one instant are sorted by key.
     """
     _note(w, FIRE, s, w.used[1], w.sessions[s].last)
     firing = w.firings[w.used[1]]
     firing.event = event
     firing.at = at
-    firing.kind = WINDOW
+    firing.kind = kind
     firing.partition = p
     firing.group = w.scalars[GROUP]
     firing.start = w.sessions[s].first
     firing.end = w.sessions[s].last
     firing.index = 0
-    firing.watermark = _session_reach(w, r, s)
+    firing.watermark = 0 if r.clock else _session_reach(w, r, s)
     w.used[1] += 1

@@ -25,7 +25,6 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.event_time_rows import (
     computed_rows,
     fired_contents,
-    rejected_late,
     tuples_per_firing,
 )
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
@@ -37,7 +36,9 @@ from sluice.engine.operators.session.session_times import ClockTimes, gaps
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import MAX_TIME, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import joined, readable, rejected
+from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
+from sluice.engine.windows import early_results
+from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time.event_records import ENDLESS, FIRING, LATE
 from sluice.engine.windows.event_time.event_ticks import Ticks
 from sluice.engine.windows.event_time.timer_queue import ROOT
@@ -103,11 +104,16 @@ class SessionOperator(Stateful[SessionState]):
         return outputs | joined([unread, *unsound, self._dropped(items, late), *unmade])
 
     def due(self, state: SessionState) -> int:
-        """Over the clock: 1 ns after the reach of the session that is over next (G12). Otherwise MAX_TIME."""
-        if not self._rule.clock or state.finished or not len(state.agenda.matches):
+        """When the next early result is due (F2). Over the clock also 1 ns after the reach of the session that is over
+        next (G12). MAX_TIME if neither comes.
+        """
+        if state.finished:
             return MAX_TIME
+        early = early_results.next_due(state.earlies, state.early_queue)
+        if not self._rule.clock or not len(state.agenda.matches):
+            return early
         due = int(state.agenda.matches[state.agenda.starts[0] + ROOT]["due"])
-        return MAX_TIME if due == ENDLESS else due + 1
+        return early if due == ENDLESS else min(early, due + 1)
 
     def inspect(self, state: SessionState, key: str | None) -> list[InspectedWindow]:
         """The open sessions of this key, oldest first; without `partition_by` all open sessions."""
@@ -119,7 +125,8 @@ class SessionOperator(Stateful[SessionState]):
             count = int(state.contents["count"][self._contents(state, s)].sum())
             start, end = (float(self._ticks.seconds(int(state.sessions[name][s]))) for name in ("first", "last"))
             sessions.append({"start": start, "end": end, "tuples": count})
-        return [InspectedWindow(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy={"sessions": sessions})]
+        policy = {"sessions": sessions} | early_results.shown_due(state.earlies, p)
+        return [InspectedWindow(self.spec.name, sum(int(s["tuples"]) for s in sessions), policy=policy)]
 
     def _contents(self, state: SessionState, session: int) -> list[int]:
         found, at = [], int(state.chains["oldest"][session])
@@ -212,6 +219,7 @@ class SessionOperator(Stateful[SessionState]):
             sessions = Sessions(
                 state.scalars, state.partitions, state.sessions, state.agenda.matches, state.agenda.starts,
                 state.clocks, events, firings, late, used,
+                EarlyResults(self._program.clause.early, state.earlies, state.early_queue),
             )  # fmt: skip
             first = session_kernel.run(sessions, self._rule, arrivals, first, end)
             if first > len(arrivals):

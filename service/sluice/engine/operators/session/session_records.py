@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluice.engine.windows.early_results import EarlyResults
+
 #: window events: a tuple enters a session (INSERT), a session takes over another one (MERGE), the content of a session
 #: is emitted (FIRE), a session is closed and removed (FORGET)
 INSERT, MERGE, FIRE, FORGET = range(4)
@@ -86,3 +88,5 @@ class Sessions(NamedTuple):
     late: np.ndarray
     #: the numbers of events, firings and late tuples written
     used: np.ndarray
+    #: a row for each session
+    early: EarlyResults

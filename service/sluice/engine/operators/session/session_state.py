@@ -31,6 +31,7 @@ from sluice.engine.operators.session.session_records import (
     LAST,
     SESSIONS,
 )
+from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.timer_queue import TournamentTree
 from sluice.model.engine_limits import EngineLimits
@@ -50,6 +51,7 @@ def tables(program: Program) -> dict[str, Table]:
         "sessions": Table("session", session_records.SESSION, refers={
             **dict.fromkeys(NEIGHBOURS, "session"), "owner": "partition",
         }),
+        "earlies": early_results.table("session"),
         "chains": Table("session", session_records.CHAIN, refers=dict.fromkeys(ENDS, "content"), fresh=no_member),
         "group_records": Table(
             "group", session_records.GROUP_RECORD, refers=dict.fromkeys(ENDS, "content"), fresh=no_member
@@ -79,6 +81,7 @@ class SessionState(KeyedState):
 
     partitions: np.ndarray
     sessions: np.ndarray
+    earlies: np.ndarray
     chains: np.ndarray
     group_records: np.ndarray
     contents: np.ndarray
@@ -89,7 +92,9 @@ class SessionState(KeyedState):
     def __init__(self, program: Program) -> None:
         self._program = program
         known = tables(program)
-        self.declare(known, known)
+        self.declare(known, [name for name in known if name != "earlies" or program.clause.early.wanted])
+        #: the ends of the queue of sessions that wait for an early result
+        self.early_queue = early_results.queue_of(self.earlies)
         self.scalars = np.zeros(session_records.SCALARS, np.int64)
         self.scalars[[FREE_SESSION, FREE_CONTENT]] = NIL
         self.scalars[LAST] = NEVER
@@ -147,6 +152,11 @@ class SessionState(KeyedState):
     @property
     def entries(self) -> int:
         return super().entries + self.groups.count
+
+    def plan(self) -> None:
+        """Builds the queues of the times at which keys and early results are due."""
+        super().plan()
+        self.early_queue = early_results.queue_of(self.earlies)
 
     def open_keys(self) -> np.ndarray:
         """The keys with open sessions. A compaction removes the others (G14)."""

@@ -30,7 +30,7 @@ from sluice.engine.operators.stored_tuples import StoredTuples, stored_in
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import joined, readable
+from sluice.engine.stream.rejected_tuples import joined, readable
 from sluice.engine.windows import policies, processing_time
 from sluice.engine.windows.policies import KernelClause
 from sluice.engine.windows.processing_time import LIVE, STORED

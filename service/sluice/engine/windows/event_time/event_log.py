@@ -13,7 +13,7 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.stream.items import WATERMARK, WINDOW
+from sluice.engine.stream.items import EARLY_FIRING, WATERMARK, WINDOW
 from sluice.engine.windows.event_time.event_records import FIRE, GROUP, INSERT, LAST, Window
 
 
@@ -52,11 +52,25 @@ def append_firing(w: Window, p: int, item: Any, start: int, end: int, last: int,
     if w.scalars[LAST] != last:
         w.scalars[LAST] = last
         w.scalars[GROUP] += 1
+    _append_firing(w, WINDOW, p, item.event, item.at, start, end, last, index)
+
+
+@inlined
+def append_early_firing(w: Window, p: int, event: int, at: int, start: int, end: int, last: int) -> None:
+    """Appends the firing that gives an early result of an open window."""
+    w.scalars[GROUP] += 1
+    _append_firing(w, EARLY_FIRING, p, event, at, start, end, last, 0)
+
+
+@inlined
+def _append_firing(
+    w: Window, kind: int, p: int, event: int, at: int, start: int, end: int, last: int, index: int
+) -> None:  # fmt: skip
     append_event(w, FIRE, p, w.used[1], start, last)
     firing = w.firings[w.used[1]]
-    firing.event = item.event
-    firing.at = item.at
-    firing.kind = WINDOW
+    firing.event = event
+    firing.at = at
+    firing.kind = kind
     firing.partition = w.partitions[p].key
     firing.group = w.scalars[GROUP]
     firing.start = start

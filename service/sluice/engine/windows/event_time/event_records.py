@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.event_time.timeline_blocks import NodeAllocation
 
 #: window events
@@ -93,3 +94,5 @@ class Window(NamedTuple):
     late: np.ndarray
     #: the numbers of events, firings and late tuples in use
     used: np.ndarray
+    #: timeInterval: a row for each slice
+    early: EarlyResults

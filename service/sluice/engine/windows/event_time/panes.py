@@ -1,8 +1,9 @@
 """Decides when the panes of a timeInterval window fire (reference section 5).
 
 A pane consists of slices of gcd(period, duration) ticks, so a tuple is stored in one slice however many panes contain
-it. Only advancing watermarks make panes fire (E22). Each partition stores the end of its next pane. A priority queue
-(timer_queue.py) orders these ends, so a watermark costs O(panes that fire), however many partitions exist.
+it. Where panes do not overlap, a slice is a whole pane. Only advancing watermarks make panes fire (E22). Each partition
+stores the end of its next pane. A priority queue (timer_queue.py) orders these ends, so a watermark costs O(panes that
+fire), however many partitions exist.
 
 At each watermark, all complete panes with something new fire. So a pane that was complete before has something new
 exactly if a tuple came to one of its slices since the last watermark (`epoch`). A pane that becomes complete has
@@ -18,8 +19,10 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
-from sluice.engine.stream.items import TUPLE, WATERMARK
+from sluice.engine.stream.items import TIMER, TUPLE, WATERMARK
+from sluice.engine.windows import early_results
 from sluice.engine.windows.event_time.event_log import (
+    append_early_firing,
     append_event,
     append_firing,
     append_insert,
@@ -49,7 +52,7 @@ NO_PANE = -1
 
 class Grid(NamedTuple):
     """The panes [offset + k * period, offset + k * period + duration) of all integers k, in ticks. Slices have `slice`
-    ticks and begin at `offset`.
+    ticks, and the first one of a pane begins with it.
     """
 
     duration: int
@@ -62,21 +65,26 @@ class Grid(NamedTuple):
 
 
 @kernel
-def run(w: Window, g: Grid, arrivals: np.ndarray, first: int) -> int:
-    """Handles the items from number `first` on. Returns the number of the item at which an output table was full, or
-    the number of items if all were handled.
+def run(w: Window, g: Grid, arrivals: np.ndarray, end: int, first: int) -> int:
+    """Handles the items from number `first` on, then the early results that are due by `end` (operator clock).
+
+    Returns the number of the item at which an output table was full, or the number of items + 1 if all were handled.
     """
     looking = far(w.room)
-    for i in range(first, len(arrivals)):
+    for i in range(first, len(arrivals) + 1):
+        if w.early.policy.wait > 0 and not _fire_early_by(w, g, arrivals[i].at if i < len(arrivals) else end):
+            return i
+        if i == len(arrivals):
+            break
         if looking:
             look_ahead(w, arrivals, i)
         if arrivals[i].kind == TUPLE:
-            if not room(w, 1, 0):
+            if not room(w, 2, 1):
                 return i
             _arrive(w, g, arrivals, i)
         elif arrivals[i].kind == WATERMARK and not _advance(w, g, arrivals, i):
             return i
-    return len(arrivals)
+    return len(arrivals) + 1
 
 
 # ---- the grid -------------------------------------------------------------------------------------------------------
@@ -138,6 +146,8 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
         nodes[node].epoch = NEVER
         nodes[node].phase = phase
     append_insert(w, p, arrivals[i].slot, node)
+    if w.early.policy.wanted:
+        _count_early(w, g, node, end, arrivals, i)
     if watermark != NEVER and end <= watermark:  # late: a pane is complete already (E20)
         nodes[node].epoch = w.scalars[EPOCH]
         if parts[p].epoch != w.scalars[EPOCH] or parts[p].fresh == NIL or time < nodes[parts[p].fresh].time:
@@ -148,6 +158,37 @@ def _arrive(w: Window, g: Grid, arrivals: np.ndarray, i: int) -> None:
     if end < parts[p].fire or node == parts[p].oldest:
         parts[p].fire = min(parts[p].fire, end)
         schedule(parts, w.matches, w.starts[0], p, _due(w, g, p))
+
+
+@inlined
+def _count_early(w: Window, g: Grid, node: int, end: int, arrivals: np.ndarray, i: int) -> None:
+    """Counts a tuple of the pane that is the slice `node`, if the pane is not complete yet (F7)."""
+    is_open = w.clocks[0] == NEVER or w.clocks[0] < end
+    if is_open and early_results.count_tuple(w.early, node, arrivals[i].partition, arrivals[i].at):
+        _fire_early(w, g, node, arrivals[i].event, arrivals[i].at)
+
+
+@inlined
+def _fire_early_by(w: Window, g: Grid, now: int) -> bool:
+    """Emits the early results that are due by `now` (inclusive), at their due times (F2). Returns False if an output
+    table is full and some remain.
+    """
+    while True:
+        node = early_results.due_by(w.early, now)
+        if node == NIL:
+            return True
+        if not room(w, 1, 1):
+            return False
+        _fire_early(w, g, node, TIMER, w.early.windows[node].due)
+
+
+@inlined
+def _fire_early(w: Window, g: Grid, node: int, event: int, at: int) -> None:
+    """Emits what the pane of a slice holds so far. The firing does not count as one of the pane (F7)."""
+    start = w.nodes[node].time
+    end = start + g.duration
+    append_early_firing(w, w.early.windows[node].partition, event, at, start, end, end - 1)
+    early_results.start_again(w.early, node)
 
 
 @inlined
@@ -230,6 +271,8 @@ def _step(w: Window, g: Grid, p: int, arrivals: np.ndarray, i: int) -> None:
     end, due, node = parts[p].fire, parts[p].due, parts[p].oldest
     if end <= due:
         append_firing(w, p, arrivals[i], end - g.duration, end, end - 1, _fired_before(w, g, end))
+        if w.early.policy.wanted and parts[p].open != NIL and w.nodes[parts[p].open].time + g.duration == end:
+            early_results.start_again(w.early, parts[p].open)  # F3
         parts[p].fire = _next(w, g, p, end)
     if _closed(w, g, node) <= due:
         if parts[p].open == node:

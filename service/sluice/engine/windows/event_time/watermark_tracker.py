@@ -18,7 +18,7 @@ import numpy as np
 
 from sluice.columns.kernel import inlined, kernel
 from sluice.engine.stream.items import FINAL, MADE, MAX_TIME, TIMER, TUPLE, WATERMARK, Items
-from sluice.engine.stream.rejects import rejected
+from sluice.engine.stream.rejected_tuples import rejected
 from sluice.engine.windows.event_time.event_records import ENDLESS, NEVER
 from sluice.engine.windows.event_time.event_ticks import units
 from sluice.model.spec import Stream

@@ -22,7 +22,7 @@ A partition is stored while it holds tuples. What S7 keeps longer (whether the p
 and its reference value) stays in the partition's record.
 """
 
-from sluice.engine.windows.processing_time.eviction import evict, evict_expired
+from sluice.engine.windows.processing_time.eviction import evict, evict_expired, evict_oldest
 from sluice.engine.windows.processing_time.item_records import arrivals
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.time_queue import expired, leaves
@@ -88,6 +88,7 @@ __all__ = [
     "evict",
     "evict_aged",
     "evict_expired",
+    "evict_oldest",
     "evict_surplus",
     "expire_tuples",
     "expired",

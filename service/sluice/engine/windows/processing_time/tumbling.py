@@ -7,17 +7,19 @@ import numpy as np
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
 from sluice.engine.stream.items import ALL, EMPTY_FIRING
+from sluice.engine.windows import early_results
 from sluice.engine.windows.policies import COUNT, DELTA, PUNCT, TIME, exceeds, size_of
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged, evict_surplus
 from sluice.engine.windows.processing_time.window_records import FIRST, GROUP, Window
-from sluice.engine.windows.processing_time.window_steps import fire, flush, insert
+from sluice.engine.windows.processing_time.window_steps import fire, fire_early, flush, insert
 
 
 @inlined
 def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> None:
     """Handles a tuple. Under count it is stored and may flush its partition (T1); under delta it may flush its
     partition before it is stored (T10). Only its own partition is flushed (T16). Under time and punct it is only stored
-    (T18). A window with several policies has all of these effects (H2); count(0) ignores the tuple (H3).
+    (T18). A window with several policies has all of these effects (H2); count(0) ignores the tuple (H3). A tuple that
+    flushes nothing may cause an early result (F1).
     """
     eviction = w.clause.eviction
     if w.clause.most == 0:  # T3
@@ -34,6 +36,8 @@ def tumble(w: Window, p: int, slot: int, at: int, event: int, source: int) -> No
     evict_surplus(w, at, event)
     if w.partitions[p].size == w.clause.most:
         flush(w, p, at, event, COUNT)
+    elif w.early.policy.wanted and w.partitions[p].size and early_results.count_tuple(w.early, p, p, at):  # V14
+        fire_early(w, p, at, event)
 
 
 @inlined

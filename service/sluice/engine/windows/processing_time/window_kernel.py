@@ -8,13 +8,14 @@ from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined, kernel
 from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.stream.items import KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW
+from sluice.engine.windows import early_results
 from sluice.engine.windows.policies import ALL, DELTA
 from sluice.engine.windows.processing_time.eviction import expire
 from sluice.engine.windows.processing_time.partition_eviction import evict_aged
 from sluice.engine.windows.processing_time.sliding import slide, trigger_all
 from sluice.engine.windows.processing_time.tumbling import flush_all, mark, mark_one, tumble
 from sluice.engine.windows.processing_time.window_records import GROUP, INSTANT, LIVE, STORED, TICK, Window
-from sluice.engine.windows.processing_time.window_steps import fire, room
+from sluice.engine.windows.processing_time.window_steps import fire, fire_early, room
 
 #: if nothing is stored and at least so many ticks are due, ticks are skipped until fewer are due. Each tick would emit
 #: a mark (T7), and the clock may jump by some hundred million seconds, from an old record to the present
@@ -28,7 +29,8 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
     """Handles the items from number `first` on, then the ticks that are due by `end`.
 
     The first tick is one period after the start, and no tick is missed or late (C3, T5). A tick at the time of an item
-    precedes it (T8).
+    precedes it (T8), and so does an early result. A tick and an early result at one time: the tick flushes all
+    partitions, so that there is no early result (F3).
 
     Returns the number of the item before which an output table was full, or the number of items + 1 if all were
     handled.
@@ -39,9 +41,13 @@ def run(w: Window, arrivals: np.ndarray, end: int, first: int) -> int:
             _look_ahead(w, arrivals, i)
         until = arrivals[i].at if i < count else end
         while w.clause.period > 0 and w.scalars[TICK] <= until:
+            if w.early.policy.wait > 0 and not _fire_early_by(w, w.scalars[TICK] - 1):
+                return i
             if not _skips_tick(w, until) and not _tick(w, w.scalars[TICK]):
                 return i
             _advance_timer(w)
+        if w.early.policy.wait > 0 and not _fire_early_by(w, until):
+            return i
         if i == count:
             break
         if not _handle(w, arrivals, i):
@@ -133,6 +139,20 @@ def _tick(w: Window, at: int) -> bool:
     else:
         flush_all(w, at, TIMER)
     return True
+
+
+@inlined
+def _fire_early_by(w: Window, now: int) -> bool:
+    """Emits the early results that are due by `now` (inclusive), at their due times (F2). Returns False if an output
+    table is full and some remain.
+    """
+    while True:
+        p = early_results.due_by(w.early, now)
+        if p == NIL:
+            return True
+        if not room(w, 0, 1):
+            return False
+        fire_early(w, p, w.early.windows[p].due, TIMER)
 
 
 @inlined

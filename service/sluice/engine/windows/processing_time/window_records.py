@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.policies import KernelClause
 
 #: window events. LOSE: one tuple of a sliding window's partition that leaves as a whole, before its CLEAR. FULL: the
@@ -64,7 +65,7 @@ EVENT = np.dtype([("slot", np.int32), ("partition", np.int32), ("code", np.int32
 
 #: one record per firing: when and for which partition a window fired; the firings of one tick or one mark share a
 #: `group`. `stored` is the result of CountAll: the number of tuples in the partition of a tumbling window, or in all
-#: partitions of a sliding one (A18). `reason` is why a tumbling window flushed the partition, NONE of other windows
+#: partitions of a sliding one (A18). `reason` is why a tumbling window emitted the partition, NONE of other windows
 FIRING = np.dtype([
     ("event", np.int64), ("at", np.int64), ("group", np.int64), ("stored", np.int64), ("watermark", np.int64),
     ("partition", np.int32), ("kind", np.int8), ("reason", np.int8),
@@ -93,5 +94,6 @@ class Window(NamedTuple):
     firings: np.ndarray
     #: the numbers of events and firings in use
     used: np.ndarray
+    early: EarlyResults
     #: the instants at which an aligned timer is due, from the next tick on; empty for a periodic timer
     instants: np.ndarray

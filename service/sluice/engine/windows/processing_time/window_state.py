@@ -13,6 +13,7 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.state_tables import FreeSlots, Maps, Table, Tables, rename, walked
+from sluice.engine.windows import early_results
 from sluice.engine.windows.processing_time import time_queue
 from sluice.engine.windows.processing_time.window_records import (  # fmt: skip
     AGE,
@@ -39,6 +40,7 @@ TABLES: Mapping[str, Table] = {
         "oldest": "slot", "youngest": "slot", "following": "partition", "preceding": "partition",
     }),
     "ages": Table("partition", AGE),
+    "earlies": early_results.table("partition"),
     "gone": Table("partition", GONE),
     "values": Table("partition", VALUES, refers=dict.fromkeys(("first", "last", "least"), "slot")),
     "chain": Table("slot", CHAIN, refers=SLOTS),
@@ -54,6 +56,7 @@ class WindowTables(Tables):
 
     partitions: np.ndarray
     ages: np.ndarray
+    earlies: np.ndarray
     gone: np.ndarray
     values: np.ndarray
     chain: np.ndarray
@@ -63,6 +66,8 @@ class WindowTables(Tables):
 
     def __init__(self) -> None:
         self.scalars = scalars()
+        #: the ends of the queue of partitions that wait for an early result
+        self.early_queue = early_results.queue_of(early_results.table("partition").rows(0))
         #: the slots from 0 to `top`, exclusive, are in use, apart from those in `free`
         self.top = 0
         self.free = FreeSlots(np.int32)
@@ -97,6 +102,7 @@ class WindowTables(Tables):
         renamed = np.full(count, NIL, np.int64)
         renamed[kept] = np.arange(len(kept))
         self.scalars[[FIRST, LAST]] = rename(self.scalars[[FIRST, LAST]], renamed)
+        self.early_queue = early_results.queue_of(self.earlies)
 
     # ---- bytes ------------------------------------------------------------------------------------------------------
 
@@ -105,8 +111,9 @@ class WindowTables(Tables):
         return columns | {"queue": time_queue.in_order(self.queue, self.scalars)} if self.queued else columns
 
     def settle(self, free: np.ndarray) -> None:
-        """Sets what follows from restored columns: the free slots and the queue."""
+        """Sets what follows from restored columns: the free slots and the queues."""
         self.free.give(free)
+        self.early_queue = early_results.queue_of(self.earlies)
         if self.queued:
             self.queue = time_queue.restored(self.queue, self.scalars)
 
@@ -126,6 +133,7 @@ class WindowTables(Tables):
         for source, maps in sources:
             self.take(source, maps)
         self._link_partitions(sources)
+        self.early_queue = early_results.queue_of(self.earlies)
         if self.queued:
             self._queue_up(sources)
 

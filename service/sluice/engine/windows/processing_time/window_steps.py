@@ -6,8 +6,9 @@ import numpy as np
 
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
-from sluice.engine.stream.items import WINDOW
-from sluice.engine.windows.policies import ALL, NONE, PARTITION_AGE
+from sluice.engine.stream.items import EARLY_FIRING, WINDOW
+from sluice.engine.windows import early_results
+from sluice.engine.windows.policies import ALL, EARLY_RESULT, NONE, PARTITION_AGE
 from sluice.engine.windows.processing_time.stored_partitions import forget, refresh, remember
 from sluice.engine.windows.processing_time.window_records import CLEAR, FIRE, FULL, GROUP, INSERT, LIVE, Window
 from sluice.time_units import SECOND
@@ -83,11 +84,22 @@ def flush(w: Window, p: int, at: int, event: int, reason: int) -> None:
 
 
 @inlined
+def fire_early(w: Window, p: int, at: int, event: int) -> None:
+    """Emits the content of a partition so far; it stays (F1)."""
+    w.scalars[GROUP] += 1
+    fire(w, p, at, event, EARLY_FIRING)
+    w.firings[w.used[1] - 1].reason = EARLY_RESULT
+    early_results.start_again(w.early, p)
+
+
+@inlined
 def clear(w: Window, p: int) -> None:
     """Removes all tuples of a partition at once. It no longer exists (T2), and partition eviction does not count it
-    (V4, V11).
+    (V4, V11). Its count and wait for an early result go with it (F9).
     """
     append_event(w, CLEAR, p, NIL)
+    if w.early.policy.wanted:
+        early_results.start_again(w.early, p)
     w.scalars[LIVE] -= w.partitions[p].size
     w.partitions[p].size = 0
     for word in range(w.sources.shape[1]):

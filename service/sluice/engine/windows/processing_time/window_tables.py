@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from sluice.columns.intrusive_list import NIL
+from sluice.engine.windows.early_results import EarlyResults
 from sluice.engine.windows.policies import ALL, DELTA, PARTITION_AGE, KernelClause
 from sluice.engine.windows.processing_time.window_records import FIRST, LAST, SCALARS, Window
 
@@ -26,6 +27,8 @@ class Windowed(Protocol):
     order: np.ndarray
     queue: np.ndarray
     words: np.ndarray
+    earlies: np.ndarray
+    early_queue: np.ndarray
 
 
 def needed(clause: KernelClause) -> set[str]:
@@ -36,6 +39,8 @@ def needed(clause: KernelClause) -> set[str]:
         names.add("ages")
     if clause.expiring and clause.leaving.kind != ALL:
         names.add("gone")
+    if clause.early.wanted:
+        names.add("earlies")
     if clause.chained:
         names.add("chain")
     return names | {"queue"} if clause.expiring else names
@@ -62,5 +67,6 @@ def window_of(
         sources = np.zeros((len(state.partitions), 0), np.int64)
     return Window(
         clause, state.scalars, state.partitions, state.ages, state.gone, state.values, state.chain, state.order,
-        state.queue, state.words, sources, events, firings, used, instants,
+        state.queue, state.words, sources, events, firings, used,
+        EarlyResults(clause.early, state.earlies, state.early_queue), instants,
     )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Checks the key `early` of an aggregate, which says when its open windows emit what they hold so far (F1 to F9)."""
+
+from __future__ import annotations
+
+from sluice.config.checks.expression_checks import ExpressionChecks
+from sluice.config.syntax.file_models import AggregateShape
+from sluice.config.syntax.window_clause import ParsedClause, read_early
+from sluice.model.spec import Count, Early, Time, Window
+from sluice.model.windows.kinds import kinds_with_early
+from sluice.time_units import SECOND
+
+#: the longest time until an early result, in nanoseconds: 3,650 days
+MOST_TIME = 3_650 * 86_400 * SECOND
+
+
+def early(
+    typed: ExpressionChecks, index: int, shape: AggregateShape, clause: ParsedClause, window: Window
+) -> Early | None:
+    """The policy of early results; None without one."""
+    if shape.early is None or clause.faults or typed.shaped.partly(typed.path(index)):
+        return None
+    path = typed.path(index, "early")
+    found, faults = read_early(shape.early)
+    for fault in faults:
+        typed.report.fault(path, fault)
+    for policy, part in found:
+        if policy == Count(0):
+            typed.report.fault(path, part.fault("count(n) with a number of tuples above 0"))
+        if isinstance(policy, Time) and (policy.aligned is not None or policy.nanoseconds > MOST_TIME):
+            typed.report.fault(path, part.fault("time(seconds) with at most 3,650 days"))
+    if not window.early:
+        typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")
+    elif why := window.no_early():
+        typed.report.problem(path, f"no early, as {why} (rule F8)")
+    counts = [policy.size for policy, _ in found if isinstance(policy, Count)]
+    times = [policy.nanoseconds for policy, _ in found if isinstance(policy, Time)]
+    _warn(typed, index, window, counts, times)
+    return Early(next(iter(counts), None), next(iter(times), None))
+
+
+def _instead(clause: ParsedClause) -> str:
+    """What a window without early results has in their place, as a part of a message."""
+    if clause.kind.word == "sliding":
+        return "; a sliding window fires at its trigger policy, as in sliding, time(300), time(10)"
+    return "; a slidingTime window has emit: updates"
+
+
+def _warn(typed: ExpressionChecks, index: int, window: Window, counts: list[int], times: list[int]) -> None:
+    """Warns of policies that never come to an early result, as the window is full before (F3)."""
+    path, full, timer = typed.path(index, "early"), window.tuples_when_full, window.timer
+    for size in counts:
+        if full is not None and size > full >= 0:
+            typed.report.caution(
+                path, f"count({size}) gives no early result: the window is full with {full + 1} tuples"
+            )
+    for time in times:
+        if timer is not None and time >= timer.nanoseconds:
+            typed.report.caution(path, f"time({time / SECOND:g}) gives no early result: the timer fires before")

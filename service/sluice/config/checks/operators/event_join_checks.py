@@ -1,0 +1,89 @@
+"""Checks the window of a join over event time, `window`, and builds it (rules I1 to I9 and U1 to U7)."""
+
+from __future__ import annotations
+
+from sluice.config.checks.event_time_checks import MAX_TICKS
+from sluice.config.checks.expression_checks import ExpressionChecks
+from sluice.config.syntax.clause_parts import read_parts
+from sluice.config.syntax.file_models import JoinShape
+from sluice.config.syntax.sized_clause import Sizes, read_sizes
+from sluice.model.errors import Fault, nearest, one_of
+from sluice.model.windows.join_windows import JOIN_WINDOWS, JoinWindow
+from sluice.time_units import SECOND
+
+SIDES = ("left", "right")
+
+
+def given_windows(typed: ExpressionChecks, index: int, shape: JoinShape) -> None:
+    """A join has either a window for each side, or one over the event times of both."""
+    for side in SIDES:
+        key = f"window_{side}"
+        path = typed.path(index, key)
+        if getattr(shape, key) is None and shape.window is None and not typed.shaped.partly(path):
+            typed.report.problem(path, f'the key "{key}", or window for a join over event time', None)
+        elif getattr(shape, key) is not None and shape.window is not None:
+            typed.report.problem(path, "none beside window, which is for both sides (rule I1)")
+
+
+def event_window(typed: ExpressionChecks, index: int, shape: JoinShape) -> JoinWindow | None:
+    """The window over the event times of both sides; None if the join has none, or if it is wrong."""
+    if shape.window is None:
+        return None
+    path = typed.path(index, "window")
+    sizes = clause(shape.window, typed, index)
+    if sizes is None:
+        return None
+    found = kind_of(sizes).of(sizes.nanoseconds, {}, partitioned=False, event_time=True)
+    for problem in found.problems():
+        typed.report.problem(path, problem)
+    if sum(map(abs, sizes.nanoseconds.values())) >= MAX_TICKS:
+        typed.report.problem(path, f"sizes of less than {MAX_TICKS // SECOND} seconds together")
+    check_event_times(typed, index, shape, found)
+    check_keys(typed, index, shape, found)
+    return found
+
+
+def clause(text: str, typed: ExpressionChecks, index: int) -> Sizes | None:
+    """What the clause says; None if it is wrong, which the report says."""
+    faults: list[Fault] = []
+    parts = list(read_parts(text, faults))
+    sizes = None
+    if any(part.word in JOIN_WINDOWS for part in parts):
+        sizes = read_sizes(parts, faults, JOIN_WINDOWS)
+    elif not faults:
+        words = one_of(list(JOIN_WINDOWS))
+        hint = next((word for part in parts if (word := nearest(part.word, list(JOIN_WINDOWS)))), None)
+        faults.append(Fault(f"{words} in window, or window_left and window_right for other windows", text, hint))
+    for fault in faults:
+        typed.report.fault(typed.path(index, "window"), fault)
+    return None if faults else sizes
+
+
+def kind_of(sizes: Sizes) -> type[JoinWindow]:
+    return JOIN_WINDOWS[sizes.kind.word]
+
+
+def check_event_times(typed: ExpressionChecks, index: int, shape: JoinShape, found: JoinWindow) -> None:
+    """Both inputs need an event time (W16)."""
+    for side in SIDES:
+        stream = getattr(shape.join, side)
+        missing = typed.streams.event_times.get(stream) is None and not typed.wrong(stream)
+        if missing and stream in typed.streams.schemas:
+            what = f"an input with event_time, as the window is {found.word} (rule W16)"
+            typed.report.problem(typed.path(index, "join", side), what)
+
+
+def check_keys(typed: ExpressionChecks, index: int, shape: JoinShape, found: JoinWindow) -> None:
+    """Keys and algorithms of a join that this window does not have (U1, U7)."""
+    for side in SIDES:
+        key = f"partition_by_{side}"
+        if getattr(shape, key):
+            typed.report.problem(
+                typed.path(index, key), "none beside window: equality_left and equality_right are the key"
+            )
+    if shape.algorithm not in found.algorithms:
+        what = f"{one_of(list(found.algorithms))} with {found.word}"
+        typed.report.problem(typed.path(index, "algorithm"), what)
+    if shape.match is not None and not found.takes_match:
+        what = f"none with {found.word}, whose partner is the newest tuple (rule U1)"
+        typed.report.problem(typed.path(index, "match"), what)

@@ -1,0 +1,165 @@
+"""Checks a join and builds it (reference sections 2.4 and 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sluice.config.checks.constants import read_value
+from sluice.config.checks.expression_checks import ExpressionChecks
+from sluice.config.checks.operators.event_join_checks import event_window, given_windows
+from sluice.config.checks.table_checks import NO_WINDOW, ROWS, check_join, is_table
+from sluice.config.checks.window_checks import window
+from sluice.config.syntax.expression_grammar import Scope
+from sluice.config.syntax.file_models import JoinShape
+from sluice.config.syntax.window_clause import ParsedClause
+from sluice.model.errors import nearest
+from sluice.model.spec import EMPTY, Count, Join, Output, Side, Sliding, Value
+from sluice.model.types import Schema
+
+#: side -> the algorithms that output a tuple of this side when it leaves its window without ever having had a partner
+OUTER = {"left": ("leftOuter", "outer"), "right": ("rightOuter", "outer")}
+OTHER = {"left": "right", "right": "left"}
+#: replaces a window that is wrong in the file
+UNKNOWN = Sliding(Count(0))
+
+
+def join(typed: ExpressionChecks, index: int, shape: JoinShape) -> Join:
+    table = is_table(typed, shape)
+    if not table:
+        given_windows(typed, index, shape)
+    sides = {name: side(typed, index, shape, name) for name in OUTER}
+    check_equality(typed, index, sides)
+    if table:
+        check_join(typed, index, shape, sides["right"])
+        sides = {
+            "left": replace(sides["left"], window=NO_WINDOW, partition_by=()),
+            "right": replace(sides["right"], window=ROWS, partition_by=sides["right"].equality),
+        }
+    if shape.algorithm == "outer" and bool(shape.unmatched_left) != bool(shape.unmatched_right):
+        missing = "unmatched_left" if shape.unmatched_right else "unmatched_right"
+        typed.report.problem(typed.path(index, missing), "both of unmatched_left and unmatched_right, or none", None)
+    scope = both(typed, shape)
+    match = typed.condition(typed.path(index, "match"), shape.match, scope)
+    # J4: if both sides have an attribute of the same name, the output has that of the left side
+    unchanged = typed.unchanged(shape.join.right, "right") | typed.unchanged(shape.join.left, "left")
+    order = [*typed.unchanged(shape.join.left), *typed.unchanged(shape.join.right)]
+    matched = typed.outputs(index, shape, scope, {name: unchanged[name] for name in order})
+    whole = None if table else event_window(typed, index, shape)
+    return Join(shape.name, sides["left"], sides["right"], matched, match, whole, table)
+
+
+def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
+    """The scope of expressions over pairs; None if the attributes of a side are unknown."""
+    schemas = [typed.streams.schemas.get(stream) for stream in (shape.join.left, shape.join.right)]
+    sides = {name: dict(schema) for name, schema in zip(OUTER, schemas, strict=True) if schema is not None}
+    return Scope("left and right", {}, "in a join", sides) if len(sides) == len(OUTER) else None
+
+
+def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Side:
+    stream = getattr(shape.join, name)
+    keys_key = f"partition_by_{name}"
+    scope = typed.scope(stream, "in a join", name)
+    outer = shape.algorithm in OUTER[name]
+    return Side(
+        stream=stream,
+        window=UNKNOWN if shape.window is not None else side_window(typed, index, shape, name, scope),
+        partition_by=typed.keys(typed.path(index, keys_key), getattr(shape, keys_key), scope),
+        equality=typed.keys(typed.path(index, f"equality_{name}"), getattr(shape, f"equality_{name}"), scope),
+        outer=outer,
+        unmatched=unmatched(typed, index, shape, name),
+        default=default(typed, index, shape, name),
+    )
+
+
+def side_window(
+    typed: ExpressionChecks, index: int, shape: JoinShape, name: str, scope: Scope | None
+) -> Sliding:  # fmt: skip
+    """The window of one side. UNKNOWN if it is wrong or missing, which the report says."""
+    key = f"window_{name}"
+    text: str | None = getattr(shape, key)
+    if text is None:
+        return UNKNOWN
+    clause, found = window(text, typed.path(index, key), scope, typed.report, storing=False)
+    if not clause.faults:
+        check_window(typed, index, key, clause)
+        typed.check_partitioned(index, key, f"partition_by_{name}", partitioned=clause.partitioned)
+    return found if isinstance(found, Sliding) else UNKNOWN
+
+
+def check_window(typed: ExpressionChecks, index: int, key: str, clause: ParsedClause) -> None:
+    """Checks that the window is sliding with the trigger count(1): each tuple is matched when it arrives (J1)."""
+    if clause.tumbling or clause.sizes is not None:
+        typed.report.problem(typed.path(index, key), "a sliding window, as in every join (rule W18)")
+    elif any(policy != Count(1) for policy, _ in clause.policies[1:]):
+        part = clause.policies[1][1]
+        expected = "count(1) as trigger, or none, as every tuple is paired when it arrives (rule W18)"
+        typed.report.problem(typed.path(index, key), expected, part.text, None, part.column)
+
+
+def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side]) -> None:
+    shape = typed.streams.operators[index]
+    assert isinstance(shape, JoinShape)  # noqa: S101
+    left, right = shape.equality_left, shape.equality_right
+    path = typed.path(index, "equality_left" if len(left) < len(right) else "equality_right")
+    if len(left) != len(right):
+        found = min(len(left), len(right))
+        typed.report.problem(path, f"{max(len(left), len(right))} entries, as on the other side (rule J3)", str(found))
+        return
+    keys = sides["left"].equality, sides["right"].equality
+    if any(len(side) < len(left) for side in keys):
+        return
+    for place, (a, b) in enumerate(zip(*keys, strict=True)):
+        if a.type != b.type:
+            path = typed.path(index, "equality_right", place)
+            typed.report.problem(path, f"{a.type}, as {left[place]} on the left, not {b.type} (rule J3)")
+
+
+def known(typed: ExpressionChecks, index: int) -> bool:
+    """Whether the file's value of `algorithm` is valid; otherwise the model has the default."""
+    return not typed.shaped.partly(typed.path(index, "algorithm"))
+
+
+def unmatched(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Output | None:
+    key = f"unmatched_{name}"
+    stream: str | None = getattr(shape, key)
+    if stream is None:
+        return None
+    if known(typed, index) and shape.algorithm not in OUTER[name]:
+        what = f"none with {shape.algorithm}, which reports no tuple of the {name} side alone (rule J2)"
+        typed.report.problem(typed.path(index, key), what)
+    return typed.output(index, stream, typed.unchanged(getattr(shape.join, name), name))
+
+
+def default(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> tuple[Value, ...]:
+    """The attribute values of this side in an output tuple whose tuple of the other side has no partner."""
+    given: dict[str, object] | None = getattr(shape, f"default_{name}")
+    schema = typed.streams.schemas.get(getattr(shape.join, name), ())
+    if given is None or not schema:
+        return tuple(EMPTY[kind.kind] for _, kind in schema)
+    path = typed.path(index, f"default_{name}")
+    if known(typed, index) and shape.algorithm not in OUTER[OTHER[name]]:
+        what = f"none with {shape.algorithm}, in which the {name} side always has a tuple (rule J5)"
+        typed.report.problem(path, what)
+    elif getattr(shape, f"unmatched_{OTHER[name]}"):
+        what = f"none beside unmatched_{OTHER[name]}, to which tuples go as they are (rule J5)"
+        typed.report.problem(path, what)
+    for attribute in given:
+        if attribute not in dict(schema):
+            what = f"an attribute of {name} ({', '.join(dict(schema))})"
+            typed.report.problem((*path, attribute), what, attribute, nearest(attribute, dict(schema)))
+    return tuple(defaults(typed, index, name, given, schema))
+
+
+def defaults(
+    typed: ExpressionChecks, index: int, name: str, given: Mapping[str, object], schema: Schema
+) -> list[Value]:
+    found = []
+    for attribute, kind in schema:
+        found.append(EMPTY[kind.kind])
+        if attribute in given:
+            try:
+                found[-1] = read_value(given[attribute], kind)
+            except ValueError:
+                typed.report.problem(typed.path(index, f"default_{name}", attribute), f"a value of {kind}")
+    return found

@@ -1,0 +1,76 @@
+"""Checks tables: streams with `table: true`, and the joins whose right side is one (rules M1 to M8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.config.syntax.file_models import JoinShape, StreamShape, inputs_of
+from sluice.model.expressions import Attribute
+from sluice.model.spec import Count, Side, Sliding
+
+if TYPE_CHECKING:
+    from sluice.config.checks.expression_checks import ExpressionChecks
+    from sluice.config.checks.stream_checks import Streams
+
+#: the keys of a stream that say something about marks and event times, which a table does not have
+OF_STREAMS = ("event_time", "mark_when", "marks_in", "watermarks")
+#: the keys of a join that say which tuples a side stores: a table stores its rows, and the other side nothing
+OF_WINDOWS = ("window", "window_left", "window_right", "partition_by_left", "partition_by_right")
+#: the windows of a join with a table: a left tuple is not stored, and of each key the newest row is
+NO_WINDOW, ROWS = Sliding(Count(0)), Sliding(Count(1), partitioned=True)
+
+
+def check_tables(streams: Streams) -> None:
+    tables = [name for name, shape in streams.file.streams.items() if shape.table]
+    for name in tables:
+        check_stream(streams, name, streams.file.streams[name])
+    for index, operator in enumerate(streams.operators):
+        for inner, name in inputs_of(operator):
+            if name in tables and not (isinstance(operator, JoinShape) and name == operator.join.right):
+                what = f"a stream that is no table: only the right side of a join reads a table, as {name} is (rule M1)"
+                streams.report.problem(streams.path(index, *inner), what)
+        if isinstance(operator, JoinShape) and operator.join.left == operator.join.right in tables:
+            what = f"another stream than the table {operator.join.right} on the right (rule M1)"
+            streams.report.problem(streams.path(index, "join", "left"), what)
+    if tables and streams.file.merge != "arrival":
+        what = f"arrival, as the table {tables[0]} is loaded before records of earlier times are handled (rule M3)"
+        streams.report.problem(("merge",), what)
+
+
+def check_stream(streams: Streams, name: str, shape: StreamShape) -> None:
+    path, report = ("streams", name), streams.report
+    if name in streams.writers:
+        writer = streams.operators[streams.writers[name]].name
+        report.problem((*path, "table"), f"false, as {writer} writes this stream: a table is read from Kafka (rule M1)")
+    if shape.key is None and not streams.shaped.partly((*path, "key")):
+        what = "a key, as the stream is a table: a record without a value deletes the row of its key (rule M4)"
+        report.problem((*path, "key"), what, None)
+    for key in OF_STREAMS:
+        if key in shape.model_fields_set and getattr(shape, key) not in (None, False):
+            report.problem((*path, key), f"no {key}, as the stream is a table (rule M6)", key)
+
+
+def is_table(typed: ExpressionChecks, shape: JoinShape) -> bool:
+    """Whether the right side of the join is a table."""
+    stream = typed.streams.file.streams.get(shape.join.right)
+    return stream is not None and stream.table
+
+
+def check_join(typed: ExpressionChecks, index: int, shape: JoinShape, table: Side) -> None:
+    """The keys of a join that a table does not allow, and the equalities, which are the key of the table (M2)."""
+    report = typed.report
+    for key in OF_WINDOWS:
+        if key in shape.model_fields_set and getattr(shape, key):
+            what = f"no {key}, as {shape.join.right} is a table: of each key it has the newest row (rule M2)"
+            report.problem(typed.path(index, key), what, key)
+    if shape.algorithm not in ("inner", "leftOuter"):
+        what = f"inner or leftOuter, as {shape.join.right} is a table: its rows are not emitted alone (rule M5)"
+        report.problem(typed.path(index, "algorithm"), what)
+    of = typed.streams.file.streams[shape.join.right].key
+    if of is None or len(table.equality) < len(shape.equality_right):
+        return
+    names = [e.name for e in table.equality if isinstance(e, Attribute)]
+    if sorted(names) != sorted(of.attributes) or len(names) < len(table.equality):
+        what = f"the key of the table {shape.join.right} ({', '.join(of.attributes)}), each attribute once (rule M2)"
+        got = ", ".join(shape.equality_right) or None
+        report.problem(typed.path(index, "equality_right"), what, got)

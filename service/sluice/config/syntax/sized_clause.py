@@ -1,0 +1,118 @@
+"""Parses window clauses of a keyword and a list of sizes: `timeInterval, intervalDuration(60.0), discardAge(5.0)`.
+
+The kind of window says which sizes may follow its keyword (`SizedKind` in model/windows/window_kind.py). They may
+stand in any order. A size is a number of seconds, read as an exact decimal, or a duration with a unit (durations.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
+from sluice.config.syntax.durations import seconds
+from sluice.model.errors import Fault, nearest, one_of
+from sluice.model.windows.kinds import SIZED
+from sluice.model.windows.window_kind import SizedKind, SizePart
+from sluice.model.windows.window_policies import CALENDAR
+from sluice.time_units import SECOND
+
+PARTITION_EVICTION = ("partitionAge", "partitionCount", "tupleCount")
+#: the parts of all kinds -> the kinds that have each
+PARTS = {
+    part: [word for word, kind in SIZED.items() if part in kind.parts] for of in SIZED.values() for part in of.parts
+}
+
+
+#: the arguments of an intervalDuration that is a period of the calendar -> its months
+PERIODS: Mapping[tuple[str, ...] | None, int] = {(word,): months for word, (months, _) in CALENDAR.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the clause says: part -> nanoseconds, or the text of an expression of the tuple, and where it stands."""
+
+    kind: type[SizedKind]
+    nanoseconds: Mapping[str, int]
+    expressions: Mapping[str, str]
+    parts: Mapping[str, Part]
+    #: the length of a period of the calendar; None: the window has none
+    months: int | None = None
+
+
+def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[SizedKind]] = SIZED) -> Sizes:
+    """The sizes of a clause in which the word of one of these kinds occurs (W12, W17, W26)."""
+    kind = kinds[next(part.word for part in parts if part.word in kinds)]
+    seen: dict[str, Part] = {}
+    sizes: dict[str, int] = {}
+    expressions: dict[str, str] = {}
+    months = None
+    for part in parts:
+        if part.word in seen:
+            faults.append(part.fault(f"{part.word} only once (rule W12)"))
+        elif part.word in kind.parts and kind.parts[part.word].expression and is_expression(part):
+            expressions[part.word] = (part.arguments or ("",))[0]
+        elif part.word == "intervalDuration" and part.arguments in PERIODS:
+            months = PERIODS[part.arguments]
+        elif part.word in kind.parts:
+            take_size(part, kind.parts[part.word], sizes, faults)
+        elif part.word == kind.word or (part.word == "partitioned" and kind.says_partitioned):
+            if part.arguments is not None:
+                faults.append(part.fault(f"{part.word} without parentheses"))
+        else:
+            faults.append(stranger(part, kind))
+        seen.setdefault(part.word, part)
+    missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
+    faults.extend(Fault(f"{word}(seconds) in {article(kind.word)} {kind.word} window (rule W12)") for word in missing)
+    return Sizes(kind, sizes, expressions, seen, months)
+
+
+def article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def is_expression(part: Part) -> bool:
+    match part.arguments:
+        case (text,):
+            return bool(text) and seconds(text) is None
+    return False
+
+
+def take_size(part: Part, of: SizePart, sizes: dict[str, int], faults: list[Fault]) -> None:
+    found = size(part, of)
+    if isinstance(found, Fault):
+        faults.append(found)
+    else:
+        sizes[part.word] = found
+
+
+def size(part: Part, of: SizePart) -> int | Fault:
+    match part.arguments:
+        case (text,) if (given := seconds(text)) is not None and (
+            -MAX_SECONDS if of.signed else 0
+        ) <= given <= MAX_SECONDS:
+            exact = given * SECOND
+            if exact != int(exact):
+                return part.fault(f"{part.word}(seconds) in whole nanoseconds")
+            return int(exact) if exact or of.zero else part.fault(limits(part, of))
+        case _:
+            return part.fault(limits(part, of))
+
+
+def limits(part: Part, of: SizePart) -> str:
+    """What a size may be (W26)."""
+    least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
+    more = ", or an expression of the tuple" if of.expression else ""
+    return f"{part.word}(seconds) with a number {least}{more} (rule {of.rule})"
+
+
+def stranger(part: Part, kind: type[SizedKind]) -> Fault:
+    """A word that has no place in such a clause: a policy of another window (E27, W17), or none at all (W12)."""
+    if part.word == "partitioned":
+        return part.fault(f"no partitioned: a {kind.word} window is partitioned by partition_by alone")
+    if part.word in PARTITION_EVICTION:
+        return part.fault(kind.no_partition_eviction)
+    words = [*kind.parts, *["partitioned"] * kind.says_partitioned]
+    return part.fault(
+        f"{one_of(words)} in {article(kind.word)} {kind.word} window (rule W12)", nearest(part.word, words)
+    )

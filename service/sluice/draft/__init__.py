@@ -1,0 +1,1 @@
+"""`sluice init`: drafts a pipeline file from records of a topic."""

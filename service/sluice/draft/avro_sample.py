@@ -1,0 +1,95 @@
+"""The attributes of sampled records in Confluent's wire format, from the schemas in the registry that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from sluice.columns.json_columns import json_values
+from sluice.draft.sampled_attributes import Attribute, Document, problem_of
+from sluice.model.avro_schema import Avro, AvroError, Field, attribute_type
+from sluice.model.types import Schema, Type
+from sluice.wire.avro.avro_read import Reader
+from sluice.wire.confluent import PREFIX
+from sluice.wire.schema_registry import UnknownSchemaError, registry
+
+
+def avro_sample(
+    values: Sequence[bytes], properties: Mapping[str, str]
+) -> tuple[list[Attribute], list[Document | None], str]:
+    """The attributes, a document for each value (None if it cannot be read), and why the last such value cannot.
+
+    Raises RegistryError if the registry does not answer.
+    """
+    known, reason = {}, ""
+    for number in sorted({_number(value) for value in values}):
+        try:
+            known[number] = registry(tuple(properties.items())).schema(number)
+        except UnknownSchemaError as error:
+            reason = str(error)
+    fields = _fields(list(known.values()))
+    schema = tuple((one.name, one.type) for one in fields if one.type is not None and not one.problem)
+    documents: list[Document | None] = [None] * len(values)
+    for number, writer in known.items():
+        rows = [row for row, value in enumerate(values) if _number(value) == number]
+        read, why = _read([values[row] for row in rows], schema, writer, fields)
+        reason = why or reason
+        for row, document in zip(rows, read, strict=True):
+            documents[row] = document
+    return [_with_values(one, documents) for one in fields], documents, reason
+
+
+def _number(value: bytes) -> int:
+    return int.from_bytes(value[1:PREFIX], "big")
+
+
+def _fields(schemas: Sequence[Avro]) -> list[Attribute]:
+    """The fields of all these schemas of records as attributes without values; a type is that of the newest schema."""
+    listed: dict[str, list[tuple[Avro, Field]]] = {}
+    for schema in schemas:
+        for field in schema.fields if schema.meant(schema.root).type == "record" else ():
+            listed.setdefault(field.name, []).append((schema, field))
+    return [_attribute(name, found, len(schemas)) for name, found in listed.items()]
+
+
+def _attribute(name: str, found: Sequence[tuple[Avro, Field]], schemas: int) -> Attribute:
+    avro, newest = found[-1]
+    type_, problem = _type(avro, newest)
+    nullable = any(branch.type == "null" for avro, field in found for branch in avro.branches(field.node))
+    absences = (*(["may be null"] if nullable else []), *(["not in each schema"] if len(found) < schemas else []))
+    return Attribute(name, (), ", ".join(absences), type_, problem or problem_of(name, type_))
+
+
+def _type(avro: Avro, field: Field) -> tuple[Type | None, str]:
+    """The type of the attribute, or why there is none."""
+    try:
+        return attribute_type(avro, field.node, field.name), ""
+    except AvroError:
+        branches = ", ".join(branch.type for branch in avro.branches(field.node) if branch.type != "null")
+        return None, f"no type is chosen for {branches or 'null'}; docs/formats.md has those that can be read"
+
+
+def _read(
+    values: list[bytes], schema: Schema, writer: Avro, fields: Sequence[Attribute]
+) -> tuple[list[Document | None], str]:
+    defaults = {one.name: one.default for one in fields if not one.problem}
+    try:
+        decoded = Reader.of(schema, writer, None, defaults).read(pa.array(values, pa.binary()), PREFIX)
+    except AvroError as error:
+        return [None] * len(values), f"expected {error}"
+    documents: list[Document | None] = [None] * len(values)
+    for row, document in zip(decoded.good.tolist(), _documents(decoded.tuples, schema), strict=True):
+        documents[row] = document
+    return documents, decoded.bad[-1][1] if decoded.bad else ""
+
+
+def _documents(tuples: pa.RecordBatch, schema: Schema) -> Iterator[Document]:
+    columns = [json_values(tuples.column(place), type_) for place, (_, type_) in enumerate(schema)]
+    for row in range(len(tuples)):
+        yield {name: column[row] for (name, _), column in zip(schema, columns, strict=True)}
+
+
+def _with_values(field: Attribute, documents: Sequence[Document | None]) -> Attribute:
+    values = [document[field.name] for document in documents if document is not None and field.name in document]
+    return Attribute(field.name, values, field.absence, field.type, field.problem)

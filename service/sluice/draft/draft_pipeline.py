@@ -1,0 +1,155 @@
+"""Writes the text of a first pipeline file for a topic, with comments, from a sample of the topic's records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from sluice.draft.sampled_attributes import Attribute
+from sluice.draft.sampled_records import Sample
+from sluice.model.secrets import is_secret
+from sluice.model.types import FLOAT64, INT64, TIMESTAMP
+
+#: characters of a line in front of its comment
+COLUMN = 44
+
+
+def draft(topic: str, sample: Sample, file: str, kafka: Mapping[str, str], registry: Mapping[str, str]) -> str:
+    """The text of the pipeline file. `kafka` and `registry` have the properties of the clients, and may be empty."""
+    stream = _stream_name(topic)
+    lines = [*_head(topic, sample, file), *_streams(topic, sample, stream), *_operator(sample, stream)]
+    lines += ["dead_letters: dead", *_properties("kafka", kafka), *_properties("registry", registry)]
+    return "\n".join(lines) + "\n"
+
+
+def _head(topic: str, sample: Sample, file: str) -> Iterator[str]:
+    checked = f"sluice check {file}" if file != "-" else "sluice check"
+    yield f"# A first pipeline for topic {topic}, drafted from {counted(sample.records, 'record')}. Lines with # are"
+    yield f"# suggestions; `{checked}` checks the file after a change."
+    if bad := sample.records - sample.usable:
+        what = "no JSON objects" if sample.format == "json" else "not readable with a schema of the registry"
+        yield f"# {bad} of the {counted(sample.records, 'record')} are {what}: such records become dead letters."
+    name = re.sub(r"[^\w-]+", "-", topic, flags=re.ASCII).strip("-")
+    yield f"pipeline: {_word(name or 'first')}"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _streams(topic: str, sample: Sample, stream: str) -> Iterator[str]:
+    usable = [one for one in sample.attributes if not one.problem]
+    yield "streams:"
+    yield _commented(f"  {stream}:", "the input: a tuple for each record")
+    yield f"    topic: {_word(topic)}"
+    if sample.format != "json":
+        yield f"    format: {sample.format}"
+    yield "    schema:"
+    for one in usable:
+        yield _commented(f"      {_word(one.name)}: {one.type}", _comment(one))
+    for one in sample.attributes:
+        if one.problem:
+            yield f"      # left out: {json.dumps(one.name)}: {one.problem}"
+    yield from _places_and_defaults(usable)
+    yield from _event_time(usable)
+    yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
+    yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
+
+
+def _stream_name(topic: str) -> str:
+    """The name of the input."""
+    name = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_")
+    return _word(name if name and not name[0].isdigit() and name not in ("results", "dead") else f"topic_{name}")
+
+
+def _comment(one: Attribute) -> str:
+    parts = (
+        "the key of the record" if one.in_key else "",
+        f"such as {one.example}" if one.values else "",
+        f"{one.resolution} since 1970?" if one.resolution else "",
+        one.absence,
+    )
+    return "; ".join(filter(None, parts)) or "of the schema in the registry"
+
+
+def _places_and_defaults(usable: Sequence[Attribute]) -> Iterator[str]:
+    for one in usable:
+        if one.in_key:
+            yield f"    key: {{attributes: [{_word(one.name)}]}}"
+    missing = {_word(one.name): json.dumps(one.default) for one in usable if one.absence}
+    if missing:
+        values = ", ".join(f"{name}: {value}" for name, value in missing.items())
+        yield _commented(f"    defaults: {{{values}}}", "without a default such a record is a dead letter")
+
+
+def _event_time(usable: Sequence[Attribute]) -> Iterator[str]:
+    time = _time(usable)
+    if time is not None:
+        unit = f", resolution: {time.resolution}" if time.resolution else ""
+        line = f"    # event_time: {{attribute: {_word(time.name)}, lag: 10s{unit}}}"
+        yield _commented(line, "for windows over the time in the records")
+
+
+def _time(usable: Sequence[Attribute]) -> Attribute | None:
+    """The attribute that may be the event time."""
+    return next((one for one in usable if one.type == TIMESTAMP or one.resolution), None)
+
+
+def _operator(sample: Sample, stream: str) -> Iterator[str]:
+    usable, group = [one for one in sample.attributes if not one.problem], sample.group
+    by = ", partitioned" if group else ""
+    of_each = f" of each {group}" if group else ""
+    yield "operators:"
+    yield "  - name: last_ten"
+    yield f"    aggregate: {stream}"
+    yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
+    yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
+    if _time(usable):
+        yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
+    if group:
+        yield f"    partition_by: [{_word(group)}]"
+    yield "    output:"
+    yield "      results:"
+    for name, expression in _outputs(usable, group).items():
+        yield f"        {_word(name)}: {_word(expression)}"
+
+
+def _outputs(usable: Sequence[Attribute], group: str | None) -> dict[str, str]:
+    """Name -> expression."""
+    values = [one for one in usable if one.name != group]
+    number = next((one.name for one in values if one.type in (INT64, FLOAT64) and not one.resolution), None)
+    made = {"tuples": "Count()"}
+    if number:
+        made |= {f"average_{number}": f"Average({number})"}
+    elif values:
+        made |= {f"last_{values[0].name}": f"Last({values[0].name})"}
+    given = {group: group} if group else {}
+    return given | {f"{name}_" if name == group else name: expression for name, expression in made.items()}
+
+
+def _properties(block: str, properties: Mapping[str, str]) -> Iterator[str]:
+    if properties:
+        yield f"{block}:"
+    for name, value in properties.items():
+        if is_secret(name):
+            variable = f"{block}_{re.sub(r'[^a-zA-Z0-9]', '_', name)}".upper()
+            yield _commented(f"  {_word(name)}: ${{{variable}}}", "an environment variable")
+        else:
+            yield f"  {_word(name)}: {json.dumps(value)}"
+
+
+def _commented(line: str, comment: str) -> str:
+    return f"{line:<{COLUMN - 1}} # {comment}"
+
+
+def _word(text: str) -> str:
+    """A text as YAML; in quotes if YAML would read it as something else."""
+    try:
+        plain: Any = yaml.safe_load(text)
+    except yaml.YAMLError:
+        plain = None
+    return text if plain == text and re.fullmatch(r"[\w.()-]+", text) else json.dumps(text)

@@ -1,0 +1,153 @@
+"""The attributes of sampled records, with the types that all their values have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluice.columns.json_columns import fits
+from sluice.config.checks.stream_checks import ATTRIBUTE
+from sluice.config.syntax.expression_grammar import RESERVED
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type, list_of
+
+#: the types of an attribute; the first that all values have is taken
+SCALARS = (BOOLEAN, INT64, FLOAT64, TIMESTAMP, STRING)
+CANDIDATES = (*SCALARS, *(list_of(one) for one in SCALARS))
+#: the value for records without the attribute, by type
+DEFAULTS: Mapping[Type, Any] = {BOOLEAN: False, INT64: 0, FLOAT64: 0.0, STRING: "", TIMESTAMP: "1970-01-01T00:00:00Z"}
+#: characters of a value in a comment
+MAX_EXAMPLE = 40
+#: names of an attribute that holds the key of the record; the first that no other attribute has is taken
+KEY_NAMES = ("key", "record_key", "kafka_key")
+#: times since 1970 in whole units: the numbers from September 2001 to December 2099 have 10 digits or more in seconds
+FIRST_SECOND, LAST_SECOND = 10**9, 4_102_444_800
+#: resolution of an event time -> units in a second
+UNITS = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of the records.
+
+    values    its values, without null
+    absence   in which records it is missing or null, as a text; empty: in none
+    type      None: its values have no common type that a pipeline file knows
+    problem   why it cannot be an attribute of a stream; empty if it can
+    in_key    whether it is the key of the record
+    """
+
+    name: str
+    values: Sequence[Any]
+    absence: str
+    type: Type | None
+    problem: str = ""
+    in_key: bool = False
+
+    @property
+    def default(self) -> Any:  # noqa: ANN401 - a JSON value
+        assert self.type is not None  # noqa: S101 - it has no problem
+        return [] if self.type.element else DEFAULTS[self.type]
+
+    @property
+    def example(self) -> str:
+        """A value as JSON, in one line of ASCII; empty if there is no value."""
+        text = json.dumps(self.values[0]) if self.values else ""
+        return text if len(text) <= MAX_EXAMPLE else f"{text[:MAX_EXAMPLE]}..."
+
+    @property
+    def resolution(self) -> str | None:
+        """The unit in which all values of an int64 are times from 2001 to 2099; None if there is no such unit."""
+        if self.type != INT64 or not self.values:
+            return None
+        least, most = min(self.values), max(self.values)
+        units = (name for name, unit in UNITS.items() if FIRST_SECOND * unit <= least and most < LAST_SECOND * unit)
+        return next(units, None)
+
+
+def json_attributes(documents: Sequence[Document]) -> list[Attribute]:
+    """The attributes in the order in which they first occur."""
+    names = dict.fromkeys(name for document in documents for name in document)
+    return [_json_attribute(name, documents) for name in names]
+
+
+def with_key(found: list[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> list[Attribute]:
+    """The attributes and, if the records have keys that group them and no attribute has these, the key as another one.
+
+    `keys` has the key of each document, None if there is none or if it is no text.
+    """
+    texts = [key for key in keys if key is not None]
+    repeated = 1 < len(set(texts)) <= len(texts) // 2
+    if len(texts) < len(documents) or not repeated or key_attribute(found, documents, keys):
+        return found
+    names = {one.name for one in found}
+    name = next((name for name in KEY_NAMES if name not in names), None)
+    return found if name is None else [*found, Attribute(name, texts, "", STRING, in_key=True)]
+
+
+def group_attribute(
+    found: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]
+) -> str | None:
+    """The attribute by which the records may be grouped; None if none is suitable.
+
+    It is the attribute that holds the key of the record or, if none does, the text with the fewest values of those that
+    repeat.
+    """
+    in_key = next((one.name for one in found if one.in_key), None)
+    by_key = in_key or key_attribute(found, documents, keys)
+    if by_key is not None:
+        return by_key
+    counts = {one.name: len(set(one.values)) for one in _usable(found) if one.type == STRING}
+    repeated = [one.name for one in found if 1 < counts.get(one.name, 0) <= len(one.values) // 2]
+    return min(repeated, key=counts.__getitem__, default=None)
+
+
+def key_attribute(found: Sequence[Attribute], documents: Sequence[Document], keys: Sequence[str | None]) -> str | None:
+    """The attribute that is equal to the key of each record that has a key; None if there is none, or no key."""
+    keyed = [(document, key) for document, key in zip(documents, keys, strict=True) if key is not None]
+    for one in _usable(found):
+        if keyed and all(str(document.get(one.name)) == key for document, key in keyed):
+            return one.name
+    return None
+
+
+def problem_of(name: str, type_: Type | None) -> str:
+    """Why a field cannot be an attribute of a stream; empty if it can."""
+    if not ATTRIBUTE.fullmatch(name):
+        return "a name has letters, digits and underscores"
+    if name in RESERVED:
+        return "the name is a word of expressions"
+    return "" if type_ else "its values have no common type"
+
+
+def _usable(found: Sequence[Attribute]) -> Iterator[Attribute]:
+    for one in found:
+        if not one.problem and not one.absence and one.type in (STRING, INT64):
+            yield one
+
+
+def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
+    values = [value for document in documents if (value := document.get(name)) is not None]
+    absent = len(documents) - len(values)
+    absence = f"missing or null in {absent} of {len(documents)} records" if absent else ""
+    type_ = next((one for one in CANDIDATES if values and all(_is(value, one) for value in values)), None)
+    return Attribute(name, values, absence, type_, _json_problem(values) or problem_of(name, type_))
+
+
+def _is(value: object, type_: Type) -> bool:
+    """Whether a value has a type. A number is no timestamp here, though the decoder takes it as seconds since 1970."""
+    values = value if type_.element and isinstance(value, list) else [value]
+    if (type_.element or type_) == TIMESTAMP and not all(isinstance(one, str) for one in values):
+        return False
+    return fits(value, type_)
+
+
+def _json_problem(values: Sequence[Any]) -> str:
+    if not values:
+        return "it is always null"
+    if any(isinstance(value, dict) for value in values):
+        return "it is an object; attributes are values and lists of values"
+    return ""

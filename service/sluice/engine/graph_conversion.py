@@ -1,0 +1,79 @@
+"""Converts the state of a pipeline to that of a changed pipeline, operator by operator.
+
+An operator that is kept goes on with its state. Every other operator begins as one does that was there from the first
+batch on and got no tuple: its timers and its watermarks are where they would be then.
+
+    old state    origin, clock, watermarks     average   totals    highest
+                          |                       |                (dropped)
+    new state    origin, clock, watermarks     average   totals    sessions
+                                                kept     fresh      fresh
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.columns.tables import Data, Saved
+from sluice.engine.graph import AnyOperator, Graph, GraphState
+from sluice.engine.operators.aggregate.aggregate_operator import AggregateOperator
+from sluice.engine.operators.aggregate.aggregate_state import AggregateState
+from sluice.engine.operators.operator import OperatorState
+from sluice.engine.stream.clock import Clock
+from sluice.engine.stream.items import FINAL, WATERMARK
+from sluice.engine.stream.rejected_tuples import REJECTS
+from sluice.model.changes.operator_changes import Kept
+from sluice.time_units import UNSET
+
+
+def converted(old: Graph, state: GraphState, new: Graph, kept: Kept) -> GraphState:
+    """The state with which the graph `new` goes on from a state of the graph `old`, which must not be used afterwards.
+
+    Raises StateError if a state that is kept belongs to an operator of another kind.
+    """
+    before = {operator.spec.name: of for operator, of in zip(old.operators, state.operators, strict=True)}
+    made = new.initial()
+    made.origin, made.now = state.origin, state.now
+    made.finals = {now: set(state.finals[was]) for now, was in kept.finals.items() if was in state.finals}
+    made.progress = {now: state.progress[was] for now, was in kept.progress.items() if was in state.progress}
+    made.buffered = {now: state.buffered[was] for now, was in kept.buffers.items() if was in state.buffered}
+    fresh = []
+    for place, operator in enumerate(new.operators):
+        name = operator.spec.name
+        found = before[name] if name in kept.operators else None
+        if found is None:
+            fresh.append(place)
+        elif name in kept.resized:
+            made.operators[place] = _resized(operator, found, made.now)
+        else:
+            made.operators[place] = operator.load(_bytes(found.save()))
+    if made.origin != UNSET:
+        _bring_up(new, made, fresh)
+    return made
+
+
+def _resized(operator: AnyOperator, state: OperatorState, now: int) -> OperatorState:
+    assert isinstance(operator, AggregateOperator)  # noqa: S101 - `window_sizes.counts_tuples`
+    assert isinstance(state, AggregateState)  # noqa: S101 - the state of this operator
+    return operator.resized(state, now)
+
+
+def _bring_up(graph: Graph, state: GraphState, fresh: Iterable[int]) -> None:
+    """Feeds the fresh operators, upstream first, with no tuple, but with the clock, the watermarks and the final marks
+    of their inputs. What they emit goes nowhere, except for watermarks.
+    """
+    clock = Clock(state.origin, state.now)
+    for place in fresh:
+        operator = graph.operators[place]
+        inputs = [graph.marks_of(state, name) for name in operator.spec.inputs]
+        for stream, items in operator.feed(state.operators[place], inputs, clock).items():
+            if stream != REJECTS and stream not in state.progress:
+                graph.with_watermarks(state, stream, items.only(np.isin(items.kind, (WATERMARK, FINAL))), clock, {})
+
+
+def _bytes(saved: Saved) -> Data:
+    sink = pa.BufferOutputStream()
+    saved.write(sink)
+    return memoryview(sink.getvalue())

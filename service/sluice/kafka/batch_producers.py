@@ -1,0 +1,208 @@
+"""Sessions: a producer and the ledger's group, with which batches begin, are committed and are aborted.
+
+Every call that can wait for a broker has a time-out of the client library and a bound of the service that is
+`TimeLimits.slack` longer (requests.py): the library's `send_offsets_to_transaction` is known to exceed its time-out.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from sluice.kafka import ledger
+from sluice.kafka.client import client_properties
+from sluice.kafka.kafka_errors import HungError
+from sluice.kafka.requests import RETRY_TIMEOUT_S, SLACK, bounded, discard
+
+T = TypeVar("T")
+
+
+class TimeLimits(NamedTuple):
+    """Time limits of the writing of a batch, in seconds."""
+
+    #: time-out of each step in the client library
+    step: float = RETRY_TIMEOUT_S
+    #: time-out of the step that adds the ledger's offset to the transaction. The step takes milliseconds, unless the
+    #: client waits for a coordinator that has moved; a new producer finds it, so there must be time left for that
+    offsets: float = RETRY_TIMEOUT_S / 4
+    #: time-out of an abort
+    abort: float = 5.0
+    #: time beyond a time-out after which a call counts as hung
+    slack: float = SLACK
+    #: a commit that takes longer than this may have sent its EndTxn request twice
+    slow_commit: float = 3.0
+
+
+#: Kafka's default of `max.message.bytes`, for topics whose limit is not known
+DEFAULT_LIMIT = 1_048_588
+
+DEFAULTS = {
+    "linger.ms": 1,
+    "compression.type": "lz4",
+    "batch.num.messages": 100_000,
+    "delivery.report.only.error": True,  # a report for each record would cost a tenth of the time of sending it
+    "transaction.timeout.ms": int(RETRY_TIMEOUT_S * 1000),
+    # The largest queue of unsent records in the client. `produce` waits while the queue is full (batch_writer.py).
+    "queue.buffering.max.messages": 10_000_000,
+    "queue.buffering.max.kbytes": 262_144,
+}
+#: the largest size in bytes of the client's own batches; the smallest limit of a topic may lower it
+BATCH_BYTES = 1_000_000
+
+
+class BatchProducer(ABC):
+    """A producer that writes batches, one after the other.
+
+    The caller calls `begin`, produces records with `producer`, and calls `finish`; the batch is visible when `finish`
+    returns. `close` gives up an unfinished batch; each subclass says what is visible then.
+    """
+
+    #: the reason why the next batch needs a new session; "" if this session may write it
+    spent = ""
+
+    def __init__(
+        self, kafka: Mapping[str, str], limits: Collection[int], times: TimeLimits, own: dict[str, object]
+    ) -> None:
+        self._times = times
+        sizes = [DEFAULT_LIMIT, *limits]
+        size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
+        self._clients: list[Producer | Consumer] = []
+        self.producer = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
+        self._clients.append(self.producer)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begins a batch. The previous batch was finished."""
+
+    @abstractmethod
+    def finish(self, place: TopicPartition) -> None:
+        """Commits the batch, together with `place`, the new offset of the ledger's group."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives up an unfinished batch, and closes the clients."""
+
+    def _call(self, action: str, seconds: float, call: Callable[[], T]) -> T:
+        return bounded(action, seconds + self._times.slack, call)
+
+
+class ExactlyOnce(BatchProducer):
+    """Writes each batch in a transaction. After `close`, no record of an unfinished batch ever becomes visible.
+
+    A new session fences all earlier producers of the query, and aborts the transaction that they left open.
+
+    A session is spent after a commit during which the client may have sent its EndTxn request twice: the second copy
+    could arrive late, and end a later transaction of the same producer epoch. The next session's `init_transactions`
+    raises the epoch, so the broker refuses the copy (docs/exactly-once.md).
+    """
+
+    def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int], times: TimeLimits) -> None:
+        self._troubles: list[KafkaError] = []
+        own = {"transactional.id": ledger.transactional_id_of(query), "error_cb": self._troubles.append}
+        super().__init__(kafka, limits, times, own)
+        try:
+            member = ledger.group_member(kafka, query)
+            self._group = member.consumer_group_metadata()
+            discard([member])
+            self._call("start transactions", times.step, lambda: self.producer.init_transactions(times.step))
+        except BaseException:
+            del self.producer
+            discard(self._clients)
+            raise
+
+    def begin(self) -> None:
+        self.producer.poll(0)
+        self._troubles.clear()
+        self.producer.begin_transaction()
+
+    def finish(self, place: TopicPartition) -> None:
+        group, wait = self._group, self._times.offsets
+        self._call("send offsets", wait, lambda: self.producer.send_offsets_to_transaction([place], group, wait))
+        began, attempts = time.monotonic(), 1
+        while not self._committed(began + self._times.step):
+            attempts += 1
+        self.producer.poll(0)
+        took = time.monotonic() - began
+        self.spent = doubt(attempts, took, self._troubles, self._times.slow_commit)
+
+    def close(self) -> None:
+        # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.
+        with suppress(KafkaException, HungError):
+            self._call("abort the batch", self._times.abort, lambda: self.producer.abort_transaction(self._times.abort))
+        del self.producer
+        discard(self._clients)
+
+    def _committed(self, deadline: float) -> bool:
+        """True if the commit has succeeded; False if another attempt is safe and may succeed.
+
+        Raises KafkaException for an error that no attempt can change, and for any error after the deadline.
+        """
+        seconds = max(0.1, deadline - time.monotonic())
+        try:
+            self._call("commit the batch", seconds, lambda: self.producer.commit_transaction(seconds))
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+            return False
+        return True
+
+
+def doubt(attempts: int, took: float, troubles: Collection[KafkaError], slow: float) -> str:
+    """The reason why a copy of a commit's EndTxn request may still reach the broker; "" if no copy can.
+
+    attempts  number of calls of `commit_transaction`
+    took      seconds that all of these calls took
+    troubles  errors that the client reported since the transaction began: lost connections, requests that timed out
+    slow      seconds beyond which a commit may have been sent twice (TimeLimits.slow_commit)
+    """
+    if attempts > 1:
+        return f"the commit needed {attempts} attempts"
+    if took > slow:
+        return f"the commit took {took:.1f} seconds"
+    if troubles:
+        return f"the client reported: {next(iter(troubles)).str()}"
+    return ""
+
+
+class AtLeastOnce(BatchProducer):
+    """Writes batches without transactions.
+
+    Records are visible as soon as a broker has them. A batch that fails is written again as a whole, so readers may see
+    some of its records twice.
+    """
+
+    def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int], times: TimeLimits) -> None:
+        self._failures: list[KafkaError] = []
+        super().__init__(kafka, limits, times, {"enable.idempotence": True, "on_delivery": self._delivered})
+        self._group = ledger.group_member(kafka, query)
+        self._clients.append(self._group)
+
+    def begin(self) -> None:
+        self._failures.clear()
+
+    def finish(self, place: TopicPartition) -> None:
+        step = self._times.step
+        left = self._call("write the batch", step, lambda: self.producer.flush(step))
+        if self._failures:
+            raise KafkaException(self._failures[0])
+        if left:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+        self._call("commit the ledger", step, lambda: self._group.commit(offsets=[place], asynchronous=False))
+
+    def close(self) -> None:
+        with suppress(KafkaException, HungError):
+            self._call("give up the batch", self._times.abort, self.producer.purge)
+        del self.producer, self._group
+        discard(self._clients)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failures.append(error)
+
+
+SESSIONS: Mapping[str, type[ExactlyOnce | AtLeastOnce]] = {"exactly_once": ExactlyOnce, "at_least_once": AtLeastOnce}

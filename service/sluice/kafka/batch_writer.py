@@ -1,0 +1,364 @@
+"""Writes each batch, with its entry in the ledger, in one Kafka transaction, so that it is written exactly once.
+
+Spark may run a batch again, after a crash or in another process. The outputs are then equal, because a batch depends
+only on data in the checkpoint, and the ledger shows whether an earlier run has written the batch. The page
+`docs/exactly-once.md` lists the moments at which something can fail.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from sluice.kafka import ledger
+from sluice.kafka.batch_producers import DEFAULT_LIMIT, DEFAULTS, SESSIONS, BatchProducer, TimeLimits
+from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.client_log import LOGGER
+from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
+from sluice.kafka.planned_batch import Planned
+from sluice.kafka.records import Records
+from sluice.kafka.requests import produce_row, transient
+from sluice.time_units import MILLISECOND
+
+#: called with records, the row number of a record that exceeds its topic's limit, and the limit in bytes. Returns the
+#: records to write in its place
+TooLarge = Callable[[Records, int, int], Iterable[Records]]
+
+#: the most records, and about the most bytes, between two polls of the client
+CHUNK = 10_000
+CHUNK_BYTES = 16 << 20
+#: properties of a producer for large batches: the longest transaction that brokers allow by default
+LONG = {"transaction.timeout.ms": "900000"}
+FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """The settings of a writer. They are hashable: a process keeps one writer for each different value.
+
+    kafka     properties of the pipeline file's `kafka:` block
+    query     name of the query, after which its transactional id and its ledger are named
+    query_id  id of the checkpoint
+    delivery  "exactly_once" or "at_least_once" (batch_producers.py)
+    limits    `max.message.bytes` by topic
+    start     id of this start of the service: a new start makes a new writer, which fences the earlier ones
+    large     whether the batch is large enough to need a long transaction time-out
+    times     its time limits
+    made_for  the fingerprint of the pipeline and its number of buckets, which the entries have
+    keep      number of batches whose plans the ledger keeps; 0: all of them stay until something else removes them
+    """
+
+    kafka: tuple[tuple[str, str], ...] = field(repr=False)
+    query: str
+    query_id: str
+    delivery: str = "exactly_once"
+    limits: tuple[tuple[str, int], ...] = ()
+    start: str = ""
+    large: bool = False
+    times: TimeLimits = field(default_factory=TimeLimits)
+    made_for: tuple[str, int] = ("", 0)
+    keep: int = 0
+
+
+_writers: dict[WriterSettings, TransactionalWriter] = {}
+
+
+def writer(settings: WriterSettings) -> TransactionalWriter:
+    """This process's writer with these settings. It may be lost with the process: the ledger has all that must last.
+
+    Closes those of earlier starts of the query, which have ended: this process may outlive many starts.
+    """
+    if settings not in _writers:
+        for old in [one for one in [*_writers] if one.query == settings.query and one.start != settings.start]:
+            _writers.pop(old).close()
+        _writers[settings] = TransactionalWriter(settings)
+    return _writers[settings]
+
+
+def close_writers(settings: WriterSettings) -> None:
+    """Closes this process's writers with these settings, for small and for large batches. None may be writing."""
+    for large in (False, True):
+        if (found := _writers.pop(replace(settings, large=large), None)) is not None:
+            found.close()
+
+
+class TransactionalWriter:
+    """Writes the batches of one query. A failed batch closes the producer, and the next call makes a new one."""
+
+    def __init__(self, settings: WriterSettings) -> None:
+        self._settings = settings
+        self._limits = dict(settings.limits)
+        self._session: BatchProducer | None = None
+        #: number of the batch that the ledger expects, and digest of the previous batch's input, empty if not known
+        self._next_batch = 0
+        self._digest = ""
+        self._skipped = 0
+        #: start of the open transaction, None if none is open
+        self._began: Moment | None = None
+
+    def write(
+        self,
+        batch: int,
+        records: Iterable[Records],
+        report: Report,
+        too_large: TooLarge | None = None,
+        planned: Planned | None = None,
+        *,
+        before: Planned | None = None,
+    ) -> bool:
+        """Writes the whole batch or, on an error, nothing. Returns False if the ledger has the batch already.
+
+        too_large   replaces a record that exceeds its topic's limit. It may change `report` while the records are
+                    written; the entry in the ledger is written after them. Without it, such a record is dropped
+        planned     the input of the batch
+        before      for batch 0: the position at which it starts
+
+        Raises LedgerError if the ledger expects another batch, or has a batch of this number with another input, and
+        FencedError if another instance wrote that. Raises FencedError, ExpiredError, UnavailableError or WriteError if
+        Kafka does not take the batch, and HungError if a call of the client library does not return.
+        """
+        if batch > self._next_batch:  # the writer of the other size (`large`) has written batches
+            self.close()
+        session = self._opened(batch, planned)
+        if batch < self._next_batch:
+            self._require_last(batch, planned)
+            self._skipped += 1
+            return False
+        if batch > self._next_batch:
+            message = (
+                f"the ledger of {self._settings.query!r} expects batch {self._next_batch}, Spark hands over {batch}: "
+            )
+            raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
+        with self._closing_on_error("write the batch", batch), no_garbage_collection():
+            session.begin()
+            self._began = began = Moment.now()
+            self._produce_all(session.producer, records, too_large)
+            self._produce_entry(session.producer, batch, report, planned, began)
+            self._produce_plans(session.producer, batch, planned, before)
+            session.finish(ledger.place_after(batch, self._settings.query_id, planned))
+        self._next_batch, self._skipped, self._began = batch + 1, 0, None
+        self._digest = "" if planned is None else planned.digest
+        if session.spent:
+            LOGGER.warning("batch %s is written; the next one gets a new producer: %s", batch, session.spent)
+            self.close()
+        return True
+
+    def close(self) -> None:
+        if self._session:
+            self._session.close()
+        self._session, self._began = None, None
+
+    def _opened(self, batch: int, planned: Planned | None) -> BatchProducer:
+        if self._session is None:
+            with self._closing_on_error("open the ledger", batch):
+                self._require_turn(batch, planned)
+                settings = self._settings
+                made = SESSIONS[settings.delivery]
+                self._session = made(self._kafka, settings.query, self._limits.values(), settings.times)
+                self._next_batch, self._digest = self._read_ledger(batch)
+        return self._session
+
+    def _require_turn(self, batch: int, planned: Planned | None) -> None:
+        """Raises FencedError if another instance has written this batch or a later one, and LedgerError if the ledger
+        is that of another checkpoint. A new producer would fence that instance.
+
+        At its start the service has brought the checkpoint to the ledger, so only another instance can be ahead of it.
+        """
+        next_batch, digest = self._read_ledger(batch, "read_uncommitted")
+        if next_batch > batch + 1 or (next_batch == batch + 1 and not _may_be(digest, planned)):
+            raise FencedError(
+                f"cannot write batch {batch} of {self._settings.query!r}: another instance of this pipeline has taken "
+                f"over, and has written batch {next_batch - 1}; this one must stop"
+            )
+
+    @property
+    def _kafka(self) -> dict[str, str]:
+        """The properties of the producer. Those of the pipeline file override those for large batches."""
+        return (LONG if self._settings.large else {}) | dict(self._settings.kafka)
+
+    def _require_last(self, batch: int, planned: Planned | None) -> None:
+        """Raises LedgerError unless `batch` is the last written batch and, if both digests are known, has its input."""
+        if batch < self._next_batch - 1:
+            message = (
+                f"the ledger of {self._settings.query!r} has batch {self._next_batch - 1} already, Spark runs batch "
+                f"{batch}: the checkpoint is an older copy, or another instance of this pipeline goes on with a copy"
+            )
+            raise LedgerError(message)
+        if not _may_be(self._digest, planned):
+            raise LedgerError(ledger.parted_message(self._settings.query, batch))
+
+    def _read_ledger(self, batch: int, isolation: str = "read_committed") -> tuple[int, str]:
+        """The number of the batch that the ledger expects, and the digest of the previous batch's input."""
+        settings = self._settings
+        stand = ledger.read_position(dict(settings.kafka), settings.query, isolation)
+        if stand is None:
+            if batch > 0:
+                raise LedgerError(ledger.lost_message(settings.query, batch))
+            return 0, ""
+        if stand.query_id != settings.query_id:
+            raise LedgerError(ledger.foreign_message(settings.query, settings.query_id, stand))
+        return stand.next_batch, stand.digest
+
+    def _produce_all(self, producer: Producer, batch: Iterable[Records], too_large: TooLarge | None) -> None:
+        for records in within(self._limits, batch, too_large):
+            produce(producer, records)
+
+    def _produce_entry(
+        self, producer: Producer, batch: int, report: Report, planned: Planned | None, began: Moment
+    ) -> None:
+        settings, now = self._settings, time.time_ns() // MILLISECOND
+        since = int(began.wall * 1000)  # rounded down, as the time of the entry is
+        outcome = (now, self._skipped, report, since, planned)
+        entry = Entry(settings.query, settings.query_id, batch, *outcome, *settings.made_for)
+        produce_row(producer, ledger.TOPIC, (entry.to_json(), settings.query.encode(), ledger.PARTITION))
+
+    def _produce_plans(self, producer: Producer, batch: int, planned: Planned | None, before: Planned | None) -> None:
+        """Keeps the batch's plan, and removes the one that has become too old."""
+        settings = self._settings
+        plans: dict[int, Planned | None] = {} if planned is None else {batch: planned}
+        plans |= {} if before is None else {batch - 1: before}
+        if settings.keep and batch >= settings.keep:
+            plans |= {batch - settings.keep - 1: None}
+        for value, key in ledger.plan_records(settings.query, settings.query_id, plans):
+            produce_row(producer, ledger.TOPIC, (value, key, ledger.PARTITION))
+
+    @contextmanager
+    def _closing_on_error(self, action: str, batch: int) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            open_for = self._began.seconds_ago() if self._began else 0.0
+            reason = self._reason(error.args[0])
+            self.close()
+            what = f"cannot {action} ({self._settings.query!r}, batch {batch})"
+            if reason.code() in FENCED and self._expired(open_for, batch):
+                raise ExpiredError(f"{what}: {self._expiry(open_for)}") from error
+            raise _explained(reason, what) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _reason(self, error: KafkaError) -> KafkaError:
+        """The error itself, or, if it says only that the producer has failed for good, the failure behind it.
+
+        The client reports that failure once, from `poll`.
+        """
+        if error.code() == KafkaError._FATAL and self._session is not None:  # noqa: SLF001
+            try:
+                self._session.producer.poll(0)
+            except KafkaException as failure:
+                return failure.args[0]
+        return error
+
+    def _expired(self, open_for: float, batch: int) -> bool:
+        """Whether the broker refuses the producer because its transaction was open for too long.
+
+        The broker aborts a transaction that is open for longer than its limit, and raises the producer's epoch. A new
+        instance of the service raises the epoch, too. Before the limit, only a new instance can have raised it. After
+        the limit, the ledger shows the cause: only a new instance can have written the batch.
+        """
+        if open_for < self._limit:
+            return False
+        with suppress(UnavailableError):
+            stand = ledger.read_position(dict(self._settings.kafka), self._settings.query, "read_uncommitted")
+            return stand is None or stand.next_batch <= batch
+        return True
+
+    @property
+    def _limit(self) -> float:
+        """The longest time that a transaction may be open, in seconds."""
+        milliseconds = self._kafka.get("transaction.timeout.ms", DEFAULTS["transaction.timeout.ms"])
+        return int(str(milliseconds)) / 1000
+
+    def _expiry(self, open_for: float) -> str:
+        return (
+            f"its transaction was open for {open_for:.0f} seconds, and the broker has aborted it after "
+            f"{self._limit:g} (transaction.timeout.ms); nothing of the batch is visible. The machine or the broker was "
+            "too slow, or stood still; make batches smaller (max_records_per_batch), or the limit longer"
+        )
+
+
+def _may_be(digest: str, planned: Planned | None) -> bool:
+    """Whether the ledger's digest of a batch may be that of this input. True if one of them is not known."""
+    return planned is None or digest in ("", planned.digest)
+
+
+class Moment(NamedTuple):
+    """A point in time on the monotonic clock and on the wall clock, which also runs while the machine is suspended."""
+
+    monotonic: float
+    wall: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        return cls(time.monotonic(), time.time())
+
+    def seconds_ago(self) -> float:
+        """The seconds since this moment: the larger value of the two clocks."""
+        now = Moment.now()
+        return max(now.monotonic - self.monotonic, now.wall - self.wall)
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Disables the garbage collection of cycles inside the block.
+
+    A batch makes millions of objects and no cycle; the search for cycles takes 0.5 microseconds for each header.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def within(limits: Mapping[str, int], batch: Iterable[Records], too_large: TooLarge | None = None) -> Iterator[Records]:
+    """The records of a batch that their topics accept. `limits`: bytes by topic.
+
+    `too_large` replaces each larger record (see TooLarge); without it, larger records are dropped.
+    """
+    for records in batch:
+        limit, start = limits.get(records.topic, DEFAULT_LIMIT), 0
+        for row in records.larger(limit):
+            yield records.part(start, row)
+            if too_large is not None:
+                yield from too_large(records, row, limit)
+            start = row + 1
+        yield records.part(start, len(records)) if start else records
+
+
+def produce(producer: Producer, records: Records, chunk_bytes: int = CHUNK_BYTES) -> None:
+    """Puts the records into the client's queue, from which the client sends. Waits while the queue is full.
+
+    About `chunk_bytes` bytes at a time are Python objects.
+    """
+    chunk = max(1, min(CHUNK, len(records) * chunk_bytes // max(records.columns.nbytes, 1)))
+    for at in range(0, len(records), chunk):
+        _produce_rows(producer, records.topic, records.rows(at, min(at + chunk, len(records))))
+        producer.poll(0)
+
+
+def _produce_rows(producer: Producer, topic: str, rows: Iterator[tuple[object, ...]]) -> None:
+    one = producer.produce
+    for row in rows:
+        try:
+            one(topic, *row)
+        except BufferError:
+            produce_row(producer, topic, row)
+
+
+def _explained(error: KafkaError, what: str) -> Exception:
+    if error.code() in FENCED:
+        message = f"{what}: another instance of this pipeline has started and taken over; this one must stop"
+        return FencedError(message)
+    if transient(error):
+        return UnavailableError(f"{what}: {error.str()}; nothing of the batch is visible")
+    return WriteError(f"{what}: {error.str()}; nothing of the batch is visible")

@@ -1,0 +1,139 @@
+"""Reads committed records of topic partitions between given offsets, with headers, and the ends of topic partitions."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from operator import methodcaller
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.records import Header
+from sluice.kafka.requests import REQUEST, Requests, asked
+
+#: (topic, topic partition) -> offset
+Offsets = Mapping[tuple[str, int], int]
+
+#: the most records that one call of the client library returns
+MAX_CONSUMED = 10_000
+END = KafkaError._PARTITION_EOF  # noqa: SLF001
+#: number of further offsets that `tail` reads at first: the markers of transactions have offsets too
+ROOM = 1000
+#: properties of a consumer that joins no group and commits no offsets
+READER_PROPERTIES = {
+    "group.id": "sluice.ledger", "enable.auto.commit": False, "isolation.level": "read_committed",
+    "enable.partition.eof": True, "auto.offset.reset": "error",
+}  # fmt: skip
+
+#: Calls `Message.headers`. For a name that is not UTF-8 the client returns a null pointer in a list, and sets an error.
+#: This call checks for that error. A call `message.headers()` that Python has specialised does not, and may crash.
+_headers = methodcaller("headers")
+#: takes the place of headers that cannot be read: a second call of `Message.headers` would return the null pointer
+_UNREADABLE: Any = object()
+
+
+def headers_of(message: Message) -> list[Header]:
+    """The headers of a record, in order. Raises HeaderNameError if a name is not UTF-8."""
+    try:
+        found = _headers(message)
+    except (SystemError, UnicodeDecodeError):
+        message.set_headers(_UNREADABLE)
+        found = _UNREADABLE
+    if found is _UNREADABLE:
+        place = f"topic {message.topic()}, topic partition {message.partition()}, offset {message.offset()}"
+        raise HeaderNameError(f"the name of a header is not UTF-8, which the Kafka client cannot read ({place})")
+    return found or []
+
+
+def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
+    """The end offset of each topic partition (exclusive) for a reader of committed records."""
+    return _offsets(asking, places, OffsetSpec.latest(), "list the ends of topic partitions")
+
+
+def beginnings(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
+    """The offset of the oldest record that each topic partition still has, or its end offset if it has none."""
+    return _offsets(asking, places, OffsetSpec.earliest(), "list the beginnings of topic partitions")
+
+
+def _offsets(asking: Requests[AdminClient], places: Iterable[tuple[str, int]], of: OffsetSpec, action: str) -> Offsets:
+    wanted = {TopicPartition(*place): of for place in places}
+
+    def ask(client: AdminClient) -> Offsets:
+        committed = IsolationLevel.READ_COMMITTED
+        answers = client.list_offsets(wanted, isolation_level=committed, request_timeout=REQUEST)
+        return {(p.topic, p.partition): _offset(answer.result().offset) for p, answer in answers.items()}
+
+    return asking.ask(action, ask)
+
+
+def _offset(found: int) -> int:
+    """The offset. Raises KafkaException if it is negative: librdkafka returns that if a broker answers too late."""
+    if found < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    return found
+
+
+def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int) -> list[Message]:
+    """The last `count` records of a topic partition before offset `end`; fewer if the topic partition has fewer."""
+
+    def first(consumer: Consumer) -> int:
+        return int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST)[0])
+
+    begin = asked(kafka, "consumer", "read records again", first, READER_PROPERTIES)
+    span = count + ROOM
+    while True:
+        found: deque[Message] = deque(maxlen=count)
+        read(kafka, {place: max(begin, end - span)}, {place: end}, found.append)
+        if len(found) == count or end - span <= begin:
+            return list(found)
+        span *= 4
+
+
+def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callable[[Message], object]) -> None:
+    """Calls `heard` with each record from its topic partition's start (inclusive) to its end (exclusive).
+
+    The records of a topic partition come in order of their offsets. A topic partition without a start is read from
+    offset 0. Raises UnavailableError if no broker answers, or if Kafka has deleted the record at a start.
+    """
+    unread = {place: (starts.get(place, 0), end) for place, end in ends.items() if starts.get(place, 0) < end}
+    while unread:
+        asked(
+            kafka,
+            "consumer",
+            "read records again",
+            lambda consumer: _read_some(consumer, unread, heard),
+            READER_PROPERTIES,
+        )
+
+
+def _read_some(
+    consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]
+) -> None:
+    """Reads records for at most REQUEST seconds, and removes their offsets from `unread`."""
+    deadline = time.monotonic() + REQUEST
+    consumer.assign([TopicPartition(*place, start) for place, (start, _) in unread.items()])
+    while unread and time.monotonic() < deadline:
+        first = consumer.poll(REQUEST)
+        if first is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+        for message in (first, *consumer.consume(MAX_CONSUMED, 0)):
+            if message.error() and message.error().code() != END:
+                raise KafkaException(message.error())
+            _take(message, unread, heard)
+
+
+def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]) -> None:
+    """Handles a record, or the end of a topic partition. Ignores a record that was handled before."""
+    place = message.topic(), message.partition()
+    if place not in unread:
+        return
+    start, end = unread[place]
+    if message.error() is None and start <= message.offset() < end:
+        heard(message)
+        unread[place] = message.offset() + 1, end
+    if message.error() is not None or message.offset() >= end - 1:
+        del unread[place]

@@ -1,0 +1,132 @@
+"""Reads a pipeline from its definition, the JSON data that `fingerprint.plain` makes of a pipeline.
+
+A checkpoint keeps the definition of the pipeline that made it. The operators of that pipeline are needed once more when
+the file has changed: to compute the state after the last batch, and to compare them with the new operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from sluice.model import expressions, spec
+from sluice.model.errors import SluiceError
+from sluice.model.fingerprint import plain
+from sluice.model.spec import Coding, Join, Pipeline, Settings, Side, Stream
+from sluice.model.types import FLOAT64, Schema, Type, parse_type
+from sluice.model.windows import kinds, window_policies
+from sluice.model.windows.join_windows import JOIN_WINDOWS
+
+#: name of a class -> the class, for all values that a pipeline consists of
+CLASSES: Mapping[str, type] = {
+    one.__name__: one
+    for one in [
+        *(of for module in (spec, expressions, window_policies) for of in vars(module).values()),
+        *kinds.KINDS.values(),
+        *JOIN_WINDOWS.values(),
+    ]
+    if isinstance(one, type) and is_dataclass(one)
+}
+
+
+class DefinitionError(SluiceError):
+    """A definition that this version of the service cannot read."""
+
+    exit_code = 4
+
+
+def pipeline_of(definition: Mapping[str, Any], settings: Settings) -> Pipeline:
+    """The pipeline with this definition. What the definition does not contain is taken from `settings`.
+
+    The definition has no settings on which neither state nor outputs depend. The options of formats are not read, so
+    the pipeline cannot decode records. Raises DefinitionError if a later or a much earlier version wrote the
+    definition.
+    """
+    try:
+        found: Pipeline = _read({**definition, "settings": _settings(definition["settings"], settings)})
+        streams = {name: _with_defaults(stream) for name, stream in found.streams.items()}
+        operators = tuple(_with_default_tuples(one, streams) for one in found.operators)
+        found = replace(found, streams=streams, operators=operators)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"the definition of the pipeline in the checkpoint cannot be read by this version ({error!r})"
+        raise DefinitionError(message) from error
+    if _without_codings(plain(found)) != _without_codings(definition):
+        message = "the definition of the pipeline in the checkpoint has parts that this version does not know"
+        raise DefinitionError(message)
+    return found
+
+
+def _settings(definition: Mapping[str, Any], settings: Settings) -> Settings:
+    """`settings`, with the values of the definition where state or outputs depend on them."""
+    base: dict[str, Any] = {field.name: field.default for field in fields(Settings) if field.name in _KEPT_SETTINGS}
+    own = {name: value for name, value in definition.items() if name != "is"}
+    return replace(settings, **(base | own))
+
+
+#: the settings that a definition has
+_KEPT_SETTINGS = ("clock", "clock_origin", "merge", "max_future", "buckets")
+
+
+def _read(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
+    if isinstance(value, list):
+        return tuple(map(_read, value))
+    if not isinstance(value, Mapping):
+        return value
+    if "is" not in value:
+        return {name: _read(inner) for name, inner in value.items()}
+    made = CLASSES[value["is"]]
+    if made is Coding:
+        return Coding(value.get("format", Coding().format))
+    own = {name: _READERS.get((made.__name__, name), _read)(inner) for name, inner in value.items() if name != "is"}
+    if made is expressions.Literal and own["type"] == FLOAT64:
+        own["value"] = float(own["value"])
+    return made(**own)
+
+
+def _schema(value: list[list[str]]) -> Schema:
+    return tuple((name, parse_type(kind)) for name, kind in value)
+
+
+def _delta_size(value: Any) -> Any:  # noqa: ANN401 - JSON, and any value of the model
+    return float(value) if isinstance(value, str) else _read(value)
+
+
+#: class and field -> how its value is read, where JSON does not show the type
+_READERS: Mapping[tuple[str, str], Callable[[Any], Any]] = {
+    **{(one, "type"): parse_type for one in ("Literal", "Attribute", "Call", "AggregateCall")},
+    ("Stream", "schema"): _schema,
+    ("Delta", "size"): _delta_size,
+}
+
+
+def _with_defaults(stream: Stream) -> Stream:
+    types = dict(stream.schema)
+    return replace(stream, defaults=tuple((name, _value(value, types[name])) for name, value in stream.defaults))
+
+
+def _with_default_tuples(operator: spec.Operator, streams: Mapping[str, Stream]) -> spec.Operator:
+    if not isinstance(operator, Join):
+        return operator
+
+    def whole(side: Side) -> Side:
+        types = [kind for _, kind in streams[side.stream].schema]
+        return replace(side, default=tuple(map(_value, side.default, types)))
+
+    return replace(operator, left=whole(operator.left), right=whole(operator.right))
+
+
+def _value(value: Any, kind: Type) -> Any:  # noqa: ANN401 - any value of an attribute
+    """A value of an attribute; a float is a text in JSON (`fingerprint.plain`)."""
+    if kind.element is not None:
+        return tuple(_value(one, kind.element) for one in value)
+    return float(value) if kind == FLOAT64 else value
+
+
+def _without_codings(definition: Any) -> Any:  # noqa: ANN401 - JSON
+    """The definition without the options of formats, which `pipeline_of` does not read."""
+    if isinstance(definition, Mapping):
+        if definition.get("is") == "Coding":
+            return {name: definition[name] for name in ("is", "format") if name in definition}
+        return {name: _without_codings(inner) for name, inner in definition.items()}
+    return [_without_codings(one) for one in definition] if isinstance(definition, list) else definition

@@ -1,0 +1,198 @@
+"""Compares two definitions of a pipeline: for each operator, what becomes of its state.
+
+The comparison is a function of the two pipelines alone. `Changes` is what `sluice upgrade` shows, and what a start
+decides by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sluice.model.changes.operator_data import event_time_of, origin_of, parts_of, shown, writer_of
+from sluice.model.changes.window_sizes import Resizing, counts_tuples, resizing
+from sluice.model.spec import Join, Operator, Pipeline, Union
+
+#: the settings that no change of state can follow
+FIXED_SETTINGS = ("clock", "clock_origin", "merge")
+
+
+class Word(StrEnum):
+    """What becomes of the state of an operator.
+
+    KEPT      it goes on with the operator
+    NEW       the operator is new: it begins as an operator does that was there and got no tuple
+    TRIMMED   its windows are smaller: the newest tuples stay
+    FILLING   its windows are larger: all tuples stay, and those are missing that had left the smaller windows
+    REBUILT   the operator has changed so that its state means something else: its inputs are read again
+    EMPTIED   the operator has changed so that its state means something else: it begins like a new one
+    REMOVED   the operator is gone, and its state with it
+    REFUSED   the service cannot go on with the change, whatever is accepted
+    """
+
+    KEPT = "kept"
+    NEW = "new"
+    TRIMMED = "trimmed"
+    FILLING = "filling"
+    REBUILT = "rebuilt"
+    EMPTIED = "emptied"
+    REMOVED = "removed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of the state of one operator; with REFUSED also of a setting, or of a stream."""
+
+    name: str
+    word: Word
+    reason: str = ""
+    #: whether results will differ from those of an operator that was there before. One without state loses nothing
+    loses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What becomes of the states of a pipeline, in the order of the new file, and then of what is gone."""
+
+    all: tuple[Change, ...]
+
+    @property
+    def refused(self) -> bool:
+        return any(one.word is Word.REFUSED for one in self.all)
+
+    @property
+    def loses(self) -> bool:
+        """Whether the state of an operator is lost, or a part of it."""
+        return any(one.loses for one in self.all)
+
+    def named(self, *words: Word) -> frozenset[str]:
+        """The names of the operators with one of these words."""
+        return frozenset(one.name for one in self.all if one.word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The names of what goes on.
+
+    operators  operators with their states
+    resized    of these the aggregates whose tuples move to windows of another size
+    progress   streams with their watermarks, by name: the earlier name
+    finals     input streams whose topic partitions stay final, likewise
+    buffers    input streams with the tuples that wait for an aligned mark, likewise
+    """
+
+    operators: frozenset[str]
+    resized: frozenset[str]
+    progress: Mapping[str, str]
+    finals: Mapping[str, str]
+    buffers: Mapping[str, str]
+
+
+def changes_of(old: Pipeline, new: Pipeline) -> Changes:
+    """What becomes of the state of each operator if the pipeline `old` goes on as `new`."""
+    before = {one.name: one for one in old.operators}
+    there = {one.name for one in new.operators}
+    found = [*_settings(old, new), *_buffers(old, new)]
+    changed = (_changed(before.get(one.name), old, one, new) for one in new.operators if not isinstance(one, Union))
+    found += [_with_its_table(one, new) for one in changed]
+    found += [_gone(one, old) for one in old.operators if one.name not in there and not isinstance(one, Union)]
+    return Changes(tuple(found))
+
+
+def _settings(old: Pipeline, new: Pipeline) -> Iterator[Change]:
+    for name in FIXED_SETTINGS:
+        before, now = (getattr(one.settings, name) for one in (old, new))
+        if before != now:
+            reason = f"`{name}` was {before} and is {now}: it decides the times and the order of all tuples"
+            yield Change(name, Word.REFUSED, reason)
+
+
+def _buffers(old: Pipeline, new: Pipeline) -> Iterator[Change]:
+    """The streams whose tuples that wait for an aligned mark would be lost."""
+    kept = set(_kept_buffers(old, new).values())
+    for stream in old.inputs:
+        if stream.marks_in == "aligned" and stream.name not in kept:
+            reason = "tuples that wait for a mark (marks_in: aligned) are lost"
+            yield Change(stream.name, Word.EMPTIED, reason, loses=True)
+
+
+def kept_of(old: Pipeline, new: Pipeline) -> Kept:
+    """The names of what goes on if the pipeline `old` goes on as `new`."""
+    changes = changes_of(old, new)
+    sized = changes.named(Word.TRIMMED, Word.FILLING)
+    earlier = _earlier_names(old, new)
+    return Kept(
+        operators=changes.named(Word.KEPT) | sized,
+        resized=frozenset(one.name for one in new.operators if one.name in sized and counts_tuples(one)),
+        progress={now: was for now, was in earlier.items() if event_time_of(old, was) == event_time_of(new, now)},
+        finals={one.name: earlier[one.name] for one in new.inputs if one.name in earlier},
+        buffers=_kept_buffers(old, new),
+    )
+
+
+def _kept_buffers(old: Pipeline, new: Pipeline) -> dict[str, str]:
+    """The input streams, with their earlier names, whose tuples that wait for an aligned mark can wait on."""
+    return {
+        now: was
+        for now, was in _earlier_names(old, new).items()
+        if old.streams[was].marks_in == new.streams[now].marks_in == "aligned"
+        and old.streams[was].schema == new.streams[now].schema
+    }
+
+
+def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
+    """The earlier name of each stream that both pipelines use. An input is the same stream if it has the same topic,
+    another stream if it has the same name and the same operator writes it. A union also has the same inputs.
+    """
+    inputs = {stream.topic: stream.name for stream in old.inputs}
+    found = {stream.name: inputs[stream.topic] for stream in new.inputs if stream.topic in inputs}
+    for name in new.streams:
+        was, now = writer_of(old, name), writer_of(new, name)
+        if was and now and was.name == now.name and origin_of(old, name) == origin_of(new, name):
+            found[name] = name
+    return found
+
+
+def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipeline) -> Change:
+    if before is None:
+        return Change(now.name, Word.NEW)
+    had, has = parts_of(before, old), parts_of(now, new)
+    if type(before) is not type(now):
+        reason = f"it was {_kind(before)}, and is {_kind(now)}"
+        return Change(now.name, Word.EMPTIED if had else Word.NEW, reason, loses=bool(had))
+    differing = [part for part in has if part not in had or had[part] != has[part]]
+    differing += [part for part in had if part not in has]
+    if not differing:
+        return Change(now.name, Word.KEPT, "" if has else "it has no state")
+    reason = ", ".join(_reason(part, had.get(part), has.get(part)) for part in differing)
+    sizes = [resizing(now, part, had.get(part), has.get(part)) for part in differing]
+    if Resizing.NONE in sizes:
+        return Change(now.name, Word.EMPTIED, reason, loses=True)
+    return Change(now.name, Word.TRIMMED if Resizing.SMALLER in sizes else Word.FILLING, reason, loses=True)
+
+
+def _with_its_table(change: Change, new: Pipeline) -> Change:
+    """The change of an operator, which is refused if its table would have no rows: these are not read again."""
+    tables = any(isinstance(one, Join) and one.table and one.name == change.name for one in new.operators)
+    if not tables or change.word not in (Word.NEW, Word.EMPTIED):
+        return change
+    reason = "its table would have no rows, because the first batch of a checkpoint loads tables"
+    return Change(change.name, Word.REFUSED, "; ".join(filter(None, [change.reason, reason])))
+
+
+def _gone(before: Operator, old: Pipeline) -> Change:
+    has_state = bool(parts_of(before, old))
+    reason = "the file has no operator of this name" + ("" if has_state else "; it had no state")
+    return Change(before.name, Word.REMOVED, reason, loses=has_state)
+
+
+def _kind(operator: Operator) -> str:
+    word = type(operator).__name__.lower()
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
+def _reason(part: str, before: object, now: object) -> str:
+    texts = shown(before), shown(now)
+    return f"{part}: {texts[0]} became {texts[1]}" if all(texts) else f"{part} has changed"

@@ -1,0 +1,94 @@
+"""What the state servers of a stage answer to a look, with the watermarks of all buckets in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+#: answers of one bucket to a question (state/server/inspection_request.py): bucket, question -> answer, or None
+Ask = Callable[[int, Mapping[str, Any]], "dict[str, Any] | None"]
+#: number of buckets that are asked at the same time
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """The answers of the buckets of a stage, in order of their numbers, and how many buckets did not answer."""
+
+    answers: Sequence[Mapping[str, Any]] = ()
+    silent: int = 0
+
+    @property
+    def clock(self) -> int | None:
+        """The smallest operator clock of the buckets; None if none has started."""
+        return _least(answer.get("clock") for answer in self.answers)
+
+    @property
+    def due(self) -> int | None:
+        return _least(answer.get("due") for answer in self.answers)
+
+    @property
+    def streams(self) -> dict[str, StreamProgress]:
+        """The progress of each stream. Each bucket has the times of all topic partitions; the slowest one counts."""
+        found: dict[str, StreamProgress] = {}
+        for answer in self.answers:
+            for name, progress in answer.get("streams", {}).items():
+                one = StreamProgress(progress["watermark"], tuple(progress["topic_partitions"]))
+                found[name] = one if name not in found else found[name].slower(one)
+        return found
+
+    @property
+    def finals(self) -> dict[str, list[int]]:
+        return next((answer.get("finals", {}) for answer in self.answers), {})
+
+    @property
+    def waiting(self) -> dict[str, dict[str, int]]:
+        """By stream with aligned marks: the most marks of each topic partition that wait in a bucket."""
+        found: dict[str, dict[str, int]] = {}
+        for answer in self.answers:
+            for name, by_partition in answer.get("waiting", {}).items():
+                mine = found.setdefault(name, {})
+                for partition, count in by_partition.items():
+                    mine[partition] = max(count, mine.get(partition, 0))
+        return found
+
+    @property
+    def windows(self) -> list[Mapping[str, Any]]:
+        return [window for answer in self.answers for window in answer.get("windows", ())]
+
+    @property
+    def too_large(self) -> bool:
+        """Whether a bucket has more windows of the key than an answer may have bytes."""
+        return any(answer.get("too_large") for answer in self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgress:
+    """The watermark of a stream (None: none yet), and those of its topic partitions (state/bucket_inspection.py)."""
+
+    watermark: int | None = None
+    partitions: tuple[Mapping[str, Any], ...] = field(default=())
+
+    def slower(self, other: StreamProgress) -> StreamProgress:
+        """The one with the earlier watermark."""
+        first, second = (-1 if one.watermark is None else one.watermark for one in (self, other))
+        return self if first <= second else other
+
+
+def ask_all(ask: Ask, buckets: int, question: Mapping[str, Any]) -> Looks:
+    """Asks all buckets of a stage. The time is that of the slowest answer of each AT_ONCE buckets."""
+    with ThreadPoolExecutor(min(AT_ONCE, buckets), "sluice-look") as pool:
+        answers = list(pool.map(partial(_asked, ask, question), range(buckets)))
+    there = [answer for answer in answers if answer is not None and answer.get("version") is not None]
+    return Looks(there, buckets - len(there))
+
+
+def _asked(ask: Ask, question: Mapping[str, Any], bucket: int) -> dict[str, Any] | None:
+    return ask(bucket, question)
+
+
+def _least(times: Any) -> int | None:  # noqa: ANN401 - an iterable of times
+    return min((time for time in times if time is not None), default=None)

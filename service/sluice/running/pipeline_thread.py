@@ -1,0 +1,123 @@
+"""A run of a pipeline in a thread of its own, beside the runs of other pipelines."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from sluice.model.errors import SluiceError
+from sluice.model.secrets import masked
+from sluice.ops.log_lines import PIPELINE
+from sluice.processes import LastResort
+from sluice.running.supervisor import Outcome
+from sluice.spark.failures import JavaEndedError, explaining
+from sluice.spark.pipeline.pipeline_run import PipelineRun
+from sluice.spark.pipeline.standby import Standby
+from sluice.spark.watch import FINISH, StopRequest
+
+LOGGER = logging.getLogger("sluice")
+
+
+@contextmanager
+def _with_true(locks: AbstractContextManager[None]) -> Iterator[bool]:
+    with locks:
+        yield True
+
+
+class UnexpectedError(SluiceError):
+    """An error that is no SluiceError: a defect of Sluice itself."""
+
+    exit_code = 70
+
+
+class PipelineThread:
+    """A run that begins at once. Nothing that it does ends the process but `resort`."""
+
+    def __init__(
+        self, name: str, run: PipelineRun, standby: Standby | None = None, resort: LastResort | None = None
+    ) -> None:
+        """`name` is the name of the pipeline. With `standby` the run first waits for the lead.
+
+        `resort` is armed if a failure of the run ends the whole service: a query that hangs must not keep it alive.
+        """
+        self._name, self._run, self._standby, self._resort = name, run, standby, resort
+        self._request = StopRequest()
+        self._service_ends = False
+        self._outcome = Outcome(UnexpectedError("the thread of the pipeline has ended without a result"))
+        self._thread = threading.Thread(target=self._work, name=f"sluice-{name}", daemon=True)
+        self._thread.start()
+
+    def stop(self, finish: float | None = None) -> None:
+        """Asks the run to end in order, and returns at once.
+
+        Its batch may take `finish` seconds. None: the whole service ends, and the batch may take the default.
+        """
+        self._service_ends = finish is None
+        self._request.set(FINISH if finish is None else finish)
+
+    def outcome(self) -> Outcome | None:
+        """The end of the run; None while a query of it is active. The locks on the checkpoint are then released."""
+        return None if self._thread.is_alive() else self._outcome
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the topics that the pipeline writes exist."""
+        return self._run.prepared or (self._standby is not None and self._standby.waiting)
+
+    def _work(self) -> None:
+        PIPELINE.set(self._name)
+        outcome = Outcome()
+        try:
+            with self._started() as may_run:
+                if may_run:
+                    outcome = self._ended()
+                    self._run.wait_for_queries()
+            if not (self._service_ends or outcome.fatal):
+                self._run.release()
+        except Exception as error:  # noqa: BLE001 - the supervisor gets it
+            outcome = _outcome_of(error)
+        self._outcome = self._without_lead(outcome)
+
+    def _started(self) -> AbstractContextManager[bool]:
+        """The locks on the checkpoint and, with a standby, the lead. False if the run must not begin any more."""
+        if self._standby is not None:
+            return self._standby.lead(self._run.locks, self._request)
+        return _with_true(self._run.locks())
+
+    def _without_lead(self, outcome: Outcome) -> Outcome:
+        """The same outcome or, if another instance has taken over, one after which the run waits for the lead again."""
+        if self._standby is None or outcome.fatal or not self._standby.took_over(outcome.error):
+            return outcome
+        if self._resort is not None:
+            self._resort.disarm()
+        LOGGER.warning("another instance has taken over: %s", outcome.error or "the lead was lost")
+        return Outcome(lost_lead=True)
+
+    def _ending(self, failure: SluiceError | None) -> None:
+        """Called when the queries of the run are about to be stopped."""
+        if self._resort is None or failure is None or self._service_ends:
+            return
+        if self._standby is None or not self._standby.took_over(failure):
+            arm(self._resort, failure)
+
+    def _ended(self) -> Outcome:
+        try:
+            with explaining():
+                self._run.run(self._request, self._ending)
+        except Exception as error:  # noqa: BLE001 - the supervisor gets it
+            return _outcome_of(error)
+        return Outcome()
+
+
+def arm(resort: LastResort, failure: SluiceError | None) -> None:
+    """Bounds the end of the service by `resort`: after a failure, or (None) after a request to stop."""
+    resort.arm(failure.exit_code if failure else 0, masked(str(failure or "")))
+
+
+def _outcome_of(error: Exception) -> Outcome:
+    if isinstance(error, SluiceError):
+        return Outcome(error, fatal=isinstance(error, JavaEndedError))
+    LOGGER.error("an unexpected error", exc_info=error)
+    return Outcome(UnexpectedError(masked(f"an unexpected error ({type(error).__name__}: {error})")))

@@ -1,0 +1,229 @@
+"""The supervisor: it starts the pipelines of a service, starts failed ones again, and follows changes of their files.
+
+It knows neither Spark nor Kafka nor threads: `launch` starts a run of a pipeline, and `tick`, which is called several
+times a second, looks at all runs. A pipeline that fails affects no other one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from sluice.model.errors import SluiceError
+from sluice.model.spec import Pipeline
+from sluice.ops.health import Health
+from sluice.ops.metrics import Metrics
+from sluice.ops.pipelines import Pipelines, PipelineStatus, Registered, State
+from sluice.planning.pipeline_set import links, problems, writers_first
+from sluice.running.backoff import Backoff
+from sluice.running.pipeline_files import Wanted
+from sluice.running.service_options import Restart
+
+LOGGER = logging.getLogger("sluice")
+#: seconds that the batch of a pipeline may take to finish if the pipeline is removed or changed while others go on
+FINISH_S = 60.0
+
+
+class Outcome(NamedTuple):
+    """The end of a run.
+
+    fatal       the error ends the whole service, because no pipeline can run without a new start
+    lost_lead   the run ended because another instance has the lead: a new start waits for the lead, even if failures
+                are not followed by a new start
+    """
+
+    error: SluiceError | None = None
+    fatal: bool = False
+    lost_lead: bool = False
+
+
+class Run(Protocol):
+    """A run of a pipeline that was launched."""
+
+    def stop(self, finish: float | None = None) -> None:
+        """Asks the run to end in order, and returns at once.
+
+        Its batch may take `finish` seconds. None: the whole service ends, and the batch may take the default.
+        """
+
+    def outcome(self) -> Outcome | None:
+        """The end of the run; None while anything of it is active."""
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the topics that the pipeline writes exist."""
+
+
+class Launch(Protocol):
+    """Starts a run. `first` is true for the first run of the pipeline in this service."""
+
+    def __call__(self, member: Registered, *, first: bool) -> Run: ...
+
+
+@dataclass(slots=True)
+class Member:
+    """A pipeline, and what happens to it next. `next_start` is on the monotonic clock; None: it is not started."""
+
+    file: str
+    pipeline: Pipeline
+    metrics: Metrics
+    next_start: float | None
+    run: Run | None = None
+    backoff: Backoff = field(default_factory=Backoff)
+    #: number of starts since its file was added or changed
+    starts: int = 0
+    #: whether it was started in this service, with any version of its file
+    launched: bool = False
+    error: SluiceError | None = None
+    #: whether its file was removed or changed and its run has not ended yet; then `wanted` takes its place
+    leaving: bool = False
+    #: the pipeline that its file has now; None: the file was removed
+    wanted: Pipeline | None = None
+
+
+class Supervisor:
+    """The pipelines of a service. All methods are called from one thread."""
+
+    def __init__(
+        self, launch: Launch, pipelines: Pipelines, restart: Callable[[Pipeline], Restart], now: Callable[[], float],
+        metrics: Callable[[Pipeline], Metrics],
+    ) -> None:  # fmt: skip
+        """`restart` says which ends of a pipeline are followed by a new start.
+
+        `now` gives seconds on a monotonic clock, `metrics` makes those of a new pipeline.
+        """
+        self._launch, self._pipelines, self._restart, self._now = launch, pipelines, restart, now
+        self._new_metrics = metrics
+        self._members: dict[str, Member] = {}
+        self._stopping = False
+        #: the first failure of a pipeline that is not started again, and an error that ends the service
+        self.failure: SluiceError | None = None
+        self.fatal: SluiceError | None = None
+
+    def want(self, wanted: Mapping[str, Wanted]) -> None:
+        """Replaces the pipelines that should run, by name. A pipeline that is the same as before is not disturbed."""
+        for name, member in list(self._members.items()):
+            if name not in wanted and member.wanted is not None:
+                self._replace(name, member, None)
+        for name, (file, pipeline) in wanted.items():
+            if name not in self._members:
+                added = Member(file, pipeline, self._new_metrics(pipeline), self._now(), wanted=pipeline)
+                self._members[name] = added
+                self._register(added)
+                continue
+            member = self._members[name]
+            if member.file != file:
+                member.file = file
+                self._pipelines.update(name, file=file)
+            if member.wanted != pipeline:
+                self._replace(name, member, pipeline)
+
+    def tick(self) -> None:
+        """Handles the runs that have ended, and starts what is due."""
+        for name, member in list(self._members.items()):
+            outcome = member.run.outcome() if member.run is not None else None
+            if outcome is not None:
+                member.run = None
+                self._ended(name, member, outcome)
+        if not self._stopping and self.fatal is None:
+            self._start_due()
+
+    def stop(self) -> None:
+        """Asks all pipelines to stop. Nothing is started any more."""
+        self._stopping = True
+        for name, member in self._members.items():
+            member.next_start = None
+            if member.run is not None:
+                member.run.stop()
+                self._pipelines.update(name, state=State.STOPPING)
+
+    @property
+    def active(self) -> bool:
+        """Whether a pipeline runs, or is to be started."""
+        return any(member.run is not None or member.next_start is not None for member in self._members.values())
+
+    @property
+    def members(self) -> Sequence[str]:
+        return [*self._members]
+
+    def _replace(self, name: str, member: Member, pipeline: Pipeline | None) -> None:
+        """Stops the pipeline. `pipeline` is started when it has ended; None: nothing is."""
+        member.wanted, member.leaving = pipeline, True
+        about = {"pipeline": name, "file": member.file}
+        LOGGER.info("stopping: its file was %s", "removed" if pipeline is None else "changed", extra=about)
+        if member.run is None:
+            self._replaced(name, member)
+        else:
+            member.run.stop(FINISH_S)
+            self._pipelines.update(name, state=State.STOPPING)
+
+    def _replaced(self, name: str, member: Member) -> None:
+        """Handles the end of a pipeline whose file was removed or changed."""
+        if member.wanted is None:
+            del self._members[name]
+            self._pipelines.remove(name)
+            return
+        member.pipeline, member.leaving = member.wanted, False
+        member.metrics = self._new_metrics(member.pipeline)
+        member.backoff, member.error, member.next_start, member.starts = Backoff(), None, self._now(), 0
+        self._register(member)
+
+    def _ended(self, name: str, member: Member, outcome: Outcome) -> None:
+        failure = outcome.error
+        if outcome.fatal and self.fatal is None:
+            self.fatal = failure
+        if failure is not None:
+            LOGGER.error("the pipeline has failed: %s", failure, extra={"pipeline": name})
+        if member.leaving:
+            self._replaced(name, member)
+        elif self._stopping or not (
+            outcome.lost_lead or self._restart(member.pipeline).follows(failed=failure is not None)
+        ):
+            member.next_start = None
+            self.failure = self.failure or failure
+            state = State.ENDED if failure is None else State.FAILED
+            self._pipelines.update(name, state=state, error=str(failure or ""), next_start=None)
+        else:
+            delay = member.backoff.delay(self._now())
+            member.error, member.next_start = failure, self._now() + delay
+            LOGGER.info("starting again", extra={"pipeline": name, "seconds": delay, "start": member.starts + 1})
+            self._pipelines.waits(name, delay, str(failure or ""))
+
+    def _start_due(self) -> None:
+        """Starts what is due, writers first: a pipeline may read a topic that another one is about to create."""
+        due = [name for name, one in self._members.items() if one.run is None and _passed(one.next_start, self._now())]
+        if not due:
+            return
+        found = links([member.pipeline for member in self._members.values()])
+        for name in writers_first(due, found):
+            writers = [self._members[link.writer].run for link in found if link.reader == name]
+            ready = all(run is None or run.prepared for run in writers)
+            if ready and not self._in_the_way(name, self._members[name]):
+                self._start(self._members[name])
+
+    def _start(self, member: Member) -> None:
+        member.starts += 1
+        member.next_start = None
+        member.backoff.started(self._now())
+        first, member.launched = not member.launched, True
+        member.run = self._launch(self._register(member), first=first)
+
+    def _register(self, member: Member) -> Registered:
+        """Registers the pipeline as one that starts, with a health of its own for this start."""
+        status = PipelineStatus(
+            State.STARTING, member.file, starts=max(1, member.starts), error=str(member.error or "")
+        )
+        registered = Registered(member.pipeline, member.metrics, Health(), status)
+        self._pipelines.register(registered)
+        return registered
+
+    def _in_the_way(self, name: str, member: Member) -> bool:
+        """Whether a pipeline that still stops has the checkpoint, or writes a topic, of this one."""
+        leaving = [other for key, other in self._members.items() if key != name and other.leaving]
+        return any(problems({"": other.pipeline, member.file: member.pipeline}) for other in leaving)
+
+
+def _passed(moment: float | None, now: float) -> bool:
+    return moment is not None and moment <= now

@@ -1,0 +1,65 @@
+"""The Spark lane: a job of Spark does the work of a batch.
+
+    records --> packed rows --> shuffle by bucket --> state servers --> packed outputs, in the service's own process
+                partition_router.py                   run_bucket.py
+
+The query of Spark has the records alone, so Spark plans this job only for the batches that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from sluice.batch.envelope import IDLE_CLOCK, ROUTED, Packed, packed_time
+from sluice.batch.partition_router import route_records
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.offset_log import before_batch, planned
+from sluice.spark.run_bucket import run_bucket
+from sluice.spark.source import received
+
+#: Arrow and Spark schema of the packed outputs of a bucket
+PACKED = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
+PACKED_COLUMNS = "holds int, packed binary"
+
+#: rows with the column `bucket`, spread by it over as many partitions as there are buckets -> the same rows, whose
+#: tasks prefer executors
+Placed = Callable[[DataFrame], DataFrame]
+
+
+class SparkLane:
+    """Does the work of batches of one query."""
+
+    def __init__(self, plan: Plan, placed: Placed | None = None) -> None:
+        self._plan, self._placed = plan, placed
+
+    def outputs(self, records: DataFrame, batch: int) -> list[Packed]:
+        """The packed outputs of all buckets, computed by one task for each bucket, from the records of the batch."""
+        plan = self._plan
+        before, now = before_batch(plan.store, batch), planned(plan.store, batch)
+        rows = received(plan, records).mapInArrow(partial(route_records, plan, now.time), ROUTED)
+        rows = rows.repartition(plan.buckets, "bucket")
+        if self._placed:
+            rows = self._placed(rows)
+        first: list[Packed] = [(IDLE_CLOCK, packed_time(now.pulse))] if now.pulse != before.pulse else []
+        table = rows.mapInArrow(partial(_outputs, plan, first), PACKED_COLUMNS).toArrow()
+        columns = table.column("holds").to_pylist(), table.column("packed").to_pylist()
+        return list(zip(*columns, strict=True))
+
+
+def _outputs(plan: Plan, first: list[Packed], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The packed outputs of one task, whose bucket gets `first` before the rows of the batch.
+
+    Each is an Arrow batch of its own, because it may have megabytes.
+    """
+
+    def arrived() -> Iterator[Packed]:
+        yield from first
+        for batch in batches:
+            yield from zip(batch.column("holds").to_pylist(), batch.column("packed").to_pylist(), strict=True)
+
+    for holds, body in run_bucket(plan, arrived()):
+        yield pa.RecordBatch.from_arrays([pa.array([holds], pa.int32()), pa.array([body], pa.binary())], schema=PACKED)

@@ -1,0 +1,306 @@
+"""One run of a pipeline: from the locks on its checkpoint to the end of its Spark queries, one for each stage."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_identity import folder_of
+from sluice.checkpoint.folder_lock import locked
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.groups.lag_group import InputOffsets
+from sluice.kafka.kafka_errors import TopicPartitionsAddedError
+from sluice.kafka.ledger_follower import Follower
+from sluice.kafka.planned_batch import flat
+from sluice.kafka.range_reader import Offsets
+from sluice.model.spec import Pipeline
+from sluice.model.stages import stages
+from sluice.ops.metrics import WHOLE, Metrics
+from sluice.ops.pipelines import Registered
+from sluice.ops.progress_log import DeadLetterLog, ProgressLog
+from sluice.page.history import Batch, History
+from sluice.page.pipeline_pages import PipelinePage, asker
+from sluice.spark.cluster.placement import Placement
+from sluice.spark.failures import stopped
+from sluice.spark.pipeline.shared_session import SharedSession
+from sluice.spark.query import prepare, start
+from sluice.spark.watch import Ending, Progress, StopRequest, WatchedQuery, watch
+from sluice.state.server import inspection_request
+from sluice.state.server.pool import VARIABLE as POOL_SOCKET
+from sluice.state.server.pool import end_query
+from sluice.state.snapshot_archive import SnapshotArchive
+from sluice.state.snapshot_uploads import SnapshotUploads
+from sluice.state.upgrade.file_changes import require_accepted
+from sluice.wire.dead_letter_record import Reason
+from sluice.wire.mark_headers import WORDS
+
+LOGGER = logging.getLogger("sluice")
+#: seconds between two checks whether a query that was stopped has ended
+INTERVAL = 0.1
+#: maximum seconds from the stop of the queries to their end, if they are to start again
+RESTART_S = 30.0
+#: the property of a thread that names the scheduler pool of its queries: the pools of all pipelines get equal shares
+POOL = "spark.scheduler.pool"
+#: Spark's name of the phase in which a batch does its work
+WORK = "addBatch"
+
+
+class PipelineRun:
+    """One run of a pipeline. `run` is called once, inside of `locks`."""
+
+    def __init__(
+        self, member: Registered, page: PipelinePage, session: SharedSession, *,
+        reset_ledger: bool = False, accept: bool = False, until_final: bool = False,
+    ) -> None:  # fmt: skip
+        """`page` gets what the run does. With `accept`, states of operators may be lost by a change of the file. With
+        `until_final` the run also ends when all inputs are final.
+        """
+        self._member, self._page, self._session = member, page, session
+        self._pipeline = member.pipeline
+        self._reset_ledger, self._accept, self._until_final = reset_ledger, accept, until_final
+        self._queries: Sequence[StreamingQuery] = ()
+        self._checkpoints: list[str] = []
+        self._clients = ExitStack()
+        #: whether topics, checkpoint and ledger of all stages are checked; the topics of outputs then exist
+        self.prepared = False
+
+    @contextmanager
+    def locks(self) -> Iterator[None]:
+        """Locks the checkpoint of each stage, so only one run at a time uses it (checkpoint/folder_lock.py)."""
+        with ExitStack() as stack:
+            for stage in stages(self._pipeline):
+                stack.enter_context(locked(folder_of(stage), stage.name))
+            yield
+
+    def run(self, stop: StopRequest, ending: Ending) -> None:
+        """Runs until `stop` is set. Raises the error that made a query fail. `ending` as in `watch`."""
+        name = self._pipeline.name
+        with ExitStack() as stack:
+            if not self._reset_ledger:
+                require_accepted(self._pipeline, accept=self._accept)
+            plans = [
+                prepare(stage, reset_ledger=self._reset_ledger, accept=self._accept) for stage in stages(self._pipeline)
+            ]
+            self.prepared = True
+            entries = [ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name) for plan in plans]
+            ends = FinalInputs(plans if self._until_final else [], stop.set)
+            for entry in filter(None, entries):
+                ends.heard(entry)
+            if stop.is_set():
+                if self._until_final:
+                    LOGGER.info("all inputs are final already", extra={"pipeline": name})
+                return
+            seen = [
+                stack.enter_context(self._following(plan, last, ends))
+                for plan, last in zip(plans, entries, strict=True)
+            ]
+            _log_topics(plans)
+            spark, placed = self._session.opened([self._pipeline], stop.wait)
+            spark.sparkContext.setLocalProperty(POOL, name)
+            self._checkpoints = [plan.query for plan in plans]
+            for plan in plans:
+                about = {"pipeline": plan.pipeline.name, "checkpoint": plan.checkpoint, "buckets": plan.buckets}
+                LOGGER.info("running", extra=about)
+            local = placed is None and POOL_SOCKET in os.environ
+            watching, starting = partial(self._watched, seen, stop, ending), partial(self._shown, local=local)
+            run(spark, plans, watching, placed, starting=starting, clients=self._clients)
+            LOGGER.info("ended", extra={"pipeline": name})
+
+    def wait_for_queries(self) -> None:
+        """Waits until no query of this run is active. It has no limit, because Spark cannot kill a batch that hangs.
+
+        Until then no other run of the pipeline may start.
+        """
+        _have_ended(self._queries, float("inf"))
+
+    def release(self) -> None:
+        """Closes the Kafka clients and ends the state servers of the queries, which have ended.
+
+        A service that ends needs no call: its clients and state servers end with it.
+        """
+        self._clients.close()
+        for checkpoint in self._checkpoints:
+            end_query(checkpoint)
+
+    @contextmanager
+    def _following(self, plan: Plan, last: Entry | None, ends: FinalInputs) -> Iterator[ProgressListener]:
+        """Passes each ledger entry of the query to the metrics, the page and `ends`, from a thread, while the context
+        is open.
+
+        `last` is the entry of the last batch of an earlier start. Yields the listener for Spark's progress reports of
+        the same query.
+        """
+        kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+        metrics, history, letters = self._member.metrics, self._page.stage(name).history, DeadLetterLog()
+
+        def heard(entry: Entry) -> None:
+            metrics.batch_written(entry)
+            history.batch_written(entry)
+            letters.heard(entry.report.first_dead)
+            ends.heard(entry)
+
+        if last is not None:
+            metrics.restored(last)
+            history.restored(last)
+        archive = SnapshotArchive.of(plan)
+        uploads = SnapshotUploads(plan, archive, partial(metrics.store, name)) if archive else nullcontext()
+        with uploads, Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
+            yield ProgressListener(name, metrics, offsets, ProgressLog(name), history)
+
+    def _shown(self, plan: Plan, *, local: bool) -> None:
+        """Gives the page the function that asks the state servers of this plan's query, which starts now.
+
+        `local`: whether the state servers are on this machine, and their pool has a socket with a name. Those of the
+        executors of a cluster cannot be asked.
+        """
+        ask = asker(inspection_request.ask, plan.server_name) if local else None
+        self._page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, ask)
+
+    def _watched(
+        self,
+        seen: Sequence[ProgressListener],
+        stop: StopRequest,
+        ending: Ending,
+        queries: Sequence[StreamingQuery],
+    ) -> None:
+        self._queries = queries
+        watch(list(map(WatchedQuery, queries, seen)), stop, self._member.health, ending)
+
+
+def _log_topics(plans: Sequence[Plan]) -> None:
+    for plan in plans:
+        for stream in plan.pipeline.inputs:
+            count = plan.topic_partitions[stream.name]
+            LOGGER.info("input found", extra={"stream": stream.name, "topic": stream.topic, "topic_partitions": count})
+
+
+def run(
+    spark: SparkSession,
+    plans: Sequence[Plan],
+    watching: Callable[[Sequence[StreamingQuery]], None],
+    placed: Placement | None = None,
+    *,
+    starting: Callable[[Plan], object] = lambda _: None,
+    clients: ExitStack | None = None,
+) -> None:
+    """Runs the queries of these plans. If a topic gets more topic partitions, it restarts them with the new number.
+
+    `starting` is called with each plan before its query starts. `clients` gets what closes the Kafka clients of this
+    process after all queries have ended. If a query does not end before the restart, raises TopicPartitionsAddedError.
+    """
+    clients = clients or ExitStack()
+    while True:
+        for plan in plans:
+            starting(plan)
+        queries = _started(spark, plans, placed, clients)
+        try:
+            return watching(queries)
+        except TopicPartitionsAddedError as grown:
+            LOGGER.info("starting again: %s", grown)
+            if not _have_ended(queries, RESTART_S):  # Spark refuses another query with the same name
+                raise
+            clients.close()
+            plans = [prepare(plan.pipeline) for plan in plans]
+
+
+def _have_ended(queries: Sequence[StreamingQuery], seconds: float) -> bool:
+    """Waits until no query is active, for at most so many seconds. Returns whether none is."""
+    deadline = time.monotonic() + seconds
+    with suppress(Py4JError, OSError):  # without the Java process there are no queries
+        while any(query.isActive for query in queries):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(INTERVAL)
+    return True
+
+
+def _started(
+    spark: SparkSession, plans: Sequence[Plan], placed: Placement | None, clients: ExitStack | None
+) -> list[StreamingQuery]:
+    """The queries of these plans. If one cannot be started, the queries before it are stopped."""
+    queries: list[StreamingQuery] = []
+    try:
+        for plan in plans:
+            queries.append(start(spark, plan, placed, clients))  # noqa: PERF401 - the list is used if a later start fails
+    except BaseException:
+        for query in queries:
+            stopped(query.stop)
+        raise
+    return queries
+
+
+class FinalInputs:
+    """Calls `over` as soon as the inputs of all these plans are final. Without plans it never calls it."""
+
+    def __init__(self, plans: Sequence[Plan], over: Callable[[], None]) -> None:
+        self._going_on = {plan.pipeline.name for plan in plans}
+        self._over = over
+
+    def heard(self, entry: Entry) -> None:
+        """Handles the ledger entry of a batch that has become visible."""
+        if entry.report.final and entry.query in self._going_on:
+            self._going_on.remove(entry.query)
+            if not self._going_on:
+                self._over()
+
+
+def zero_report(pipeline: Pipeline) -> Report:
+    """A report with every counter at 0. A rate can be computed only if the counter exists before its first change."""
+    kinds, reasons = dict.fromkeys(["tuple", *WORDS], 0), dict.fromkeys(map(str, Reason), 0)
+    return Report(
+        read={stream.name: {**kinds} for stream in pipeline.inputs},
+        written={
+            stream.name: dict.fromkeys(["tuple", "window", "final", "watermark"], 0) for stream in pipeline.outputs
+        },
+        dead_letters={stream.name: {**reasons} for stream in pipeline.inputs},
+        operators={operator.name: {} for operator in pipeline.operators},
+    )
+
+
+class ProgressListener:
+    """Passes each progress report of Spark to the metrics, the log and the history, and its offsets to the group that
+    lag monitors read.
+    """
+
+    def __init__(self, stage: str, metrics: Metrics, offsets: InputOffsets, log: ProgressLog, history: History) -> None:
+        self._stage = stage
+        self._metrics, self._offsets, self._log, self._history = metrics, offsets, log, history
+
+    def __call__(self, progress: Progress) -> None:
+        read, ends = offsets_of(progress)
+        behind = self._metrics.offsets(read, ends)
+        self._offsets.commit(read)
+        self._metrics.behind(self._stage, behind)
+        phases = {phase: took / 1000 for phase, took in progress["durationMs"].items()}
+        if WORK in phases:  # Spark also reports while no batch runs
+            batch = Batch(progress["batchId"], progress["timestamp"], _records(progress), phases)
+            self._metrics.batch_ended(phases)
+            self._history.batch_ended(batch, read, ends)
+            self._log.batch_ended(batch.number, batch.records, phases.get(WHOLE, 0.0), behind)
+
+
+def _records(progress: Progress) -> int:
+    """The number of records of the batch. Spark counts none in a batch without a job: then the number of offsets.
+
+    A topic partition without a start offset is not counted: the first batch of `start: latest` begins at the end.
+    """
+    source = progress["sources"][0]
+    starts, ends = flat(source["startOffset"] or {}), flat(source["endOffset"] or {})
+    offsets = sum(end - starts[place] for place, end in ends.items() if place in starts)
+    return int(source["numInputRows"]) or offsets
+
+
+def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:
+    """The offsets up to which the batch read (exclusive), and the ends of the topic partitions at that time."""
+    source = progress["sources"][0]
+    return flat(source["endOffset"] or {}), flat(source["latestOffset"] or {})

@@ -1,0 +1,85 @@
+"""The Spark session that all pipelines of a service share. It starts when the first of them needs it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Self
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from sluice.batch.kernel_warm_up import VARIABLE, to_text
+from sluice.model.spec import Pipeline
+from sluice.spark.cluster.placement import Placement
+from sluice.spark.failures import stopped
+from sluice.spark.session import session
+from sluice.state.server.pool import named_socket
+
+LOGGER = logging.getLogger("sluice")
+#: Spark's properties for several queries: tasks of all queries take turns. By default the tasks of an earlier batch
+#: come first, so that a long batch of one pipeline would stop all others.
+SEVERAL = {"spark.scheduler.mode": "FAIR"}
+
+
+class SharedSession:
+    """A Spark session, which ends with the context."""
+
+    def __init__(self, name: str, master: str, *, several: bool = False) -> None:
+        """`several`: whether more than one pipeline may use it."""
+        self._name, self._master = name, master
+        self._extra = SEVERAL if several else {}
+        self._lock = threading.Lock()
+        self._open: tuple[SparkSession, Placement | None] | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def opened(
+        self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]
+    ) -> tuple[SparkSession, Placement | None]:
+        """The session and, on a cluster, the placement of buckets on executors.
+
+        The first call starts Spark. Its Python processes then compile the kernels of these pipelines in advance; those
+        of other pipelines are compiled at their first use. `pause` waits for the given number of seconds.
+        """
+        with self._lock:
+            if self._open is None:
+                self._open = self._started(pipelines, pause)
+            return self._open
+
+    def _started(
+        self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]
+    ) -> tuple[SparkSession, Placement | None]:
+        os.environ[VARIABLE] = to_text(pipelines)  # Java passes it on to the daemon of Spark's Python workers
+        self._stack.enter_context(named_socket())
+        spark = session(self._name, self._master, self._extra)
+        LOGGER.info("Spark is up", extra={"master": self._master})
+        self._stack.callback(stopped, spark.stop)
+        threading.Thread(target=start_workers, args=(spark,), name="sluice-first-task", daemon=True).start()
+        placed = Placement.of(spark)
+        if placed is not None:
+            placed.wait_for_executors(pause)
+            self._stack.enter_context(placed)
+        return spark, placed
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Runs a task in Python: the Python processes of Spark and the pool start before the first batch needs them.
+
+    It takes some seconds of processor time, in which the topics are checked and the queries start. Without it the first
+    batch would wait for them, even if it comes an hour later.
+    """
+    with suppress(Exception):  # the session has ended; if Spark cannot run Python, the first batch reports it
+        spark.range(1, numPartitions=1).mapInArrow(_unchanged, "id long").collect()
+
+
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches

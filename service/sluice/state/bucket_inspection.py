@@ -1,0 +1,132 @@
+"""What a look into a bucket shows: its clock, its watermarks by topic partition, its sizes, and the windows of a key.
+
+The state server of the bucket computes it in a forked copy of itself (state/server/inspection_request.py), which ends
+afterwards. So the state may be changed here: what windows over event time would emit now is found by closing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sluice.engine.graph import Clock, GraphState, nothing
+from sluice.engine.stream.items import MADE, MAX_TIME, TUPLE, WATERMARK, WINDOW, Items
+from sluice.model.spec import Windowed
+from sluice.model.windows.session_window import Session
+from sluice.model.windows.time_interval_window import TimeInterval
+from sluice.state.bucket import Bucket
+from sluice.state.window_json import rows, shortened, shown
+from sluice.time_units import UNSET
+
+#: maximum number of tuples of each list of a window, and of windows of a key
+MAX_TUPLES, MAX_WINDOWS = 50, 50
+#: an operator with more window partitions than this is not closed to find what its windows would emit now
+MAX_CLOSED = 50_000
+
+
+def look(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer as values of JSON. `question["key"]`, if it is there, asks for the windows of a key; null is no key.
+
+    clock     the operator clock; null if it has not started. All times are nanoseconds since 1970
+    due       when the clock alone causes the next output; null if it does not
+    held      bytes of the state after the last batch
+    streams   by stream with event time: its watermark (null: none yet) and its topic partitions
+    finals    by input stream: the topic partitions that have sent their final mark
+    waiting   by stream with aligned marks: the number of marks of each topic partition that wait for those of others
+    sizes     by operator: the numbers of its window partitions and of its stored tuples
+    windows   the windows of the key, and windows without keys (state/window_json.py)
+    """
+    state = bucket.in_memory()
+    if state is None:
+        return {"bucket": bucket.number, "version": None}
+    answer: dict[str, Any] = {
+        "bucket": bucket.number, "version": bucket.version, "clock": _time(state.now), "due": bucket.due(),
+        "held": bucket.held, "streams": _streams(state), "waiting": _waiting(state),
+        "finals": {name: sorted(sources) for name, sources in state.finals.items() if sources},
+        "sizes": {name: list(sizes) for name, sizes in bucket.sizes().items()},
+    }  # fmt: skip
+    if "key" in question:
+        found = bucket.graph.inspect(state, question["key"])
+        pipeline = bucket.plan.pipeline
+        windows = [
+            shortened(shown(pipeline, question["key"], state.now, window), MAX_TUPLES) for window in found[:MAX_WINDOWS]
+        ]
+        answer["windows"] = [_with_outputs(window, bucket, state, question["key"]) for window in windows]
+    return answer
+
+
+def _with_outputs(window: dict[str, Any], bucket: Bucket, state: GraphState, key: str | None) -> dict[str, Any]:
+    """The window with what it would emit now, if it is a window over event time: a watermark behind all times closes
+    the windows of its operator. Changes the state.
+    """
+    names = [operator.spec.name for operator in bucket.graph.operators]
+    place = names.index(window["operator"])
+    spec, remembered = bucket.graph.operators[place].spec, state.operators[place]
+    if "now" in window or not _closes(spec) or remembered is None or remembered.sizes[0] > MAX_CLOSED:
+        return window
+    clock = Clock(state.origin, state.now)
+    made = bucket.graph.operators[place].feed(remembered, [_end_of_time(bucket, spec.inputs[0], state.now)], clock)
+    now = {}
+    for output in spec.outputs:
+        schema = bucket.plan.pipeline.streams[output.stream].schema
+        tuples = _of_key(made[output.stream], key) if output.stream in made else None
+        if tuples is not None and tuples.num_rows:
+            now[output.stream] = rows(tuples.slice(0, MAX_TUPLES), schema)
+    return window | ({"now": now} if now else {})
+
+
+def _closes(spec: Any) -> bool:  # noqa: ANN401 - an operator
+    """Whether a watermark makes the windows of this operator emit what they hold."""
+    if not isinstance(spec, Windowed):
+        return False
+    return isinstance(spec.window, TimeInterval) or (isinstance(spec.window, Session) and not spec.window.clock)
+
+
+def _end_of_time(bucket: Bucket, stream: str, now: int) -> Items:
+    """A watermark behind all times."""
+    none = nothing(bucket.plan.pipeline.streams[stream].row_schema)
+    one = np.zeros(1, np.int64)
+    kind, source, key = (np.full(1, value, dtype) for value, dtype in ((WATERMARK, "i1"), (MADE, "i4"), (-1, "i4")))
+    return Items(one, one + now, kind, source, key, none.keys, none.tuples, one + MAX_TIME)
+
+
+def _of_key(items: Items, key: str | None) -> pa.RecordBatch:
+    """The tuples with this key; all of them if they have none."""
+    code = items.key[items.kind == TUPLE]
+    if key is None:
+        return items.tuples.filter(pa.array(code < 0))
+    known = np.array([one == key.encode() for one in items.keys.to_pylist()], np.bool_)
+    own = np.zeros(len(code), np.bool_)
+    own[code >= 0] = known[code[code >= 0]]
+    return items.tuples.filter(pa.array(own))
+
+
+def _streams(state: GraphState) -> dict[str, Any]:
+    return {
+        name: {"watermark": _time(progress.watermark), "topic_partitions": [_source(one) for one in progress.sources]}
+        for name, progress in state.progress.items()
+        if progress.watermark != UNSET or len(progress.sources)
+    }
+
+
+def _source(one: np.void) -> dict[str, Any]:
+    """A topic partition: its watermark, the operator clock when its last item came, and whether it is idle."""
+    return {
+        "watermark": _time(int(one["watermark"])), "last_item": _time(int(one["heard"])), "idle": bool(one["idle"]),
+    }  # fmt: skip
+
+
+def _waiting(state: GraphState) -> dict[str, dict[str, int]]:
+    found = {}
+    for name, items in state.buffered.items():
+        sources, counts = np.unique(items.source[items.kind == WINDOW], return_counts=True)
+        found[name] = dict(zip(map(str, sources.tolist()), counts.tolist(), strict=True))
+    return found
+
+
+def _time(time: int) -> int | None:
+    """A time; None if it is not set. The largest one stands for the end of all times, which is no time to show."""
+    return None if time in (UNSET, MAX_TIME) else time

@@ -1,0 +1,249 @@
+"""Opens the checkpoint of a query at its start: as it is, new, or restored from what the ledger says (restore.py)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint import checkpoint_identity, offset_log
+from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity
+from sluice.checkpoint.checkpoint_store import (
+    CheckpointStore,
+    StoreError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    put_bytes,
+)
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.open_store import store_of
+from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
+from sluice.kafka import ledger
+from sluice.kafka.ledger import LedgerPosition
+from sluice.kafka.topics import Topic
+from sluice.model.spec import Pipeline
+from sluice.model.spreading import wanted_buckets
+from sluice.state.first_batch import plan_first_batch
+from sluice.state.snapshot_archive import SnapshotArchive, owner_of
+from sluice.state.upgrade.file_changes import changed_stage
+
+LOGGER = logging.getLogger("sluice.state")
+#: the isolation of a read of the position while a transaction may be open. The read does not wait for the end of the
+#: transaction, and gives the last committed position
+OPEN = "read_uncommitted"
+
+
+def open_checkpoint(
+    pipeline: Pipeline, found: Mapping[str, Topic], start: str, *, reset_ledger: bool = False, accept: bool = False
+) -> Plan:
+    """The plan of a query on its checkpoint, which is at the position of the ledger afterwards.
+
+    found          the topics by name
+    start          id of this start of the service
+    reset_ledger   whether the ledger is first overwritten with the position of this checkpoint
+    accept         whether the states of operators may be lost that a change of the pipeline file does not keep
+
+    Ends a transaction that an earlier process left open, and fences an instance that still runs. Raises CheckpointError
+    or LedgerError if the checkpoint cannot be used or restored; if that is clear before the fencing, an instance that
+    runs is not affected.
+    """
+    store, kafka = store_of(pipeline), pipeline.settings.kafka
+    adopt(Path(store.location()))
+    pipeline = checkpoint_identity.in_stored_order(pipeline, store)
+    if reset_ledger:
+        store.delete(CHANGE)  # the ledger gets the position of this checkpoint in any case
+    else:
+        _convert(pipeline, store, found, accept=accept)
+    stand = None if reset_ledger else ledger.read_position(kafka, pipeline.name, OPEN)
+    identity = _claimed(pipeline, store, stand)
+    plan = Plan.of(pipeline, identity, found, start)
+    if reset_ledger:
+        _reset(plan)
+        stand = ledger.read_position(kafka, pipeline.name)
+    ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
+    archive = _archive(plan, anew=reset_ledger or stand is None)  # without a ledger no batch was ever written
+    if not _fits(plan, stand):
+        _restore(plan, archive, only_check=True)
+    ledger.end_open_transaction(kafka, pipeline.name)
+    buckets = wanted_buckets(pipeline) or plan.buckets
+    if buckets != plan.buckets:
+        plan = _rescaled(plan, buckets, archive)
+    elif not _fits(plan, ledger.read_position(kafka, pipeline.name)):
+        _restore(plan, archive)
+    offset_log.remove_stale_checksums(store)
+    plan_first_batch(plan)
+    return plan
+
+
+def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
+    """Brings the checkpoint of a query that another instance runs to the position of the ledger.
+
+    It neither ends a transaction nor fences that instance. Without a ledger it does nothing; nor if the checkpoint was
+    converted to a changed pipeline file and the ledger may lack the batch of the change, which the next leader writes.
+    Raises as `open_checkpoint` does.
+    """
+    store, kafka = store_of(pipeline), pipeline.settings.kafka
+    adopt(Path(store.location()))
+    pipeline = checkpoint_identity.in_stored_order(pipeline, store)
+    stand = ledger.read_position(kafka, pipeline.name, OPEN)
+    if stand is None or CHANGE in store.list(CHANGE):
+        return
+    plan = Plan.of(pipeline, _claimed(pipeline, store, stand), found)
+    ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
+    if not _fits(plan, stand):
+        from sluice.state import restore  # noqa: PLC0415 - see _restore
+
+        plans = ledger.plans(kafka, pipeline.name, plan.query)
+        restore.restore(plan, stand.next_batch - 1, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
+
+
+def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
+    """Converts the checkpoint if the pipeline file has changed, or finishes a conversion that was killed."""
+    changed = changed_stage(pipeline, store) is not None and not converted_elsewhere(pipeline, store)
+    if changed or CHANGE in store.list(CHANGE):
+        from sluice.state.upgrade.state_conversion import convert_if_changed  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
+
+        convert_if_changed(pipeline, store, found, accept=accept)
+
+
+def _rescaled(plan: Plan, buckets: int, archive: SnapshotArchive | None) -> Plan:
+    """The plan with another number of buckets, and its checkpoint at the position of the ledger."""
+    into = replace(plan, buckets=buckets)
+    LOGGER.info("checkpoint %s: it gets %d buckets in place of %d", plan.checkpoint, buckets, plan.buckets)
+    if not _restore(plan, archive, into):  # no batch was ever written, so there is no state
+        new = FolderStore(Path(plan.checkpoint, RESTORING), forced=plan.forced)
+        checkpoint_identity.write(new, Identity(plan.pipeline.name, plan.fingerprint, buckets, plan.query))
+        Path(new.location("buckets")).mkdir()
+        put_bytes(new, COMPLETE, b"")
+        adopt(Path(plan.checkpoint))
+    after = SnapshotArchive.of(into)
+    if after is not None:
+        after.forget_other_numbers()
+    return into
+
+
+def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
+    """The store of `state:`, claimed for this checkpoint; None without `state:`.
+
+    A store that cannot be reached does not stop the start: the checkpoint in the folder is enough, if it fits. A store
+    that refuses does, because its settings are wrong.
+    """
+    archive = SnapshotArchive.of(plan)
+    if archive is not None:
+        for topic in sorted(plan.compacted):
+            LOGGER.warning(
+                "state %s: topic %s is compacted; a restore that needs its records is refused",
+                archive.location(),
+                topic,
+            )
+        try:
+            archive.claim(owner_of(plan), anew=anew)
+        except StoreRefusedError as error:
+            raise StoreUnavailableError(f"state {error}") from error
+        except StoreError as error:
+            LOGGER.warning("state %s; the service goes on without it while the checkpoint folder is there", error)
+    return archive
+
+
+def _restore(
+    plan: Plan, archive: SnapshotArchive | None, into: Plan | None = None, *, only_check: bool = False
+) -> bool:
+    """Restores the checkpoint, with the number of buckets of `into` if that is given. Returns False if the ledger has
+    no batch. With `only_check`, only raises RestoreError if that is clearly impossible.
+    """
+    from sluice.state import restore  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
+
+    kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
+    stand = ledger.read_position(kafka, name, OPEN if only_check else "read_committed")
+    if stand is None:
+        return False
+    batch, plans = stand.next_batch - 1, ledger.plans(kafka, name, plan.query)
+    try:
+        if only_check:
+            restore.require_restorable(plan, batch, plans, archive)
+            return True
+        if into is None:
+            LOGGER.warning(
+                "checkpoint %s: it is not at batch %d of the ledger, and is restored", plan.checkpoint, batch
+            )
+        restore.restore(plan, batch, plans, archive, into)
+    except StoreError as error:
+        message = (
+            f"checkpoint {plan.checkpoint}: it has to be restored, and the store of `state:` cannot be used: {error}"
+        )
+        raise StoreUnavailableError(message) from error
+    return True
+
+
+def _claimed(pipeline: Pipeline, store: CheckpointStore, stand: LedgerPosition | None) -> Identity:
+    """The identity of the checkpoint. If it was lost, it is made again from the last entry of the ledger.
+
+    So is one of which no batch was ever written: another instance wrote the first batch, with a checkpoint of its own.
+    """
+    fingerprint = checkpoint_identity.fingerprint_of(pipeline)
+    lost = None
+    if stand is not None and (_unused(store, stand) or converted_elsewhere(pipeline, store)):
+        entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
+        if entry is not None and entry.buckets:
+            lost = Identity(pipeline.name, entry.fingerprint, entry.buckets, entry.query_id)
+    return checkpoint_identity.claim(
+        store, pipeline.name, fingerprint, wanted_buckets(pipeline), os.cpu_count() or 1,
+        definition=checkpoint_identity.definition_of(pipeline), lost=lost,
+    )  # fmt: skip
+
+
+def converted_elsewhere(pipeline: Pipeline, store: CheckpointStore) -> bool:
+    """Whether the checkpoint is an older copy of one that was converted to the changed pipeline file by then."""
+    found, fingerprint = checkpoint_identity.stored(store), checkpoint_identity.fingerprint_of(pipeline)
+    if found is None or found.pipeline != pipeline.name or found.fingerprint == fingerprint:
+        return False
+    entry = ledger.last_entry(pipeline.settings.kafka, pipeline.name)
+    return entry is not None and (entry.query_id, entry.fingerprint) == (found.query, fingerprint)
+
+
+def _unused(store: CheckpointStore, stand: LedgerPosition) -> bool:
+    """Whether the folder has no identity, or one that differs from the ledger's and of which no batch was committed."""
+    found = checkpoint_identity.stored(store)
+    return found is None or (found.query != stand.query_id and offset_log.batches(store)[0] is None)
+
+
+def _committed(store: CheckpointStore, stand: LedgerPosition | None) -> int | None:
+    """The last committed batch of the checkpoint. Raises CheckpointError if Spark's files are damaged.
+
+    With a ledger the damage does not matter: the files are written again.
+    """
+    if stand is None:
+        offset_log.verify(store)
+    return offset_log.batches(store)[0]
+
+
+def _fits(plan: Plan, stand: LedgerPosition | None) -> bool:
+    """Whether the service can go on with the checkpoint as it is."""
+    if stand is None:
+        return True
+    try:
+        offset_log.verify(plan.store)
+        committed, planned = offset_log.batches(plan.store)
+        digest_of = partial(offset_log.digest, plan.store)
+        fitting = ledger.fits(stand, committed, planned, digest_of=digest_of)
+    except CheckpointError as error:
+        LOGGER.warning("%s", error)
+        return False
+    return fitting and (committed is None or all(map(Path.is_dir, _folders(plan))))
+
+
+def _folders(plan: Plan) -> Iterator[Path]:
+    """The folders of the buckets, each of which exists after the first batch."""
+    return (Path(plan.checkpoint, "buckets", str(number)) for number in range(plan.buckets))
+
+
+def _reset(plan: Plan) -> None:
+    """Overwrites the ledger with the position of the checkpoint."""
+    offset_log.verify(plan.store)
+    committed, _ = offset_log.batches(plan.store)
+    known = offset_log.known(plan.store, committed)
+    ledger.reset(plan.pipeline.settings.kafka, plan.pipeline.name, plan.query, committed, known)

@@ -1,0 +1,290 @@
+"""Restores a checkpoint that was lost with its disk, or that does not fit the ledger.
+
+    the ledger      the last batch N, and the plans of past batches
+    a checkpoint    the state of some version up to N + 1, in the folder or in the store of `state:`
+    input topics    the records of the batches since that version
+         |
+         v
+    a checkpoint that is at batch N: Spark's logs, and a snapshot of every bucket
+
+For each bucket the newest state is taken that belongs to the history in the ledger. The input of the batches since then
+is read again, once for all buckets, and each bucket computes the state after batch N. The outputs of these batches are
+already in Kafka and are not written again.
+
+Everything is written into a folder of its own in the checkpoint, which replaces the old parts when it is complete. A
+start that finds a complete one goes on with the replacement, so a kill at any moment changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from sluice.batch.envelope import split_pass_through
+from sluice.batch.inputs_again import inputs_again
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint import checkpoint_identity, offset_log
+from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity
+from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, put_bytes
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.replacement import COMPLETE, RESTORING, adopt
+from sluice.checkpoint.spark_logs import write_logs
+from sluice.columns.tables import StateError
+from sluice.kafka.kafka_errors import HeaderNameError
+from sluice.kafka.planned_batch import Planned
+from sluice.state.bucket import REPEATABLE_VERSIONS, Bucket, folder_of
+from sluice.state.input_retention import NeededOffset, oldest_needed
+from sluice.state.integrity import LOGGER
+from sluice.state.rescaling import rescaled
+from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
+
+#: the folder in RESTORING for snapshots that were fetched
+FETCHED = "fetched"
+REMEDIES = (
+    "Put back a newer copy of the checkpoint folder, if there is one; or start anew with an empty folder and "
+    "--reset-ledger: outputs of records that are read again are then written again"
+)
+#: planned inputs by batch; batch -1 is the position before batch 0
+Plans = Mapping[int, Planned]
+
+
+class RestoreError(CheckpointError):
+    """The checkpoint was lost, and what is left in the store and in Kafka does not lead to its state."""
+
+
+class SnapshotSource(Protocol):
+    """Where snapshots of a lost checkpoint are: the store of `state:`."""
+
+    def snapshots(self, bucket: int) -> list[StoredSnapshot]:
+        """The complete snapshots of a bucket, in no particular order."""
+
+    def fetch(self, bucket: int, snapshot: StoredSnapshot, into: CheckpointStore) -> None:
+        """Copies a snapshot into a local store, under the name that it has in a checkpoint."""
+
+
+class Candidate(NamedTuple):
+    """A state of a bucket from which a restore may start."""
+
+    version: int
+    origin: str
+    load: Callable[[], Bucket]
+
+
+def require_restorable(plan: Plan, batch: int, plans: Plans, source: SnapshotSource | None = None) -> None:
+    """Raises RestoreError if it is clear, before anything is read or changed, that `restore` is impossible."""
+    versions = [_candidates(plan, number, batch, plans, source)[0].version for number in range(plan.buckets)]
+    _require_records(plan, min(versions), batch, plans)
+
+
+def restore(
+    plan: Plan,
+    batch: int,
+    plans: Plans,
+    source: SnapshotSource | None = None,
+    into: Plan | None = None,
+    *,
+    level: int = logging.INFO,
+) -> None:
+    """Makes the checkpoint of `plan` one that is at `batch`, the last batch in the ledger.
+
+    into    the plan with another number of buckets, which the checkpoint then has; None: the number stays
+    level   the level of the log line that says so
+
+    Raises RestoreError if the state cannot be computed.
+    """
+    began = time.monotonic()
+    folder = Path(plan.checkpoint)
+    new = folder / RESTORING
+    if new.exists():
+        shutil.rmtree(new)
+    loaded = [_loaded(_candidates(plan, number, batch, plans, source), plan) for number in range(plan.buckets)]
+    buckets = {number: bucket for number, (_, bucket) in enumerate(loaded)}
+    versions = {number: one.version for number, (one, _) in enumerate(loaded)}
+    fetched = time.monotonic()
+    _repeat(plan, buckets, versions, batch, plans)
+    store = FolderStore(new, forced=plan.forced)
+    made = list(buckets.values()) if into is None else rescaled(into, list(buckets.values()), batch + 1)
+    for bucket in made:
+        bucket.export(store, batch + 1)
+    if into is not None:
+        _give_number(into, store, StoredSnapshot(batch + 1, plans[batch].digest))
+    write_logs(store, plans, batch, pulsing=plan.pulsing)
+    shutil.rmtree(new / FETCHED, ignore_errors=True)
+    put_bytes(store, COMPLETE, b"")
+    adopt(folder)
+    origins = sorted({one.origin for one, _ in loaded})
+    LOGGER.log(
+        level,
+        "checkpoint restored: pipeline=%s batch=%d buckets=%d from=%s repeated_batches=%d fetch_s=%.1f repeat_s=%.1f",
+        plan.pipeline.name, batch, len(made), ",".join(origins), batch + 1 - min(versions.values()), fetched - began,
+        time.monotonic() - fetched,
+    )  # fmt: skip
+
+
+def _give_number(plan: Plan, store: CheckpointStore, snapshot: StoredSnapshot) -> None:
+    """Writes the identity with the number of buckets of `plan`, and copies the snapshots into the store of `state:`.
+
+    The copies come first: a checkpoint that is lost right after the change can be restored.
+    """
+    archive = SnapshotArchive.of(plan)
+    if archive is not None:
+        archive.save_all(plan.buckets, snapshot, store)
+    checkpoint_identity.write(store, Identity(plan.pipeline.name, plan.fingerprint, plan.buckets, plan.query))
+
+
+def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, int], batch: int, plans: Plans) -> None:
+    """Applies the batches up to `batch` to each bucket whose state is older. The input is read once for all buckets."""
+    first = min(versions.values())
+    if first > batch:
+        return
+    _require_records(plan, first, batch, plans)
+    wanted = [plans[number] for number in range(first, batch + 1)]
+    try:
+        for at, (knowing, arrived) in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
+            for number, bucket in buckets.items():
+                if versions[number] <= at:
+                    _, rows = split_pass_through(knowing.topic_partitions, arrived.get(number, []))
+                    deque(bucket.tried(rows), maxlen=0)
+    except HeaderNameError as error:
+        raise RestoreError(
+            f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from a record that "
+            f"only Spark can read: {error}. {REMEDIES}"
+        ) from error
+
+
+# ---- from which state ------------------------------------------------------------------------------------------------
+
+
+def _candidates(plan: Plan, number: int, batch: int, plans: Plans, source: SnapshotSource | None) -> list[Candidate]:
+    """The states of a bucket that may lead to that after `batch`, the newest first.
+
+    Raises RestoreError if there is none.
+    """
+    oldest = _oldest_version(batch, plans)
+    found = [*_in_folder(plan, number, batch, plans), *_in_store(plan, number, plans, source)]
+    if oldest == 0:
+        found.append(Candidate(0, "the first batch", lambda: Bucket(plan, number)))
+    usable = [one for one in found if oldest <= one.version <= batch + 1]
+    if usable:
+        return sorted(usable, key=lambda one: -one.version)
+    raise RestoreError(
+        f"checkpoint {plan.checkpoint}: the ledger of {plan.pipeline.name!r} is at batch {batch}, and the state of "
+        f"bucket {number} after this batch is lost. {_left(found, oldest, source)} {REMEDIES}"
+    )
+
+
+def _left(found: list[Candidate], oldest: int, source: SnapshotSource | None) -> str:
+    """What there is of the state, for the message."""
+    newest = max((one.version for one in found), default=0)
+    state = (
+        f"The newest state that is left is that before batch {newest}, but" if newest else "No snapshot is left, and"
+    )
+    hint = "" if source else " (`state:` in the pipeline file names a store for snapshots that outlive the machine.)"
+    return f"{state} the ledger has kept the plans of batches from {oldest} on only.{hint}"
+
+
+def _oldest_version(batch: int, plans: Plans) -> int:
+    """The oldest version of the state from which all batches up to `batch` have a plan.
+
+    The plan of the batch before that version is needed, too: the batch after it starts at its offsets.
+    """
+    version = batch + 1
+    while version > 0 and version - 1 in plans and version - 2 in plans:
+        version -= 1
+    return version if version - 1 in plans else batch + 2
+
+
+def _in_folder(plan: Plan, number: int, batch: int, plans: Plans) -> Iterator[Candidate]:
+    """The states that the snapshots and the log in the checkpoint folder lead to.
+
+    The folder may be a copy that went another way than the ledger. Up to the newest batch of which both have the same
+    plan, they went the same way.
+    """
+    if not folder_of(plan, number).is_dir():
+        return
+    common = max(
+        (one for one in offset_log.batches_in(plan.store, offset_log.PLANNED) if _same(plan, one, plans)), default=-1
+    )
+    newest = min(common, batch) + 1
+    for version in range(newest, max(0, newest - REPEATABLE_VERSIONS), -1):
+        yield Candidate(version, "the folder", lambda version=version: _at(Bucket(plan, number), version))  # type: ignore[misc]
+
+
+def _same(plan: Plan, batch: int, plans: Plans) -> bool:
+    try:
+        return batch in plans and offset_log.digest(plan.store, batch) == plans[batch].digest
+    except CheckpointError:  # the entry is damaged
+        return False
+
+
+def _in_store(plan: Plan, number: int, plans: Plans, source: SnapshotSource | None) -> Iterator[Candidate]:
+    """The snapshots in the store that belong to the history in the ledger."""
+    if source is None:
+        return
+    for one in source.snapshots(number):
+        if one.version - 1 in plans and plans[one.version - 1].digest.startswith(one.digest):
+            yield Candidate(one.version, "the store", lambda one=one: _fetched(plan, number, one, source))  # type: ignore[misc]
+
+
+def _fetched(plan: Plan, number: int, snapshot: StoredSnapshot, source: SnapshotSource) -> Bucket:
+    folder = Path(plan.checkpoint, RESTORING, FETCHED)
+    source.fetch(number, snapshot, FolderStore(folder))
+    return _at(Bucket(replace(plan, checkpoint=str(folder)), number), snapshot.version)
+
+
+def _at(bucket: Bucket, version: int) -> Bucket:
+    bucket.at(version)
+    return bucket
+
+
+def _loaded(candidates: list[Candidate], plan: Plan) -> tuple[Candidate, Bucket]:
+    """The newest candidate whose state can be read. Raises RestoreError if there is none."""
+    for one in candidates:
+        try:
+            return one, one.load()
+        except StoreError:  # the store may answer the next start
+            raise
+        except (StateError, OSError) as error:
+            LOGGER.warning("the state of version %d in %s cannot be used: %s", one.version, one.origin, error)
+    message = (
+        f"checkpoint {plan.checkpoint}: none of the states that are left can be read; the warnings name the causes"
+    )
+    raise RestoreError(message)
+
+
+# ---- whether the inputs still have the records -----------------------------------------------------------------------
+
+
+def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None:
+    kafka = plan.pipeline.settings.kafka
+    needed = oldest_needed(kafka, plans[version - 1].offsets, plans[batch].offsets)
+    _require_uncompacted(plan, batch, needed)
+    lacking = {place: found for place, found in needed.items() if found.oldest > found.needed}
+    if not lacking:
+        return
+    (topic, partition), found = min(lacking.items())
+    raise RestoreError(
+        f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
+        f"topic {topic}, topic partition {partition}, from offset {found.needed} on, but Kafka has deleted those before"
+        f" offset {found.oldest} (retention). {REMEDIES}. In future keep the records of the inputs for longer than the "
+        "time between two snapshots and the longest stop of the service together"
+    )
+
+
+def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int], NeededOffset]) -> None:
+    compacted = {place: found for place, found in needed.items() if place[0] in plan.compacted}
+    if not compacted:
+        return
+    (topic, partition), found = min(compacted.items())
+    raise RestoreError(
+        f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from the records of "
+        f"topic {topic}, topic partition {partition}, from offset {found.needed} on, but Kafka compacts this topic, so "
+        "records may be missing. If none of these records was compacted (`min.compaction.lag.ms` of the topic is long "
+        f"enough), set its `cleanup.policy` to delete, start the service, and set it back. Otherwise: {REMEDIES}"
+    )

@@ -1,0 +1,137 @@
+"""The snapshots of a pipeline in the store of `state:`, from which a lost checkpoint is restored.
+
+    owner.json                                              the pipeline, its checkpoint, the Kafka cluster
+    snapshots/<buckets>/<bucket>/<version>-<digest>.state   a snapshot, as in the checkpoint folder
+
+The digest is the beginning of that of the batch before the version. A restore compares it with the ledger's, so it
+never uses a snapshot of a batch that the ledger does not have. Snapshots belong to a number of buckets: those of
+another number have other keys (rescaling.py). A pipeline, or a stage, has a prefix of its own in the store. The owner
+is written once and with the condition that no owner exists, so of two clusters that use one prefix the second is
+refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import NamedTuple, Self
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.checkpoint.checkpoint_store import CheckpointStore, copy, get_bytes, put_bytes
+from sluice.checkpoint.open_store import snapshot_store_of
+from sluice.kafka.requests import REQUEST, clients
+
+OWNER, SNAPSHOTS = "owner.json", "snapshots"
+NAME = re.compile(r"(\d+)-([0-9a-f]+)\.state")
+#: hexadecimal digits of a digest in a name
+DIGITS = 16
+
+
+class StoredSnapshot(NamedTuple):
+    """A snapshot of a bucket: the version of the state, and the beginning of the digest of the batch before it."""
+
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOwner:
+    """To whom a prefix of the store belongs."""
+
+    pipeline: str
+    checkpoint: str
+    cluster: str
+
+
+class SnapshotArchive:
+    """The snapshots below a prefix of a store. All functions raise StoreError if the store cannot be used."""
+
+    def __init__(self, store: CheckpointStore, buckets: int) -> None:
+        self._store = store
+        self._prefix = f"{SNAPSHOTS}/{buckets}/"
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self | None:
+        """The archive of a query; None without `state:`."""
+        store = snapshot_store_of(plan.pipeline)
+        return None if store is None else cls(store, plan.buckets)
+
+    def claim(self, owner: SnapshotOwner, *, anew: bool = False) -> None:
+        """Makes `owner` the owner of the prefix. Raises CheckpointError if the prefix belongs to another one.
+
+        With `anew`, an earlier checkpoint of the same pipeline and cluster gives the prefix up, with its snapshots.
+        """
+        data = json.dumps(asdict(owner)).encode()
+        if self._store.create(OWNER, data):
+            return
+        found = self._owner()
+        if found == owner:
+            return
+        if not anew or (found.pipeline, found.cluster) != (owner.pipeline, owner.cluster):
+            raise CheckpointError(self._refused(found, owner))
+        for name in list(self._store.list(f"{SNAPSHOTS}/")):
+            self._store.delete(name)
+        put_bytes(self._store, OWNER, data)
+
+    def snapshots(self, bucket: int) -> list[StoredSnapshot]:
+        prefix = f"{self._prefix}{bucket}/"
+        names = (NAME.fullmatch(name.removeprefix(prefix)) for name in self._store.list(prefix))
+        return [StoredSnapshot(int(name[1]), name[2]) for name in names if name]
+
+    def fetch(self, bucket: int, snapshot: StoredSnapshot, into: CheckpointStore) -> None:
+        copy(self._store, self._name(bucket, snapshot), into, local_name(bucket, snapshot.version))
+
+    def save(self, bucket: int, snapshot: StoredSnapshot, local: CheckpointStore) -> int:
+        """Copies a snapshot of the checkpoint folder into the store. Returns its size in bytes.
+
+        Raises FileNotFoundError if the folder does not have it any more.
+        """
+        return copy(local, local_name(bucket, snapshot.version), self._store, self._name(bucket, snapshot))
+
+    def save_all(self, buckets: int, snapshot: StoredSnapshot, local: CheckpointStore) -> None:
+        """Copies the snapshots of all buckets into the store (`save`)."""
+        for number in range(buckets):
+            self.save(number, snapshot, local)
+
+    def delete(self, bucket: int, snapshot: StoredSnapshot) -> None:
+        self._store.delete(self._name(bucket, snapshot))
+
+    def forget_other_numbers(self) -> None:
+        """Removes the snapshots of other numbers of buckets."""
+        for name in [one for one in self._store.list(f"{SNAPSHOTS}/") if not one.startswith(self._prefix)]:
+            self._store.delete(name)
+
+    def location(self) -> str:
+        return self._store.location()
+
+    def _owner(self) -> SnapshotOwner:
+        try:
+            return SnapshotOwner(**json.loads(get_bytes(self._store, OWNER)))
+        except (ValueError, TypeError) as error:
+            message = f"{self._store.location(OWNER)}: it is damaged ({error})"
+            raise CheckpointError(message) from error
+
+    def _refused(self, found: SnapshotOwner, owner: SnapshotOwner) -> str:
+        text = (
+            f"state {self.location()}: it belongs to the checkpoint {found.checkpoint} of the pipeline "
+            f"{found.pipeline!r} in the Kafka cluster {found.cluster}, and this is the checkpoint {owner.checkpoint} "
+            f"of {owner.pipeline!r} in the cluster {owner.cluster}. "
+        )
+        return text + "Give each cluster a prefix of its own; or remove this prefix, if nothing needs it any more"
+
+    def _name(self, bucket: int, snapshot: StoredSnapshot) -> str:
+        return f"{self._prefix}{bucket}/{snapshot.version}-{snapshot.digest[:DIGITS]}.state"
+
+
+def local_name(bucket: int, version: int) -> str:
+    """The name of a snapshot in a checkpoint folder."""
+    return f"buckets/{bucket}/{version}.state"
+
+
+def owner_of(plan: Plan) -> SnapshotOwner:
+    """Who owns the prefix of this query. Asks Kafka for the id of its cluster."""
+    with clients(plan.pipeline.settings.kafka, "admin") as asking:
+        cluster = asking.ask("read the id of the cluster", lambda admin: admin.list_topics(timeout=REQUEST).cluster_id)
+    return SnapshotOwner(plan.pipeline.name, plan.query, str(cluster))

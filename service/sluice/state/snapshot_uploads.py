@@ -1,0 +1,195 @@
+"""Copies snapshots of the checkpoint folder into the store of `state:`, beside the work of the service.
+
+State servers write snapshots into the folder as they do without a store. A thread of the service copies the newest one
+of each bucket, at most once in half of `snapshot_interval` or after `snapshot_records` records, and keeps two in the
+store. Batches do not wait for the store: while it cannot be reached, the service goes on, and what a restore would have
+to read again grows.
+
+The ledger keeps the plans of the batches since the older one of the two snapshots. The thread removes the earlier ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint import offset_log
+from sluice.checkpoint.checkpoint_identity import CheckpointError
+from sluice.kafka import ledger
+from sluice.kafka.planned_batch import Planned
+from sluice.ops.metrics import StoreReport
+from sluice.state.input_retention import oldest_needed
+from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot, owner_of
+from sluice.time_units import SECOND
+
+LOGGER = logging.getLogger("sluice.state")
+#: most seconds between two looks at the folder, and seconds between two looks at the retention of the inputs
+PAUSE_S, RETENTION_S = 2.0, 60.0
+#: seconds after which the same failure is logged again
+REPEAT_S = 60.0
+#: number of snapshots of a bucket that the store keeps: the older one is used if the newer one is damaged
+RETAINED = 2
+
+
+class SnapshotUploads:
+    """The copies of one query. `step` does what is due; the thread calls it until the `with` block ends."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        archive: SnapshotArchive,
+        report: Callable[[StoreReport], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan, self._archive, self._report, self._clock = plan, archive, report, clock
+        self._kafka, self._name = plan.pipeline.settings.kafka, plan.pipeline.name
+        #: the plans of batches: those of the ledger at the start, and those of the batches before snapshots
+        self._plans: dict[int, Planned] = {}
+        #: by bucket: the versions in the store, ascending, and the time of the last copy
+        self._stored: dict[int, list[StoredSnapshot]] = {}
+        self._copied: dict[int, float] = {}
+        #: the first batch whose plan the ledger may still have
+        self._oldest_plan = -1
+        self._margins: Mapping[tuple[str, int], int] = {}
+        self._looked = self._failed = float("-inf")
+        self._failure = ""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sluice-snapshot-uploads", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(2.0)  # a request to a store that does not answer takes longer, and ends with the process
+
+    def _run(self) -> None:
+        pause = min(PAUSE_S, self._plan.pipeline.settings.snapshot_interval / SECOND / 4)
+        while not self._stopped.wait(pause):
+            self.step()
+
+    def step(self) -> None:
+        """Copies the snapshots that are due, and reports. A failure is logged and reported; it ends nothing."""
+        written, up = 0, True
+        try:
+            if not self._stored:
+                self._begin()
+            for bucket in range(self._plan.buckets):
+                written += self._copy(bucket)
+            self._forget_plans()
+            self._look_at_retention()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on without the store
+            up = False
+            self._log(error)
+        else:
+            if self._failure:
+                LOGGER.info("state %s: snapshots are written again", self._archive.location())
+            self._failure = ""
+        since = self._plans.get(self._version() - 1)
+        self._report(StoreReport(up, written, since.time if since and self._version() else None, self._margins))
+
+    def _begin(self) -> None:
+        """Claims the store, which may not have been possible at the start, and lists what it has."""
+        self._archive.claim(owner_of(self._plan))
+        self._plans = ledger.plans(self._kafka, self._name, self._plan.query)
+        self._oldest_plan = min(self._plans, default=-1)
+        found = {bucket: self._archive.snapshots(bucket) for bucket in range(self._plan.buckets)}
+        self._stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
+
+    def _known(self, one: StoredSnapshot) -> bool:
+        """Whether a snapshot belongs to the history in the ledger."""
+        plan = self._plans.get(one.version - 1)
+        return plan is not None and plan.digest.startswith(one.digest)
+
+    def _copy(self, bucket: int) -> int:
+        """Copies the newest snapshot of a bucket, if that is due. Returns the bytes that were written."""
+        version = self._newest(bucket)
+        stored = self._stored[bucket]
+        if version is None or (stored and stored[-1].version >= version) or not self._due(bucket, version):
+            return 0
+        one = StoredSnapshot(version, self._plans[version - 1].digest)
+        try:
+            size = self._archive.save(bucket, one, self._plan.store)
+        except FileNotFoundError:  # the state server has removed it because there are newer ones
+            return 0
+        self._copied[bucket] = self._clock()
+        LOGGER.info("snapshot copied: pipeline=%s bucket=%d version=%d bytes=%d", self._name, bucket, version, size)
+        stored.append(one)
+        while len(stored) > RETAINED:
+            self._archive.delete(bucket, stored[0])
+            del stored[0]
+        return size
+
+    def _newest(self, bucket: int) -> int | None:
+        """The newest snapshot in the folder whose batch was committed; None if there is none.
+
+        Spark's log keeps a hundred plans, so the plan of a snapshot is noted at the first sight of it.
+        """
+        committed, _ = offset_log.batches(self._plan.store)
+        names = self._plan.store.list(f"buckets/{bucket}/")
+        versions = {int(name.split("/")[-1].partition(".")[0]) for name in names if name.endswith(".state")}
+        for version in versions:
+            if version - 1 not in self._plans and version - 1 <= (-1 if committed is None else committed):
+                plan = offset_log.known(self._plan.store, version - 1)
+                self._plans |= {} if plan is None else {version - 1: plan}
+        return max((one for one in versions if one - 1 in self._plans), default=None)
+
+    def _due(self, bucket: int, version: int) -> bool:
+        settings, stored = self._plan.pipeline.settings, self._stored[bucket]
+        if not stored:
+            return True
+        age = (self._clock() - self._copied.get(bucket, float("-inf"))) * SECOND
+        before, now = self._plans[stored[-1].version - 1].offsets, self._plans[version - 1].offsets
+        records = sum(end - before.get(place, 0) for place, end in now.items())
+        return age >= settings.snapshot_interval / 2 or records >= settings.snapshot_records
+
+    def _version(self) -> int:
+        """The version from which a restore would have to repeat batches; 0 stands for the first batch."""
+        newest = [some[-1].version if some else 0 for some in self._stored.values()]
+        return min(newest, default=0)
+
+    def _forget_plans(self) -> None:
+        """Removes the plans of the batches before all snapshots in the store.
+
+        The plan of the batch before a snapshot is needed: the snapshot is recognised by it, and the next batch starts
+        at its offsets. Before a bucket has two snapshots, all plans are needed.
+        """
+        oldest = min(some[0].version if len(some) == RETAINED else 0 for some in self._stored.values()) - 1
+        if oldest > self._oldest_plan:
+            ledger.forget_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
+            self._oldest_plan = oldest
+            self._plans = {batch: plan for batch, plan in self._plans.items() if batch >= oldest}
+
+    def _look_at_retention(self) -> None:
+        if self._clock() - self._looked < RETENTION_S:
+            return
+        self._looked = self._clock()
+        start, last = self._plans.get(self._version() - 1), offset_log.last_planned(self._plan.store)
+        end = offset_log.known(self._plan.store, last)
+        if start is None or end is None:
+            return
+        found = oldest_needed(self._kafka, start.offsets, end.offsets)
+        self._margins = {place: one.needed - one.oldest for place, one in found.items()}
+        for (topic, partition), one in found.items():
+            if one.oldest > one.needed:
+                LOGGER.warning(
+                    "state %s: a restore would need topic %s, topic partition %d, from offset %d on, but Kafka has "
+                    "deleted the records before offset %d: if the checkpoint folder is lost now, it cannot be restored",
+                    self._archive.location(), topic, partition, one.needed, one.oldest,
+                )  # fmt: skip
+
+    def _log(self, error: Exception) -> None:
+        text = str(error)
+        if text == self._failure and self._clock() - self._failed < REPEAT_S:
+            return
+        self._failure, self._failed = text, self._clock()
+        what = "refused" if isinstance(error, CheckpointError) else "it cannot be used now"
+        LOGGER.warning(
+            "state %s: %s, and the service goes on without writing snapshots there: %s",
+            self._archive.location(), what, text, exc_info=error if not isinstance(error, OSError) else None,
+        )  # fmt: skip

@@ -1,0 +1,242 @@
+"""Compares a pipeline file with the pipeline for which its checkpoint was made, without changing anything.
+
+Each stage of a pipeline has a checkpoint of its own. They are compared together, because a start changes all of them or
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sluice.checkpoint import checkpoint_identity
+from sluice.checkpoint.checkpoint_identity import (
+    FILE,
+    CheckpointError,
+    Definition,
+    Identity,
+    definition_of,
+    fingerprint_of,
+)
+from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.open_store import store_of
+from sluice.checkpoint.replacement import RESTORING, adopt
+from sluice.model.changes.change_table import lines
+from sluice.model.changes.definition_reader import pipeline_of
+from sluice.model.changes.operator_changes import Change, Changes, Word, changes_of
+from sluice.model.changes.operator_data import has_state
+from sluice.model.fingerprint import plain
+from sluice.model.spec import Operator, Pipeline, Stream, Union
+from sluice.model.spreading import spread_by, wanted_buckets
+from sluice.model.stages import stages
+from sluice.state.integrity import LOGGER
+
+
+class ChangedFileError(CheckpointError):
+    """The pipeline file has changed so that the service cannot go on with the checkpoint, or not without a loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedStage:
+    """A stage whose checkpoint was made for another pipeline: that pipeline, and what becomes of each state."""
+
+    old: Pipeline
+    identity: Identity
+    changes: Changes
+
+
+def changed_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | None:
+    """Compares a stage with its checkpoint. None if there is none, or if it was made for this very pipeline.
+
+    Raises CheckpointError if the checkpoint belongs to a pipeline of another name, or does not say of which pipeline.
+    """
+    identity = checkpoint_identity.stored(store)
+    if identity is None or identity.pipeline != stage.name or identity.fingerprint == fingerprint_of(stage):
+        return None
+    definition = checkpoint_identity.definition_in(store)
+    if definition is None:
+        return None
+    old = pipeline_of(definition, stage.settings)
+    of_records = (*_of_exchanges(definition, old, stage), *_of_waiting(old, stage, identity))
+    return ChangedStage(old, identity, Changes((*of_records, *changes_of(old, stage).all)))
+
+
+def compared_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | None:
+    """Like `changed_stage`. If an operator would be emptied, also asks Kafka whether its inputs can be read again."""
+    changed = changed_stage(stage, store)
+    if changed is None or changed.changes.refused or not changed.changes.named(Word.EMPTIED):
+        return changed
+    from sluice.state.upgrade.input_replay import with_rebuilt  # noqa: PLC0415 - it imports the engine, which takes 1 s
+
+    return replace(changed, changes=with_rebuilt(changed.changes, stage, changed.identity.query))
+
+
+def file_changes(pipeline: Pipeline) -> Changes | None:
+    """What becomes of the state of each operator of the pipeline file; None if it has no checkpoint.
+
+    Raises CheckpointError if the checkpoint belongs to another pipeline.
+    """
+    wanted = {stage.name: stage for stage in stages(pipeline)}
+    present = {name: found for name, stage in wanted.items() if (found := _present_stage(stage)) is not None}
+    others = _other_stages(pipeline, wanted)
+    return _together(wanted, present, others) if present or others else None
+
+
+def _present_stage(stage: Pipeline) -> ChangedStage | None:
+    """A stage that has a checkpoint, also if it has not changed; None if it has none."""
+    store = store_of(stage)
+    if checkpoint_identity.stored(store) is None:
+        return None
+    stage = checkpoint_identity.in_stored_order(stage, store)
+    changed = compared_stage(stage, store)
+    if changed is not None:
+        return changed
+    identity = checkpoint_identity.known(store, stage.name, fingerprint_of(stage), definition_of(stage))
+    return ChangedStage(stage, identity, changes_of(stage, stage))
+
+
+def require_accepted(pipeline: Pipeline, *, accept: bool) -> None:
+    """Raises ChangedFileError if the file has changed so that the state of an operator would be lost and that is not
+    accepted, or so that the service cannot go on with the checkpoint. Finishes a replacement that was killed.
+
+    The caller has locked the checkpoints of all stages.
+    """
+    for stage in stages(pipeline):
+        adopt(checkpoint_identity.folder_of(stage))
+    changes = file_changes(pipeline)
+    if changes is not None:
+        require(changes, pipeline, accept=accept)
+
+
+def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
+    """Raises ChangedFileError unless the service may go on with these changes."""
+    if not changes.refused and (accept or not changes.loses):
+        return
+    LOGGER.warning("what becomes of the state in %s:", pipeline.checkpoint)
+    for line in lines(changes):
+        LOGGER.warning("%s", line)
+    if changes.refused:
+        what = ", ".join(f"{one.name}: {one.reason}" for one in changes.all if one.word is Word.REFUSED)
+        raise ChangedFileError(
+            f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and the service "
+            f"cannot go on with it ({what}). Start with the pipeline file that it was made for. Or start anew, with "
+            "both --checkpoint ANOTHER_FOLDER and --reset-ledger: outputs of records that are read again are then "
+            "written again"
+        )
+    what = ", ".join(f"{one.name} {one.word}" for one in changes.all if one.loses)
+    raise ChangedFileError(
+        f"checkpoint {pipeline.checkpoint}: the pipeline file has changed since it was made, and state would be lost "
+        f"({what}). To go on without this state, start with --accept. Or start with the pipeline file that it was made "
+        "for"
+    )
+
+
+#: the fields of a stream on which the bytes of its records depend
+CODED = ("schema", "value", "key", "headers", "defaults")
+
+
+def _of_exchanges(definition: Definition, old: Pipeline, new: Pipeline) -> Iterator[Change]:
+    """What cannot go on because records of the earlier form wait between two stages. `definition` is that of `old`."""
+    before = {stream.topic: definition["streams"][stream.name] for stream in old.inputs}
+    for stream in new.inputs:
+        was, now = before.get(stream.topic), plain(stream)
+        if stream.exchange and was is not None and any(was.get(field) != now.get(field) for field in CODED):
+            reason = "records of the earlier form may still be in the topic between the two stages"
+            yield Change(stream.name, Word.REFUSED, reason)
+
+
+def _of_waiting(old: Pipeline, new: Pipeline, identity: Identity) -> Iterator[Change]:
+    """What cannot go on because records of the earlier form wait for other records."""
+    if new.settings.merge == "timestamp" and old.settings.merge == "timestamp":
+        inputs = [[_waiting_rows(each, one) for one in each.inputs] for each in (old, new)]
+        moved = buckets_of(new, identity) != identity.buckets or (
+            identity.buckets > 1 and spread_by(old) != spread_by(new)
+        )
+        if inputs[0] != inputs[1] or moved:
+            what = "the inputs have changed" if inputs[0] != inputs[1] else "tuples go to other buckets"
+            reason = f"{what}, and records wait for those of other topic partitions (merge: timestamp)"
+            yield Change("merge", Word.REFUSED, reason)
+
+
+def _waiting_rows(pipeline: Pipeline, stream: Stream) -> object:
+    """What the rows of an input stream depend on that wait in the reorder buffer: their place and their columns."""
+    return stream.name, stream.topic, stream.row_schema, stream.event_time is None, stream.name in pipeline.keyed
+
+
+def buckets_of(pipeline: Pipeline, identity: Identity) -> int:
+    """The number of buckets that the changed pipeline has."""
+    return wanted_buckets(pipeline) or identity.buckets
+
+
+def _other_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
+    """The stages that have a checkpoint of this pipeline's, but not where the file has one, as their checkpoints define
+    them.
+    """
+    folder = checkpoint_identity.folder_of(pipeline)
+    places = {checkpoint_identity.folder_of(one) for one in wanted.values()}
+    found = {}
+    for path in [folder, *sorted(folder.glob("*/"))]:
+        if path in places or path.name == RESTORING or not (path / FILE).is_file():
+            continue
+        store = FolderStore(path)
+        identity, definition = checkpoint_identity.stored(store), checkpoint_identity.definition_in(store)
+        if identity is not None and definition is not None and f"{identity.pipeline}.".startswith(f"{pipeline.name}."):
+            found[identity.pipeline] = pipeline_of(definition, pipeline.settings)
+    return found
+
+
+def _together(
+    wanted: Mapping[str, Pipeline], present: Mapping[str, ChangedStage], others: Mapping[str, Pipeline]
+) -> Changes:
+    """The changes of all stages, of which some are new and some are gone."""
+    before = {**{name: stage.old for name, stage in present.items()}, **others}
+    found = [_renamed(stage) for stage in others if stage in wanted]
+    for name, stage in wanted.items():
+        found += present[name].changes.all if name in present else _of_new_stage(stage, before)
+    moved = _moved(wanted, before)
+    changes = [*(one for one in found if one.name not in moved), *moved.values()]
+    there = {one.name for one in changes}
+    changes += [
+        Change(one.name, Word.REMOVED, f"the stage {name} is gone", loses=has_state(one))
+        for name, pipeline in others.items()
+        for one in _named(pipeline)
+        if one.name not in there
+    ]
+    return Changes(tuple(changes))
+
+
+def _moved(wanted: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> dict[str, Change]:
+    """The operators that are in another stage than before."""
+    owner = {one.name: name for name, pipeline in before.items() for one in _named(pipeline)}
+    reason = "it was in the stage {}, which has its own position in the inputs"
+    return {
+        one.name: Change(one.name, Word.REFUSED, reason.format(owner[one.name]))
+        for name, stage in wanted.items()
+        for one in _named(stage)
+        if owner.get(one.name, name) != name
+    }
+
+
+def _of_new_stage(stage: Pipeline, before: Mapping[str, Pipeline]) -> Iterator[Change]:
+    """A new stage begins where `start` says. It is refused if it would write the same outputs once more."""
+    read = {stream.topic for pipeline in before.values() for stream in pipeline.inputs}
+    written = {stream.topic for pipeline in before.values() for stream in pipeline.outputs}
+    again = any(stream.topic in read for stream in stage.inputs)
+    for one in _named(stage):
+        topics = [stage.streams[output.stream].topic for output in one.outputs]
+        twice = next((topic for topic in topics if again and topic in written), None)
+        if twice is None:
+            yield Change(one.name, Word.NEW, "its stage is new, and reads its inputs from where `start` says")
+        else:
+            reason = f"its stage is new, and would read its inputs and write into the topic {twice} once more"
+            yield Change(one.name, Word.REFUSED, reason)
+
+
+def _named(pipeline: Pipeline) -> list[Operator]:
+    return [one for one in pipeline.operators if not isinstance(one, Union)]
+
+
+def _renamed(stage: str) -> Change:
+    reason = "one stage has become several, or several one (`exchange`, different keys); its checkpoint moves"
+    return Change(stage, Word.REFUSED, reason)

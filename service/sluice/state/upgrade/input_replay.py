@@ -1,0 +1,135 @@
+"""Rebuilds the states of changed operators from the input topics, as far back as Kafka and the ledger reach.
+
+The batches that the earlier pipeline has read are read again, and the changed pipeline computes its states from them.
+Its outputs go nowhere. The states of the rebuilt operators are those of operators that were there from the beginning
+and got no tuple before the first of these batches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from sluice.batch.bucket_batch import Batch
+from sluice.batch.envelope import Packed, split_pass_through
+from sluice.batch.inputs_again import inputs_again
+from sluice.batch.query_plan import Plan
+from sluice.engine.graph import GraphState
+from sluice.kafka import ledger, topics
+from sluice.kafka.planned_batch import Planned
+from sluice.kafka.range_reader import beginnings
+from sluice.kafka.requests import clients
+from sluice.model.changes.operator_changes import Change, Changes, Word
+from sluice.model.changes.operator_data import input_topics
+from sluice.model.spec import Pipeline
+from sluice.state.bucket import Bucket
+from sluice.time_units import SECOND, UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class InputReplay:
+    """The batches that can be read again.
+
+    first   the first of them
+    batch   the last batch in the ledger
+    plans   their plans, and that of the batch before them
+    """
+
+    first: int
+    batch: int
+    plans: Mapping[int, Planned]
+
+    @property
+    def complete(self) -> bool:
+        """Whether it begins with the first record."""
+        return self.first == 0
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that the batches have read, and that the changed pipeline reads."""
+        return {topic for topic, _ in self.plans[self.batch].offsets}
+
+    @property
+    def since(self) -> str:
+        """When it begins, for messages."""
+        if self.complete:
+            return "the first record"
+        at = datetime.fromtimestamp(self.plans[self.first - 1].time / SECOND, UTC)
+        return f"{at:%Y-%m-%dT%H:%M:%SZ} (batch {self.first})"
+
+
+def input_replay(stage: Pipeline, query: str) -> InputReplay | None:
+    """What can be read again for a query; None if nothing can."""
+    kafka, name = stage.settings.kafka, stage.name
+    stand = ledger.read_position(kafka, name, "read_uncommitted")
+    batch, known = -1 if stand is None else stand.next_batch - 1, topics.known_inputs(stage)
+    # `delivery: at_least_once` may leave the plan of a later batch, which runs again after the change
+    plans = {n: _only(plan, known) for n, plan in ledger.plans(kafka, name, query).items() if n <= batch}
+    places = list(plans[batch].offsets) if batch in plans else []
+    if not places or any(known[topic].compacted for topic, _ in places):
+        return None
+    with clients(kafka, "admin") as asking:
+        oldest = beginnings(asking, places)
+    first = batch + 1
+    while first - 2 in plans and all(plans[first - 2].offsets.get(one, 0) >= oldest[one] for one in places):
+        first -= 1
+    return InputReplay(first, batch, plans) if first <= batch else None
+
+
+def _only(plan: Planned, wanted: Container[str]) -> Planned:
+    """The plan without topics that the changed pipeline does not read."""
+    return plan._replace(offsets={place: offset for place, offset in plan.offsets.items() if place[0] in wanted})
+
+
+def with_rebuilt(changes: Changes, stage: Pipeline, query: str) -> Changes:
+    """The changes, in which operators that would be emptied and whose inputs can be read again are rebuilt."""
+    emptied = [one for one in stage.operators if one.name in changes.named(Word.EMPTIED)]
+    replay = input_replay(stage, query) if emptied else None
+    if replay is None:
+        return changes
+    rebuilt = {one.name for one in emptied if input_topics(stage, one) <= replay.topics}
+    return Changes(tuple(_rebuilt(one, replay) if one.name in rebuilt else one for one in changes.all))
+
+
+def _rebuilt(change: Change, replay: InputReplay) -> Change:
+    reason = f"{change.reason}; its inputs are read again since {replay.since}"
+    return replace(change, word=Word.REBUILT, reason=reason, loses=not replay.complete)
+
+
+def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], replay: InputReplay) -> None:
+    """Gives the operators with these names in the states of all buckets of `plan` the states that follow from the
+    inputs. One batch must fit into memory.
+    """
+    buckets = [Bucket(plan, number) for number in range(plan.buckets)]
+    wanted = [replay.plans[number] for number in range(replay.first, replay.batch + 1)]
+    for knowing, arrived in inputs_again(plan, replay.plans[replay.first - 1], wanted):
+        for bucket, state in zip(buckets, states, strict=True):
+            _, rows = split_pass_through(knowing.topic_partitions, arrived.get(bucket.number, []))
+            _start_clock(bucket, rows, state.origin)
+            deque(bucket.tried(rows), maxlen=0)
+    for bucket, state in zip(buckets, states, strict=True):
+        _take(bucket, names, state)
+
+
+def _start_clock(bucket: Bucket, rows: list[Packed], origin: int) -> None:
+    """Lets the operator clock of a state without one begin with these rows, and its timers count from `origin`."""
+    state, _ = bucket.content()
+    first = next(Batch.parts(bucket.plan, rows, UNSET), None) if state.origin == UNSET else None
+    if first is not None:
+        state.origin, state.now = origin, first.clock.start
+
+
+def _take(bucket: Bucket, names: frozenset[str], into: GraphState) -> None:
+    state, _ = bucket.content()
+    graph = bucket.graph
+    for place, operator in enumerate(graph.operators):
+        if operator.spec.name not in names:
+            continue
+        into.operators[place] = state.operators[place]
+        for output in operator.spec.outputs:
+            if output.stream in state.progress:
+                into.progress[output.stream] = state.progress[output.stream]
+    for stream, progress in state.progress.items():  # of an input with another event time
+        into.progress.setdefault(stream, progress)

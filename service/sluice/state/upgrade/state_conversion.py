@@ -1,0 +1,295 @@
+"""Converts a checkpoint to a pipeline that has changed, before its queries start.
+
+    the checkpoint  at batch N, the last one in the ledger, made for the old pipeline
+         |          the state of each bucket after batch N is loaded, and converted operator by operator
+         v
+    restoring/      the state after batch N + 1, for the new pipeline; Spark's logs of batch N + 1; the identity
+         |          moved to its place when it is complete (checkpoint/replacement.py)
+         v
+    the ledger      batch N + 1, in one transaction
+
+The change is a batch of its own, N + 1, without records and outputs. So the ledger, Spark's logs and the states agree
+on when the change was, and no state of the old pipeline is used for the new one: the ledger has no plan of the batches
+before. Topics that were added begin in the plan of this batch, and topics that were removed are not in it.
+
+A kill before the parts are complete leaves the old checkpoint. A kill after that leaves the new one, whose next start
+writes the batch to the ledger, if that had not been done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from sluice.api.class_loader import ClassError
+from sluice.batch.operator_stats import report_of
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint import checkpoint_identity, offset_log
+from sluice.checkpoint.checkpoint_identity import CheckpointError, Identity
+from sluice.checkpoint.checkpoint_store import CheckpointStore, StoreError, StoreUnavailableError, get_bytes, put_bytes
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import NO_IDLE_CLOCK
+from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
+from sluice.checkpoint.spark_logs import write_logs
+from sluice.engine.graph import Graph, GraphState
+from sluice.engine.graph_conversion import converted
+from sluice.kafka import ledger
+from sluice.kafka.batch_report import Entry, Report
+from sluice.kafka.ledger import LedgerPosition, begin_anew
+from sluice.kafka.planned_batch import Planned
+from sluice.kafka.range_reader import Offsets, beginnings, ends
+from sluice.kafka.requests import clients
+from sluice.kafka.topics import Topic
+from sluice.model.changes.operator_changes import Word, kept_of
+from sluice.model.spec import Pipeline
+from sluice.model.spreading import spread_by
+from sluice.state.bucket import Bucket
+from sluice.state.integrity import LOGGER
+from sluice.state.rescaling import bucket_of_key
+from sluice.state.snapshot_archive import SnapshotArchive, StoredSnapshot
+from sluice.state.upgrade.file_changes import ChangedFileError, ChangedStage, buckets_of, compared_stage, require
+from sluice.state.upgrade.input_replay import input_replay, rebuild
+from sluice.time_units import MILLISECOND
+
+
+def convert_if_changed(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
+    """Converts the checkpoint if it was made for an earlier form of the pipeline. First finishes a conversion that was
+    killed.
+
+    found    the topics by name
+    accept   whether the states of operators may be lost
+
+    Raises ChangedFileError, before anything is changed, if that is not accepted or not possible; CheckpointError if the
+    checkpoint is not at the position of the ledger.
+    """
+    _finish(pipeline, store)
+    changed = compared_stage(pipeline, store)
+    if changed is None:
+        return
+    require(changed.changes, pipeline, accept=accept)
+    kafka, name = pipeline.settings.kafka, pipeline.name
+    committed, _ = offset_log.batches(store)
+    query = changed.identity.query
+    ledger.require_same_checkpoint(ledger.read_position(kafka, name, "read_uncommitted"), name, query, committed)
+    ledger.end_open_transaction(kafka, name)
+    stand = ledger.read_position(kafka, name)
+    if stand is None:
+        _begin_before_the_first_batch(pipeline, store, changed)
+    else:
+        _require_fitting(store, stand)
+        _convert(pipeline, store, found, changed, stand.next_batch - 1)
+    _finish(pipeline, store)
+
+
+def _begin_before_the_first_batch(pipeline: Pipeline, store: CheckpointStore, changed: ChangedStage) -> None:
+    """No batch was written, so there is no state: what Spark has planned is removed, and the identity is replaced."""
+    for prefix in ("commits/", "offsets/", "buckets/"):  # the inputs still begin where they did (first_batch.py)
+        for name in list(store.list(prefix)):
+            store.delete(name)
+    new = FolderStore(checkpoint_identity.folder_of(pipeline) / RESTORING)
+    _write_identity(new, pipeline, replace(changed.identity, buckets=buckets_of(pipeline, changed.identity)))
+    put_bytes(new, COMPLETE, b"")
+    adopt(checkpoint_identity.folder_of(pipeline))
+
+
+def _require_fitting(store: CheckpointStore, stand: LedgerPosition) -> None:
+    offset_log.verify(store)
+    committed, planned = offset_log.batches(store)
+    if ledger.fits(stand, committed, planned, digest_of=partial(offset_log.digest, store)):
+        return
+    message = (
+        f"checkpoint {store.location()}: the pipeline file has changed, and the checkpoint is not at batch "
+        f"{stand.next_batch - 1} of the ledger. First start once with the pipeline file that it was made for, which "
+        "restores the checkpoint"
+    )
+    raise CheckpointError(message)
+
+
+def _convert(
+    pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], changed: ChangedStage, batch: int
+) -> None:
+    began, folder = time.monotonic(), checkpoint_identity.folder_of(pipeline)
+    before = _planned(pipeline, store, batch)
+    identity = replace(
+        changed.identity,
+        fingerprint=checkpoint_identity.fingerprint_of(pipeline),
+        buckets=buckets_of(pipeline, changed.identity),
+    )
+    old_plan, plan = _old_plan(changed, folder, before), Plan.of(pipeline, identity, found)
+    buckets = _old_buckets(old_plan)
+    states = [bucket.at(batch + 1) for bucket in buckets]
+    waiting = [bucket.content()[1] for bucket in buckets]
+    made = _states(buckets[0].graph, states, plan, changed)
+    rebuilt = changed.changes.named(Word.REBUILT)
+    replay = input_replay(pipeline, identity.query) if rebuilt else None
+    if replay is not None:
+        rebuild(plan, rebuilt, made, replay)
+    planned = _plan_of_change(plan, before)
+    version, new = batch + 2, FolderStore(folder / RESTORING, forced=plan.forced)
+    converted_buckets = []
+    for number, state in enumerate(made):
+        bucket = Bucket(plan, number)
+        bucket.take(version, state, waiting[number] if number < len(waiting) and plan.merging else b"")
+        bucket.export(new, version)
+        converted_buckets.append(bucket)
+    _save_in_store(plan, new, StoredSnapshot(version, planned.digest))
+    write_logs(new, {batch: planned, batch + 1: planned}, batch + 1, pulsing=plan.pulsing)
+    _write_identity(new, pipeline, identity)
+    entry = Entry(
+        pipeline.name, identity.query, batch + 1, time.time_ns() // MILLISECOND, 0, _report(converted_buckets),
+        planned=planned, fingerprint=identity.fingerprint, buckets=identity.buckets,
+    )  # fmt: skip
+    put_bytes(new, CHANGE, entry.to_json())
+    put_bytes(new, COMPLETE, b"")
+    adopt(folder)
+    words = ", ".join(f"{one.name} {one.word}" for one in changed.changes.all)
+    LOGGER.warning(
+        "checkpoint %s: converted to the changed pipeline file after batch %d in %.1f s: %s",
+        folder, batch, time.monotonic() - began, words,
+    )  # fmt: skip
+
+
+# ---- the states ------------------------------------------------------------------------------------------------------
+
+
+def _states(old: Graph, states: Sequence[GraphState], plan: Plan, changed: ChangedStage) -> list[GraphState]:
+    """The states of the new buckets. Where tuples go to other buckets than before, the states are put together and
+    divided anew by key.
+    """
+    new, kept = Graph(plan.pipeline, plan.topic_partitions), kept_of(changed.old, plan.pipeline)
+    same = len(states) == plan.buckets and spread_by(changed.old) == spread_by(plan.pipeline)
+    if plan.buckets == 1 or same:
+        whole = states if same else [old.merge(states)] if len(states) > 1 else states
+        return [converted(old, state, new, kept) for state in whole]
+    whole_state = converted(old, old.merge(states) if len(states) > 1 else states[0], new, kept)
+    return new.split(whole_state, plan.buckets, partial(bucket_of_key, plan.buckets))
+
+
+def _old_plan(changed: ChangedStage, folder: Path, planned: Planned) -> Plan:
+    """The plan of the old pipeline, with the topic partitions that its last batch had."""
+    old, identity = changed.old, changed.identity
+    counts = Counter(topic for topic, _ in planned.offsets)
+    used = [*old.inputs, *old.outputs, *([old.streams[old.dead_letters]] if old.dead_letters else [])]
+    names = [name for name, stream in old.streams.items() if stream in used]
+    partitions = {name: counts[str(old.streams[name].topic)] or 1 for name in names}
+    return Plan(old, identity.query, "", str(folder), identity.buckets, partitions)
+
+
+def _old_buckets(plan: Plan) -> list[Bucket]:
+    """The buckets of the old pipeline. Raises ChangedFileError if a class that its file names does not exist any more:
+    the log of a bucket has rows, from which the old operators compute the state.
+    """
+    try:
+        return [Bucket(plan, number) for number in range(plan.buckets)]
+    except ClassError as error:
+        message = (
+            f"checkpoint {plan.checkpoint}: this start computes the state of the last batch with the earlier pipeline "
+            f"file, and needs the Python classes that this file names: expected {error}. Keep them for this start"
+        )
+        raise ChangedFileError(message) from error
+
+
+def _report(buckets: Sequence[Bucket]) -> Report:
+    """The report of the change: what the operators hold, and when the clock alone causes an output."""
+    report = Report()
+    for bucket in buckets:
+        state = bucket.content()[0]
+        graph = bucket.graph
+        sizes = report_of(bucket.plan.pipeline.operators, {}, graph.sizes(state))
+        report.add(
+            Report(
+                operators=sizes,
+                state={"read": 0, "written": 0, "held": graph.size(state)},
+                watermarks=graph.watermarks(state),
+                clock=state.now,
+                due=bucket.due(),
+                final=graph.ended(state),
+            )
+        )
+    return report
+
+
+# ---- where the inputs go on ------------------------------------------------------------------------------------------
+
+
+def _planned(pipeline: Pipeline, store: CheckpointStore, batch: int) -> Planned:
+    """The plan of the last batch, from Spark's log or, if the log has lost it, from the ledger."""
+    found = offset_log.known(store, batch)
+    entry = None if found is not None else ledger.last_entry(pipeline.settings.kafka, pipeline.name)
+    planned = found or (entry.planned if entry is not None else None)
+    if planned is None:
+        message = f"checkpoint {store.location()}: neither it nor the ledger has the offsets of batch {batch}"
+        raise CheckpointError(message)
+    return planned
+
+
+def _plan_of_change(plan: Plan, before: Planned) -> Planned:
+    """The plan of the batch that is the change: it reads nothing, but it has the topics of the changed pipeline."""
+    topics = {str(stream.topic): plan.topic_partitions[stream.name] for stream in plan.inputs}
+    known = {topic for topic, _ in before.offsets}
+    going_on = {place: offset for place, offset in before.offsets.items() if place[0] in topics}
+    added = [(topic, number) for topic, count in topics.items() if topic not in known for number in range(count)]
+    now = max(time.time_ns() // MILLISECOND * MILLISECOND, before.time)
+    return Planned(now, going_on | _starts(plan.pipeline, added), before.pulse if plan.pulsing else NO_IDLE_CLOCK)
+
+
+def _starts(pipeline: Pipeline, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Where topics that were added are read from (`start`)."""
+    if not places:
+        return {}
+    with clients(pipeline.settings.kafka, "admin") as asking:
+        of = ends if pipeline.settings.start == "latest" else beginnings
+        found: Offsets = of(asking, places)
+        return dict(found)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _write_identity(store: CheckpointStore, pipeline: Pipeline, identity: Identity) -> None:
+    """Writes the identity last: with it, the checkpoint is one of the changed pipeline."""
+    fingerprint = checkpoint_identity.fingerprint_of(pipeline)
+    checkpoint_identity.write_definition(store, checkpoint_identity.definition_of(pipeline))
+    checkpoint_identity.write(store, replace(identity, fingerprint=fingerprint))
+
+
+def _save_in_store(plan: Plan, new: CheckpointStore, snapshot: StoredSnapshot) -> None:
+    """Copies the snapshots into the store of `state:`, for a checkpoint that is lost right after the change."""
+    archive = SnapshotArchive.of(plan)
+    if archive is None:
+        return
+    try:
+        archive.save_all(plan.buckets, snapshot, new)
+    except StoreError as error:
+        message = f"state {error}; a change of the pipeline file needs the store, for copies of the new states"
+        raise StoreUnavailableError(message) from error
+
+
+def _finish(pipeline: Pipeline, store: CheckpointStore) -> None:
+    """Writes the batch of the change to the ledger, if the checkpoint has been converted and the ledger lacks it."""
+    try:
+        entry = Entry.from_json(get_bytes(store, CHANGE))
+    except FileNotFoundError:
+        return
+    kafka = pipeline.settings.kafka
+    ledger.end_open_transaction(kafka, entry.query)
+    stand = ledger.read_position(kafka, entry.query)
+    if stand is not None and (stand.query_id, stand.next_batch) == (entry.query_id, entry.batch):
+        begin_anew(kafka, entry)
+    else:
+        last = ledger.last_entry(kafka, entry.query)
+        if stand is None or last is None or last.fingerprint != entry.fingerprint:
+            raise CheckpointError(_parted(store, entry))
+    store.delete(CHANGE)
+
+
+def _parted(store: CheckpointStore, entry: Entry) -> str:
+    return (
+        f"checkpoint {store.location()}: it was converted to a changed pipeline file after batch {entry.batch - 1}, "
+        "and the ledger has gone on with another copy of the checkpoint. Start with that copy, or with an empty folder "
+        "and --reset-ledger: outputs of records that are read again are then written again"
+    )

@@ -1,0 +1,49 @@
+"""Random windows with early results, and events for them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.spec import event_strategies, session_strategies, strategies
+from tests.spec.strategies import Case
+
+counts = st.sampled_from(["count(1)", "count(2)", "count(2)", "count(3)"])
+#: waits that end at events, at ticks, between them, and 1 ns behind them, as a session over the clock does
+times = st.sampled_from(["time(0.25)", "time(0.5)", "time(1)", "time(1.000000001)", "time(1.5)", "time(3)"])
+earlies = st.one_of(
+    counts, times, times, st.builds("{} or {}".format, counts, times), st.builds("{} or {}".format, times, counts)
+)
+
+
+def apart(window: str) -> str:
+    """The clause without a creationPeriod that makes its panes overlap."""
+    sizes = {name: float(size) for name, size in re.findall(r"(\w+)\(([^)]*)\)", window)}
+    if sizes.get("creationPeriod", sizes["intervalDuration"]) >= sizes["intervalDuration"]:
+        return window
+    return re.sub(r", creationPeriod\([^)]*\)", "", window)
+
+
+@st.composite
+def with_early(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
+    case = draw(cases)
+    operator: dict[str, Any] = case["operator"]
+    window = operator["window"]
+    more = {"early": draw(earlies), "output": operator["output"] | {"early": "isEarly()"}}
+    if window.startswith("session"):
+        more["emit"] = "final"
+    if window.startswith("timeInterval"):
+        more["window"] = apart(window)
+    return case | {"operator": operator | more}
+
+
+def _of_kind(cases: st.SearchStrategy[Case], word: str) -> st.SearchStrategy[Case]:
+    return cases.filter(lambda case: case["operator"]["window"].startswith(word))
+
+
+tumbling = with_early(_of_kind(strategies.cases(), "tumbling"))
+panes = with_early(_of_kind(event_strategies.cases, "timeInterval"))
+sessions = with_early(session_strategies.cases)
+cases = st.one_of(tumbling, panes, sessions)

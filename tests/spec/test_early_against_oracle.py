@@ -1,0 +1,119 @@
+"""Early results are what the oracle says, however the events are cut into batches and the keys into states."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from sluice.model.engine_limits import LIMITS, EngineLimits
+from sluice.testing import run_case
+from tests.spec import early_oracle, early_strategies, invariants
+from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.strategies import Case, cuts
+from tests.spec.test_split_and_merge import Division, check_case, divisions
+
+
+@pytest.fixture(autouse=True)
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    invariants.checked(monkeypatch)
+
+
+#: what no window holds any more is forgotten at once, not only among thousands of keys
+CLEANED_EARLY = EngineLimits(uncompacted=2)
+filtered = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+
+
+def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
+    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    case = case | {"limits": limits}
+    whole = run_case(case)
+    assert differences(whole, early_oracle.run(case), with_groups_in_any_order(case)) == []
+    for sizes in cuts:
+        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+
+
+@given(early_strategies.tumbling, cuts)
+@settings(filtered, max_examples=75)
+def test_tumbling(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(early_strategies.panes, cuts)
+@settings(filtered, max_examples=75)
+def test_panes(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(early_strategies.sessions, cuts)
+@settings(filtered, max_examples=75)
+def test_sessions(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(early_strategies.cases)
+@settings(filtered, max_examples=60)
+def test_the_other_results_are_the_same_as_without_early(case: Case):
+    """F4: the mark of a result, its contents, the index of a pane, and their order."""
+    plain = case | {"operator": case["operator"] | {"early": None}}
+    others = [record for record in run_case(case) if not record.get("tuple", {}).get("early")]
+    assert differences(others, run_case(plain), case) == []
+
+
+@given(early_strategies.tumbling, divisions())
+@settings(filtered, max_examples=40)
+def test_parts_of_tumbling_windows(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(early_strategies.panes, divisions())
+@settings(filtered, max_examples=40)
+def test_parts_of_panes(case: Case, division: Division):
+    check_case(case, division)
+
+
+@given(early_strategies.sessions, divisions())
+@settings(filtered, max_examples=40)
+def test_parts_of_sessions(case: Case, division: Division):
+    check_case(case, division)
+
+
+# ---- many keys -------------------------------------------------------------------------------------------------------
+
+MANY: list[dict[str, Any]] = [
+    {"window": "tumbling, count(9), partitioned", "early": "time(2) or count(4)"},
+    {"window": "tumbling, time(20.0) or punct(), partitioned", "early": "time(2)"},
+    {"window": "timeInterval, intervalDuration(10), discardAge(5), partitioned", "early": "time(2)", "event_time": "t"},
+    {"window": "session, inactivityGap(2), grace(3)", "early": "time(2)", "event_time": "t"},
+    {"window": "session, inactivityGap(6)", "early": "time(2) or count(3)"},
+]
+
+
+@pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
+@pytest.mark.parametrize("group_by", [[], ["g"]])
+@pytest.mark.parametrize("window", MANY, ids=lambda window: window["window"])
+def test_many_events(window: dict[str, Any], group_by: list[str], listed: int):
+    """Dozens of windows wait at once, and many of them are due at one time."""
+    operator = {
+        "kind": "aggregate", "partition_by": ["k"], "group_by": group_by, "aggregate_incomplete_windows": False,
+        "schema": {"k": "string", "g": "string", "i": "int64", "t": "float64"},
+        "output": {"k": "Last(k)", "n": "Count()", "all": "Collect(i)", "early": "isEarly()"},
+    }  # fmt: skip
+    case = {"operator": operator | window, "input": list(many_events(timed="event_time" in window))}
+    check(case, [70] * 5, [1] * 40, limits=replace(CLEANED_EARLY, listed=listed))
+    check_case(case, Division(50, 2, 3, 5, frozenset({0, 2}), 1, saved=True))
+
+
+def many_events(*, timed: bool) -> Iterator[dict[str, Any]]:
+    choose = random.Random(23)
+    for number in range(400):
+        at = number // 10 / 4
+        time = max(0.0, number / 20 + choose.randrange(-4, 3))
+        key = f"key {choose.randrange(60)}"
+        yield {"at": at, "tuple": {"k": key, "g": choose.choice("uv"), "i": number, "t": time}}
+        if timed and number % 50 == 49:
+            yield {"at": at, "watermark": number / 20 - 4}

@@ -1,0 +1,204 @@
+"""Pipeline files that are drafted from records of a topic."""
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluice.config.load import check_text, load_text
+from sluice.draft.draft_pipeline import draft
+from sluice.draft.sampled_records import DraftError, Sampled, sample
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, list_of
+
+KAFKA = {"bootstrap.servers": "localhost:9092"}
+
+
+def drafted(records, topic="trades", kafka=KAFKA):
+    return draft(topic, sample(topic, records, {}), "trades.yaml", kafka, {})
+
+
+def of(*documents, keys=None):
+    """The text that is drafted from these objects; `keys` has the key of each record."""
+    return drafted([
+        Sampled(json.dumps(document).encode(), key if key is None else key.encode())
+        for document, key in zip(documents, keys or [None] * len(documents), strict=True)
+    ])  # fmt: skip
+
+
+def pipeline(text):
+    return load_text(text, "trades.yaml", environment=None)
+
+
+def test_the_whole_text():
+    trades = [
+        {"symbol": "IBM", "price": 1.5, "size": 3, "time": "2013-01-01T10:00:00Z", "note": "x", "user-id": 1},
+        {"symbol": "IBM", "price": 2, "size": 4, "time": "2013-01-01T10:00:01Z", "at": {"x": 1}, "user-id": 2},
+        {"symbol": "SAP", "price": 3.5, "size": 5, "time": "2013-01-01", "note": None, "user-id": 3},
+        {"symbol": "SAP", "price": 3.5, "size": 5, "time": "2013-01-02", "note": "a", "user-id": 3},
+    ]
+    records = [*(Sampled(json.dumps(one).encode(), None) for one in trades), Sampled(b"[1]", None)]
+    assert (
+        drafted(records, kafka=KAFKA | {"sasl.password": "hunter2"})
+        == """\
+# A first pipeline for topic trades, drafted from 5 records. Lines with # are
+# suggestions; `sluice check trades.yaml` checks the file after a change.
+# 1 of the 5 records are no JSON objects: such records become dead letters.
+pipeline: trades
+streams:
+  trades:                                   # the input: a tuple for each record
+    topic: trades
+    schema:
+      symbol: string                        # such as "IBM"
+      price: float64                        # such as 1.5
+      size: int64                           # such as 3
+      time: timestamp                       # such as "2013-01-01T10:00:00Z"
+      note: string                          # such as "x"; missing or null in 2 of 4 records
+      # left out: "user-id": a name has letters, digits and underscores
+      # left out: "at": it is an object; attributes are values and lists of values
+    defaults: {note: ""}                    # without a default such a record is a dead letter
+    # event_time: {attribute: time, lag: 10s} # for windows over the time in the records
+  results: {topic: trades.results}          # the output; a start creates the topic
+  dead: {topic: trades.dead}                # records that cannot be used, with the reason
+operators:
+  - name: last_ten
+    aggregate: trades
+    window: sliding, count(10), partitioned # the last ten tuples of each symbol, at each tuple
+    # window: tumbling, time(1m), partitioned # each minute of the clock
+    # window: timeInterval, intervalDuration(1m), partitioned # each minute of event time
+    partition_by: [symbol]
+    output:
+      results:
+        symbol: symbol
+        tuples: Count()
+        average_price: Average(price)
+dead_letters: dead
+kafka:
+  bootstrap.servers: "localhost:9092"
+  sasl.password: ${KAFKA_SASL_PASSWORD}     # an environment variable
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    "times",
+    [["2013-01-01", "2013-01-02"], [1_700_000_000_000, 1_700_000_001_000], [1_700_000_000_000_000] * 2],
+    ids=["ISO 8601", "milliseconds", "microseconds"],
+)
+def test_the_suggestions_are_right_when_the_signs_of_comments_are_removed(times):
+    text = of(*({"user": user, "time": time} for user in ("a", "b") for time in times))
+    chosen = text.replace("# event_time:", "event_time:").replace("    window: sliding", "    # window: sliding")
+    assert check_text(chosen.replace("# window: timeInterval", "window: timeInterval"), "f").problems == ()
+    tumbling = text.replace("    window: sliding", "    # window: sliding")
+    assert check_text(tumbling.replace("# window: tumbling", "window: tumbling"), "f").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        ([True, False], BOOLEAN), ([1, 2], INT64), ([1, 2.5], FLOAT64), ([1, 2**70], FLOAT64), (["a", "b"], STRING),
+        (["2013-01-01", "2013-01-01T10:00Z"], TIMESTAMP), (["2013-01-01", "later"], STRING), (["NaN", "b"], STRING),
+        ([[1], []], list_of(INT64)), ([[1, 0.5]], list_of(FLOAT64)), ([["a"]], list_of(STRING)),
+    ],
+)  # fmt: skip
+def test_types(values, type_):
+    assert dict(pipeline(of(*({"x": value} for value in values))).streams["trades"].schema)["x"] == type_
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([1_700_000_000_000, 1_600_000_000_000], "milliseconds"),
+        ([1_700_000_000_000_000], "microseconds"),
+        ([1_700_000_000_000_000_000], "nanoseconds"),
+        ([1_700_000_000], None),
+        ([1_700_000_000_000, 7], None),
+    ],
+    ids=["milliseconds", "microseconds", "nanoseconds", "seconds are no event time", "not all are times"],
+)
+def test_a_number_that_may_be_a_time_is_suggested_as_event_time(values, unit):
+    text = of(*({"ts": value, "x": 1.0} for value in values))
+    suggested = f"    # event_time: {{attribute: ts, lag: 10s, resolution: {unit}}}" if unit else "event_time"
+    assert (suggested in text) is (unit is not None)
+    assert (f"; {unit} since 1970?" in text) is (unit is not None)
+    assert ("average_x" in text) is (unit is not None), "no average of times is computed"
+
+
+SHOPS = [{"id": "1", "shop": "a"}, {"id": "2", "shop": "a"}, {"id": "3", "shop": "b"}, {"id": "4", "shop": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("documents", "keys", "chosen"),
+    [
+        (SHOPS, None, "shop"),
+        (SHOPS, ["1", "2", "3", "4"], "id"),
+        (SHOPS, ["1", None, "3", None], "id"),
+        ([{"n": 7, "shop": "a"}, {"n": 8, "shop": "b"}], ["7", "8"], "n"),
+        (SHOPS, ["x", "x", "y", "y"], "key"),
+        ([{"key": "1"}, {"key": "2"}] * 2, ["x", "x", "y", "y"], "record_key"),
+        (SHOPS, ["w", "x", "y", "z"], "shop"),
+        (SHOPS, ["x", "x", "y", None], "shop"),
+        (SHOPS, ["\0\0", "\0\0", "\0\1", "\0\1"], "shop"),
+        ([{"id": "1"}, {"id": "2"}], None, None),
+    ],
+    ids=[
+        "a text whose values repeat", "the attribute that is the key of the records", "some records have no key",
+        "a number is the key", "the key of the records, which no attribute has", "an attribute has the name of the key",
+        "no key repeats", "a record has no key", "the keys are no texts", "no text repeats",
+    ],
+)  # fmt: skip
+def test_the_window_is_partitioned_by(documents, keys, chosen):
+    (operator,) = pipeline(of(*documents, keys=keys)).operators
+    assert [str(one.name) for one in operator.partition_by] == ([chosen] if chosen else [])
+
+
+def test_a_key_that_no_attribute_has_is_read_from_the_record():
+    stream = pipeline(of(*SHOPS, keys=["x", "x", "y", "y"])).streams["trades"]
+    assert stream.key is not None
+    assert stream.key.attributes == ("key",)
+
+
+OTHER = 'none of the 2 sampled records of trades is a JSON object; the first one begins with "a,1". '
+REGISTRY = "the records of trades have a schema of a registry"
+OBJECT = "it is an object; attributes are values and lists of values"
+NONE = "no attribute of the records of trades can be one of a stream "
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "trades has no records, and a draft needs some to see their attributes"),
+        ([b"a,1", b"b,2"], f"{OTHER}docs/formats.md has the other formats"),
+        ([b"\0\0\0\0\x11abc"], f"{REGISTRY} (id 17); name the registry: --registry url=http://HOST:PORT"),
+        ([b'{"a": {}, "b-c": 1}'], f"{NONE}(a: {OBJECT}; b-c: a name has letters, digits and underscores)"),
+        ([b"{}"], f"{NONE}(they are empty objects)"),
+    ],
+    ids=["no records", "no JSON", "Confluent's wire format", "no usable attribute", "empty objects"],
+)
+def test_records_that_do_not_suffice(values, message):
+    with pytest.raises(DraftError) as raised:
+        drafted([Sampled(value, None) for value in values])
+    assert str(raised.value) == message
+
+
+names = st.sampled_from(["on", "yes", "null", "and", "tuples", "average_a", "é", "a", "trades", "1a", "#", "", "Count"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "x", "#", "a: b", "2013-01-01", "\n", "'", '"', "NaN"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=2), max_leaves=3,
+)  # fmt: skip
+topics = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=20).filter(
+    lambda t: t not in (".", "..")
+)
+keys = st.sampled_from([None, b"a", b"b", b"\xff", b"", b"\n", b'"'])
+
+
+@given(st.lists(st.tuples(st.dictionaries(names | st.text(max_size=3), values, max_size=4), keys), min_size=1), topics)
+def test_check_accepts_what_is_drafted_from_any_records(documents, topic):
+    records = [Sampled(json.dumps(one).encode(), key) for one, key in documents]
+    try:
+        text = drafted(records, topic)
+    except DraftError:
+        return
+    assert check_text(text, "f.yaml").problems == ()

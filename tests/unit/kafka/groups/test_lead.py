@@ -1,0 +1,93 @@
+"""The lead with a real broker: one instance has it, and another one gets it when the first has gone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from sluice.kafka.groups import lead as lead_module
+from sluice.kafka.groups.lead import Lead, LeadError
+
+pytestmark = pytest.mark.kafka
+#: seconds in which a member that may get the lead has it
+SOON = 30.0
+#: seconds in which one that must not get it would have it
+WHILE = 2.0
+#: an instance in a process of its own, which writes a line when it has the lead and one when it has lost it
+INSTANCE = """
+import sys
+from sluice.kafka.groups.lead import Lead
+with Lead({"bootstrap.servers": sys.argv[1]}, sys.argv[2], lambda: print("lost", flush=True)) as lead:
+    while not lead.wait(1.0):
+        pass
+    print("granted", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def instance(broker, name):
+    command = [sys.executable, "-c", INSTANCE, broker, name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_first_of_two_instances_has_the_lead_and_keeps_it(kafka, topic):
+    with Lead(kafka, topic) as first:
+        assert first.wait(SOON)
+        with Lead(kafka, topic) as second:
+            assert not second.wait(WHILE)
+            assert not first.lost
+        assert not first.lost
+
+
+def test_the_second_instance_gets_the_lead_when_the_first_leaves(kafka, topic):
+    with Lead(kafka, topic) as first:
+        assert first.wait(SOON)
+        with Lead(kafka, topic) as second:
+            assert not second.wait(WHILE)
+            first.leave()
+            assert second.wait(SOON)
+    assert not first.lost, "it was given up, not lost"
+
+
+def test_the_lead_of_one_pipeline_says_nothing_about_another(kafka, topic):
+    with Lead(kafka, topic) as one, Lead(kafka, f"{topic}-other") as other:
+        assert one.wait(SOON)
+        assert other.wait(SOON)
+
+
+def test_a_killed_leader_is_followed_after_the_session_time_out(broker, kafka, topic):
+    with instance(broker, topic) as first:
+        assert first.stdout.readline() == "granted\n"
+        with Lead(kafka, topic) as second:
+            assert not second.wait(WHILE)
+            first.kill()
+            began = time.monotonic()
+            assert second.wait(SOON)
+            assert time.monotonic() - began > lead_module.SESSION_S / 2, "a short silence is no reason"
+
+
+def test_a_leader_that_stood_still_knows_that_it_has_lost_the_lead(broker, kafka, topic):
+    with instance(broker, topic) as first:
+        assert first.stdout.readline() == "granted\n"
+        with Lead(kafka, topic) as second:
+            first.send_signal(signal.SIGSTOP)
+            assert second.wait(SOON)
+            first.send_signal(signal.SIGCONT)
+            assert first.stdout.readline() == "lost\n"
+            assert not second.lost, "the old leader does not get the lead back"
+
+
+def test_a_time_out_that_brokers_refuse_is_an_error(kafka, topic, monkeypatch):
+    monkeypatch.setattr(lead_module, "SESSION_S", 1.0)
+    with Lead(kafka, topic) as lead, pytest.raises(LeadError, match=r"sluice\.lead\..*SLUICE_LEAD_SECONDS"):
+        lead.wait(SOON)

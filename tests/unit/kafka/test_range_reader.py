@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import OFFSET_INVALID
+
+from sluice.kafka.kafka_errors import HeaderNameError, UnavailableError
+from sluice.kafka.range_reader import ends, headers_of, read
+from sluice.kafka.requests import Requests, Time
+from tests.unit.kafka.tools import produce_with_header
+
+
+class Client:
+    """Answers as an AdminClient does: with OFFSET_INVALID and no error where the broker did not answer in time."""
+
+    def __init__(self, answers):
+        self._answers = answers
+
+    def list_offsets(self, wanted, **_):
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        future: Future = Future()
+        future.set_result(SimpleNamespace(offset=answer))
+        return dict.fromkeys(wanted, future)
+
+
+def asking(*answers):
+    now, left = [0.0], list(answers)
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    return Requests(lambda _: Client(left), time=Time(lambda: now[0], sleep))
+
+
+def test_an_end_that_no_broker_told_is_asked_again():
+    """Taken for an end it would let the clock pass records that were not read yet."""
+    assert ends(asking(OFFSET_INVALID, OFFSET_INVALID, 7), [("t", 0)]) == {("t", 0): 7}
+
+
+def test_an_end_that_no_broker_tells_is_an_error():
+    with pytest.raises(UnavailableError, match="cannot list the ends of topic partitions: "):
+        ends(asking(OFFSET_INVALID), [("t", 0)])
+
+
+@pytest.mark.kafka
+def test_a_header_name_that_is_not_utf8_is_an_error_each_time_it_is_read(kafka, topic):
+    produce_with_header(kafka, topic, b"a", "trace-é".encode())
+    produce_with_header(kafka, topic, b"b", b"\xff")
+    found = []
+    read(kafka, {}, {(topic, 0): 2}, found.append)
+    assert headers_of(found[0]) == [("trace-é", b"h")]
+    for _ in range(2):
+        with pytest.raises(HeaderNameError, match=rf"not UTF-8.*\(topic {topic}, topic partition 0, offset 1\)"):
+            headers_of(found[1])
+    assert found[1].value() == b"b"

@@ -1,0 +1,124 @@
+"""What the metrics, the log, the page and lag monitors get of Spark's progress reports; and a start with more topic
+partitions.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import SimpleNamespace
+from unittest.mock import Mock, call
+
+import pytest
+
+from sluice.kafka.kafka_errors import TopicPartitionsAddedError
+from sluice.spark.pipeline import pipeline_run
+from sluice.spark.pipeline.pipeline_run import RESTART_S, ProgressListener, run
+
+
+class Listening:
+    """A listener whose receivers note their calls."""
+
+    def __init__(self):
+        self.metrics, self.offsets, self.log, self.history = (Mock() for _ in range(4))
+        self.metrics.offsets.return_value = 3
+        self.listener = ProgressListener("p", self.metrics, self.offsets, self.log, self.history)
+
+
+@pytest.fixture
+def listening():
+    return Listening()
+
+
+def report(phases, records=5, start=10):
+    source = {
+        "numInputRows": records, "startOffset": None if start is None else {"in": {"0": start}},
+        "endOffset": {"in": {"0": 15}}, "latestOffset": {"in": {"0": 18}},
+    }  # fmt: skip
+    return {"batchId": 7, "timestamp": "2026-01-01T00:00:00.000Z", "durationMs": phases, "sources": [source]}
+
+
+def test_a_batch_counts_everywhere(listening):
+    listening.listener(report({"addBatch": 40, "triggerExecution": 50}))
+    assert listening.metrics.batch_ended.mock_calls == [call({"addBatch": 0.04, "triggerExecution": 0.05})]
+    assert listening.log.batch_ended.mock_calls == [call(7, 5, 0.05, 3)]
+    (shown,) = listening.history.batch_ended.mock_calls
+    assert (shown.args[0].number, shown.args[0].records) == (7, 5)
+    assert listening.offsets.commit.mock_calls == [call({("in", 0): 15})]
+
+
+@pytest.mark.parametrize(
+    ("counted", "start", "records"),
+    [
+        pytest.param(3, 10, 3, id="Spark counts records, without markers of transactions"),
+        pytest.param(0, 10, 5, id="a batch without a job: the number of offsets"),
+        pytest.param(0, None, 0, id="the first batch of a topic that is read from its end on"),
+        pytest.param(4, None, 4, id="the first batch of a topic that is read from its beginning on"),
+    ],
+)
+def test_the_records_of_a_batch(listening, counted, start, records):
+    listening.listener(report({"addBatch": 40}, records=counted, start=start))
+    assert listening.log.batch_ended.call_args.args[1] == records
+
+
+def test_a_report_without_a_batch_changes_only_the_lag(listening):
+    listening.listener(report({"latestOffset": 1, "triggerExecution": 2}, records=0))
+    assert listening.metrics.batch_ended.mock_calls == []
+    assert listening.log.mock_calls == listening.history.mock_calls == []
+    assert listening.metrics.offsets.mock_calls == [call({("in", 0): 15}, {("in", 0): 18})]
+    assert listening.metrics.behind.mock_calls == [call("p", 3)]
+    assert listening.offsets.commit.mock_calls == [call({("in", 0): 15})]
+
+
+class Restarting:
+    """A query that fails because of new topic partitions, while another one needs `stopping` seconds to stop."""
+
+    def __init__(self, monkeypatch, stopping):
+        self.now, self.stopping, self.events = 0.0, stopping, []
+        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self._passes)
+        monkeypatch.setattr(pipeline_run, "time", clock)
+        monkeypatch.setattr(pipeline_run, "prepare", lambda _: SimpleNamespace(pipeline="grown"))
+        monkeypatch.setattr(pipeline_run, "start", self._start)
+
+    def run(self):
+        run(None, [SimpleNamespace(pipeline="first")], self._watching, clients=ExitStack())
+
+    def _passes(self, seconds):
+        self.now += seconds
+
+    def _start(self, _, plan, __, clients):
+        self.events.append(f"start {plan.pipeline}")
+        clients.callback(self.events.append, f"close {plan.pipeline}")
+        return Stopping(self)
+
+    def _watching(self, _):
+        if self.events[-1] == "start grown":
+            return
+        message = "topic in has more topic partitions"
+        raise TopicPartitionsAddedError(message)
+
+
+class Stopping:
+    """A query of `Restarting`."""
+
+    def __init__(self, world):
+        self._world = world
+
+    @property
+    def isActive(self):  # noqa: N802
+        active = self._world.now < self._world.stopping
+        if not active:
+            self._world.events.append("ended")
+        return active
+
+
+def test_queries_start_again_when_those_before_have_ended_and_their_clients_are_closed(monkeypatch):
+    restarting = Restarting(monkeypatch, stopping=5.0)
+    restarting.run()
+    assert restarting.events == ["start first", "ended", "close first", "start grown"]
+
+
+def test_queries_do_not_start_again_beside_one_that_does_not_end(monkeypatch):
+    restarting = Restarting(monkeypatch, stopping=RESTART_S + 10)
+    with pytest.raises(TopicPartitionsAddedError):
+        restarting.run()
+    assert restarting.events == ["start first"]

@@ -1,0 +1,78 @@
+"""How a start opens a checkpoint. The ledger is a position; restores are recorded, and do nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluice.batch.query_plan import Plan
+from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
+from sluice.checkpoint.checkpoint_store import put_bytes
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.replacement import CHANGE
+from sluice.config.load import load_text
+from sluice.kafka.ledger import LedgerPosition
+from sluice.kafka.topics import Topic
+from sluice.model.spec import Pipeline
+from sluice.state import checkpoint_start, restore
+from sluice.state.checkpoint_start import follow_ledger, open_checkpoint
+
+FILE = """
+pipeline: sums
+streams:
+  one: {topic: one, schema: {v: int64}}
+  other: {topic: other, schema: {v: int64}}
+  out: {topic: out}
+operators:
+  - {name: all, join: {left: one, right: other}, window_left: "sliding, count(1)", window_right: "sliding, count(1)",
+     output: {out: {v: left.v}}}
+"""
+TOPICS = {name: Topic(name, 1, 1 << 20) for name in ("one", "other", "out")}
+
+
+class Given:
+    """A checkpoint of the pipeline in `folder`, and a ledger at `position` (None: there is no ledger)."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        pipeline = load_text(FILE, "sums.yaml")
+        self.pipeline = replace(pipeline, settings=replace(pipeline.settings, checkpoint=str(folder)))
+        self.store = FolderStore(folder)
+        definition, fingerprint = definition_of(self.pipeline), fingerprint_of(self.pipeline)
+        self.query = claim(self.store, "sums", fingerprint, 1, 1, definition=definition).query
+        self.position: LedgerPosition | None = None
+        self.restored: list[Plan] = []
+        monkeypatch.setattr(checkpoint_start.ledger, "read_position", lambda *_: self.position)
+        monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", lambda *_: None)
+        monkeypatch.setattr(checkpoint_start.ledger, "plans", lambda *_: {})
+        monkeypatch.setattr(restore, "restore", lambda plan, *_, **__: self.restored.append(plan))
+
+
+@pytest.fixture
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Given:
+    return Given(tmp_path, monkeypatch)
+
+
+def in_another_order(pipeline: Pipeline) -> Pipeline:
+    return replace(pipeline, streams=dict(reversed(pipeline.streams.items())))
+
+
+def test_streams_have_the_order_of_the_checkpoint_although_the_file_has_another(given: Given):
+    plan = open_checkpoint(in_another_order(given.pipeline), TOPICS, "start")
+    assert [stream.name for stream in plan.inputs] == ["one", "other"]
+    assert list(plan.topic_partitions) == ["one", "other", "out"]
+
+
+def test_so_they_have_in_an_instance_that_follows(given: Given):
+    given.position = LedgerPosition(7, given.query)
+    follow_ledger(in_another_order(given.pipeline), TOPICS)
+    (plan,) = given.restored
+    assert list(plan.topic_partitions) == ["one", "other", "out"]
+
+
+def test_an_instance_that_follows_leaves_a_conversion_that_the_ledger_lacks_as_it_is(given: Given):
+    given.position = LedgerPosition(7, given.query)
+    put_bytes(given.store, CHANGE, b"{}")
+    follow_ledger(given.pipeline, TOPICS)
+    assert given.restored == []

@@ -1,0 +1,179 @@
+"""Which snapshots go to the store of `state:`, when, and what stays there. Kafka is a dictionary, the clock a list."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.spark_logs import write_logs
+from sluice.kafka.planned_batch import Planned
+from sluice.state import snapshot_uploads as module
+from sluice.state.input_retention import NeededOffset
+from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner
+from sluice.state.snapshot_uploads import SnapshotUploads
+from sluice.time_units import SECOND
+from tests.unit.checkpoint.memory_store import MemoryStore
+from tests.unit.state.rows import plan_of
+
+#: seconds between two copies of a bucket's snapshots: half of `snapshot_interval`
+HALF = 50
+RECORDS = 1000
+PLACE = ("in", 0)
+
+
+def planned(batch):
+    return Planned(batch * SECOND, {PLACE: 10 * (batch + 1)}, 0)
+
+
+class Refusing(MemoryStore):
+    """A store that cannot be reached while `down`."""
+
+    down = False
+
+    def put(self, name, write):
+        if self.down:
+            raise StoreError(f"{name}: no answer")
+        super().put(name, write)
+
+
+class Given:
+    """A checkpoint folder with two buckets, a ledger with the plans of all batches, and a store."""
+
+    def __init__(self, folder, monkeypatch):
+        plan = plan_of(folder, "count(10)")
+        settings = replace(
+            plan.pipeline.settings, state="s3://bucket", snapshot_interval=2 * HALF * SECOND, snapshot_records=RECORDS
+        )
+        self.plan = replace(plan, pipeline=replace(plan.pipeline, settings=settings), buckets=2, checkpoint=str(folder))
+        self.local, self.remote = FolderStore(folder), Refusing()
+        self.ledger = {-1: Planned(0, {PLACE: 0}, 0)}
+        self.oldest, self.now, self.reports = 0, 0.0, []
+        owner = SnapshotOwner("p", "c", "k")
+        monkeypatch.setattr(module, "owner_of", lambda _: owner)
+        monkeypatch.setattr(module.ledger, "plans", lambda *_: dict(self.ledger))
+        monkeypatch.setattr(module.ledger, "forget_plans", self._forget)
+        monkeypatch.setattr(
+            module, "oldest_needed", lambda _, starts, __: {PLACE: NeededOffset(starts[PLACE], self.oldest)}
+        )
+        self.archive = SnapshotArchive(self.remote, 1)
+        self.restart()
+
+    def _forget(self, kafka, query, query_id, batches):
+        for batch in batches:
+            self.ledger.pop(batch, None)
+
+    def restart(self):
+        self.uploads = SnapshotUploads(self.plan, self.archive, self.reports.append, lambda: self.now)
+
+    def commit(self, batch):
+        self.ledger |= {one: planned(one) for one in range(batch + 1) if one not in self.ledger and one >= batch}
+        write_logs(self.local, {one: planned(one) for one in (batch - 1, batch)}, batch, pulsing=False)
+
+    def snapshot(self, version, *buckets):
+        for bucket in buckets or (0, 1):
+            put_bytes(self.local, f"buckets/{bucket}/{version}.state", b"state %d" % version)
+
+    def step(self):
+        self.uploads.step()
+        return self.reports[-1]
+
+    def versions(self, bucket=0):
+        return sorted(one.version for one in self.archive.snapshots(bucket))
+
+
+@pytest.fixture
+def given(tmp_path, monkeypatch):
+    return Given(tmp_path, monkeypatch)
+
+
+def test_the_first_snapshot_is_copied_at_once(given):
+    given.commit(4)
+    given.snapshot(5)
+    report = given.step()
+    assert (given.versions(0), given.versions(1)) == ([5], [5])
+    assert report.up
+    assert report.written == 2 * len("state 5")
+    assert report.since == planned(4).time
+    (one,) = given.archive.snapshots(0)
+    assert planned(4).digest.startswith(one.digest)
+
+
+def test_the_snapshot_of_a_batch_that_is_not_committed_waits(given):
+    given.commit(4)
+    given.snapshot(6)
+    given.step()
+    assert given.versions() == []
+    given.commit(5)
+    given.step()
+    assert given.versions() == [6]
+
+
+@pytest.mark.parametrize(("seconds", "batch", "expected"), [(HALF - 1, 9, [5]), (HALF, 9, [5, 10]), (1, 110, [5, 111])])
+def test_the_next_one_is_copied_after_half_the_interval_or_enough_records(given, seconds, batch, expected):
+    given.commit(4)
+    given.snapshot(5)
+    given.step()
+    given.commit(batch)
+    given.snapshot(batch + 1)
+    given.now += seconds
+    given.step()
+    assert given.versions() == expected
+
+
+def copies(given, *versions):
+    for version in versions:
+        given.commit(version - 1)
+        given.snapshot(version)
+        given.now += HALF
+        given.step()
+
+
+def test_two_snapshots_stay_and_the_plans_since_the_older_one(given):
+    copies(given, 1, 5, 8)
+    assert given.versions() == [5, 8]
+    assert min(given.ledger) == 4
+
+
+def test_before_there_are_two_of_each_bucket_all_plans_stay(given):
+    copies(given, 1)
+    assert -1 in given.ledger
+    given.commit(7)
+    given.snapshot(8, 0)
+    given.now += HALF
+    given.step()
+    assert given.versions(0) == [1, 8]
+    assert given.versions(1) == [1]
+    assert -1 in given.ledger
+
+
+def test_a_store_that_is_gone_is_told_and_ends_nothing(given, caplog):
+    given.commit(4)
+    given.snapshot(5)
+    given.remote.down = True
+    assert not given.step().up
+    assert not given.step().up
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "told once"
+    given.remote.down = False
+    assert given.step().up
+    assert given.versions() == [5]
+
+
+def test_a_new_start_goes_on_with_what_the_store_has(given):
+    copies(given, 1, 5, 8)
+    given.restart()
+    given.commit(9)
+    given.snapshot(10)
+    given.step()
+    assert given.versions() == [8, 10]
+
+
+def test_retention_that_has_passed_is_told(given, caplog):
+    given.commit(4)
+    given.snapshot(5)
+    given.oldest = 60
+    report = given.step()
+    assert report.margins == {PLACE: 50 - 60}
+    assert "Kafka has deleted the records before offset 60" in caplog.text

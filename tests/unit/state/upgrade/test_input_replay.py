@@ -1,0 +1,141 @@
+"""Which batches can be read again for a changed pipeline, and which operators are rebuilt from them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sluice.batch.partition_router import arrived_rows
+from sluice.batch.query_plan import Plan
+from sluice.config.load import load_text
+from sluice.engine.graph import Graph
+from sluice.kafka.ledger import LedgerPosition
+from sluice.kafka.planned_batch import Planned
+from sluice.kafka.topics import Topic
+from sluice.model.changes.operator_changes import Change, Changes, Word
+from sluice.state.upgrade import input_replay as module
+from sluice.state.upgrade.input_replay import InputReplay, input_replay, rebuild, with_rebuilt
+from sluice.time_units import SECOND
+
+FILE = """
+pipeline: p
+streams:
+  a: {topic: a, schema: {v: int64}}
+  b: {topic: b, schema: {v: int64}}
+  large: {}
+  of_a: {topic: of_a}
+  of_b: {topic: of_b}
+operators:
+  - {name: large, map: b, where: v > 9, output: {large: {v: v}}}
+  - {name: of_a, aggregate: a, window: "tumbling, count(3)", output: {of_a: {s: Sum(v)}}}
+  - {name: of_b, aggregate: large, window: "tumbling, count(3)", output: {of_b: {s: Sum(v)}}}
+kafka: {bootstrap.servers: nowhere}
+"""
+STAGE = load_text(FILE, "p.yaml")
+
+
+def planned(batch: int, topics: str) -> Planned:
+    """Each batch reads ten records of each topic."""
+    return Planned(batch + 1, {(topic, 0): 10 * (batch + 1) for topic in topics}, 0)
+
+
+@pytest.fixture(autouse=True)
+def kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, topics="ab")
+
+
+def given(monkeypatch: pytest.MonkeyPatch, *, topics: str, last: int = 4, plans_to: int = 4, oldest: int = 0) -> None:
+    """The ledger is at batch `last`, and has the plans up to `plans_to`, which have read these topics."""
+    plans = {batch: planned(batch, topics) for batch in range(-1, plans_to + 1)}
+    monkeypatch.setattr(module.ledger, "read_position", lambda *_: LedgerPosition(last + 1, "q"))
+    monkeypatch.setattr(module.ledger, "plans", lambda *_: plans)
+    monkeypatch.setattr(module.topics, "known_inputs", lambda _: {one: Topic(one, 1, 1 << 20) for one in "ab"})
+    monkeypatch.setattr(module, "clients", lambda *_: nullcontext())
+    monkeypatch.setattr(module, "beginnings", lambda _, places: dict.fromkeys(places, oldest))
+
+
+def words() -> dict[str, str]:
+    """What becomes of the aggregates if the comparison of the files says that both are emptied."""
+    changes = with_rebuilt(Changes((Change("of_a", Word.EMPTIED), Change("of_b", Word.EMPTIED))), STAGE, "q")
+    return {one.name: str(one.word) for one in changes.all}
+
+
+def test_operators_are_rebuilt_whose_topics_the_earlier_file_has_read(monkeypatch: pytest.MonkeyPatch):
+    assert words() == {"of_a": "rebuilt", "of_b": "rebuilt"}
+    given(monkeypatch, topics="a")
+    assert words() == {"of_a": "rebuilt", "of_b": "emptied"}, "b is new, also behind the map"
+
+
+def test_topics_that_the_changed_file_does_not_read_are_not_read_again(monkeypatch: pytest.MonkeyPatch):
+    given(monkeypatch, topics="abc")
+    replay = input_replay(STAGE, "q")
+    assert replay is not None
+    assert replay.plans[4].offsets == {("a", 0): 50, ("b", 0): 50}
+
+
+def test_a_batch_that_the_ledger_has_not_counted_is_not_read_again(monkeypatch: pytest.MonkeyPatch):
+    """With at_least_once its plan may be there already."""
+    given(monkeypatch, topics="ab", last=3)
+    replay = input_replay(STAGE, "q")
+    assert replay is not None
+    assert (replay.first, replay.batch, max(replay.plans)) == (0, 3, 3)
+
+
+def test_without_the_plan_of_the_last_batch_nothing_is_read_again(monkeypatch: pytest.MonkeyPatch):
+    given(monkeypatch, topics="ab", plans_to=3)
+    assert input_replay(STAGE, "q") is None
+
+
+@pytest.mark.parametrize(("oldest", "first"), [(0, 0), (20, 2), (21, 3), (50, None)])
+def test_batches_are_read_again_as_far_back_as_kafka_has_their_records(
+    monkeypatch: pytest.MonkeyPatch, oldest: int, first: int | None
+):
+    given(monkeypatch, topics="ab", oldest=oldest)
+    replay = input_replay(STAGE, "q")
+    assert (replay and replay.first) == first
+
+
+TIMED = """
+pipeline: p
+clock: records
+buckets: 1
+streams:
+  in: {topic: in, schema: {t: timestamp, u: timestamp}, event_time: {attribute: t, lag: 0}}
+  out: {topic: out}
+operators:
+  - {name: panes, aggregate: in, window: "timeInterval, intervalDuration(60.0)", output: {out: {n: Count()}}}
+"""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record whose two times are so many seconds after 1970."""
+
+    number: int
+
+    def key(self) -> None: ...
+    def headers(self) -> None: ...
+
+    def value(self) -> bytes:
+        return json.dumps({"t": "1970-01-01T00:00:00Z", "u": f"1970-01-01T00:00:{self.number:02}Z"}).encode()
+
+    def offset(self) -> int:
+        return self.number
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1000 * self.number
+
+
+def test_watermarks_of_another_attribute_are_rebuilt_with_the_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pipeline = load_text(TIMED.replace("attribute: t", "attribute: u"), "p.yaml")
+    plan = Plan(pipeline, "q", "s", str(tmp_path), 1, {"in": 1, "out": 1})
+    before, batch = planned(-1, "i"), Planned(100 * SECOND, {("in", 0): 10}, 0)
+    rows = arrived_rows(plan, before, batch, {("in", 0): [Message(number) for number in range(10)]})
+    monkeypatch.setattr(module, "inputs_again", lambda *_: [(plan, rows)])
+    state = Graph(pipeline, plan.topic_partitions).initial()
+    rebuild(plan, frozenset({"panes"}), [state], InputReplay(0, 0, {-1: before, 0: batch}))
+    assert state.progress["in"].watermark == 9 * SECOND

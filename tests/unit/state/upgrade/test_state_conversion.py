@@ -1,0 +1,66 @@
+"""The conversion of a checkpoint. The ledger is a position."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluice.checkpoint.checkpoint_identity import claim, definition_of, fingerprint_of
+from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.spark_logs import write_logs
+from sluice.config.load import load_text
+from sluice.kafka.ledger import LedgerPosition
+from sluice.kafka.planned_batch import Planned
+from sluice.kafka.topics import Topic
+from sluice.model.spec import Pipeline
+from sluice.state.upgrade import state_conversion as module
+from sluice.state.upgrade.file_changes import ChangedFileError
+from sluice.state.upgrade.state_conversion import convert_if_changed
+from sluice.time_units import MILLISECOND
+
+HEAD = """
+pipeline: p
+buckets: 1
+streams:
+  in: {topic: in, schema: {v: int64}}
+  out: {topic: out}
+operators:
+"""
+SUMS = '  - {name: sums, aggregate: in, window: "tumbling, count(2)", output: {out: {s: Sum(v)}}}\n'
+CUSTOM = '  - {name: own, custom: in, window: "tumbling, count(2)", handler: "shop_classes:Own", output: [out]}\n'
+CLASSES = """
+from sluice import WindowHandler
+
+class Own(WindowHandler):
+    output = {"v": "int64"}
+
+    def trigger(self, window):
+        return []
+"""
+TOPICS = {name: Topic(name, 1, 1 << 20) for name in ("in", "out")}
+PLANNED = Planned(MILLISECOND, {("in", 0): 5}, 0)
+
+
+def pipeline(operators: str, folder: Path) -> Pipeline:
+    loaded = load_text(HEAD + operators, "p.yaml")
+    return replace(loaded, settings=replace(loaded.settings, checkpoint=str(folder)))
+
+
+def test_a_class_of_the_earlier_file_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    classes = tmp_path / "shop_classes.py"
+    classes.write_text(CLASSES)
+    old, new = pipeline(CUSTOM, tmp_path / "checkpoint"), pipeline(SUMS, tmp_path / "checkpoint")
+    store = FolderStore(tmp_path / "checkpoint")
+    query = claim(store, "p", fingerprint_of(old), 1, 1, definition=definition_of(old)).query
+    write_logs(store, {-1: PLANNED, 0: PLANNED}, 0, pulsing=False)
+    position = LedgerPosition(1, query, PLANNED.digest)
+    monkeypatch.setattr(module.ledger, "read_position", lambda *_: position)
+    monkeypatch.setattr(module.ledger, "end_open_transaction", lambda *_: None)
+    classes.unlink()
+    monkeypatch.delitem(sys.modules, "shop_classes")
+    with pytest.raises(ChangedFileError, match=r"needs the Python classes .* No module named 'shop_classes'"):
+        convert_if_changed(new, store, TOPICS, accept=True)
