@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -17,6 +14,7 @@ from sluice.model.errors import SluiceError
 from sluice.ops.health import Health
 from sluice.ops.progress_log import StartLog
 from sluice.spark.failures import explained
+from sluice.spark.progress_reports import Progress, newest_timestamp, reports_after
 
 #: maximum seconds from a stop request or the failure of a query to the end of the process, whatever hangs
 GRACE = 10.0
@@ -27,9 +25,6 @@ INTERVAL = 0.25
 #: Spark's status messages of a query that has found no work
 IDLE = ("Waiting for data to arrive", "Waiting for next trigger")
 
-#: A progress report of Spark: one per batch, and others while no batch runs. The latter have the number of the batch
-#: that will run next, so only the timestamp, the time of the trigger, identifies a report.
-Progress = Mapping[str, Any]
 #: called with the failure of a query, or with None after a request to stop. What follows may hang, so this bounds it
 Ending = Callable[[SluiceError | None], None]
 
@@ -50,18 +45,14 @@ class WatchedQuery:
         return bool(self.reported) or self.query.status["message"] in IDLE
 
     def report(self) -> None:
-        """Passes the new reports to the listener.
-
-        It first reads only the newest report, because reading all reports that Spark has stored is slow.
-        """
-        newest = self.query.lastProgress
-        if newest is None or newest["timestamp"] == self.reported:
+        """Passes the new reports to the listener."""
+        newest = newest_timestamp(self.query)
+        if newest == self.reported:
             return
-        before, self.reported, self.since = self.reported, newest["timestamp"], None
-        recent = reversed(self.query.recentProgress)
-        for progress in [*takewhile(lambda one: one["timestamp"] != before, recent)][::-1]:
+        before, self.reported, self.since = self.reported, newest, None
+        for progress in reports_after(self.query, before):
             self.reported = progress["timestamp"]  # a report may have come after `newest`
-            self.seen(json.loads(progress.json))
+            self.seen(progress)
 
     def age(self, now: float) -> float:
         """Seconds since the running batch was first observed; 0 if no batch runs."""
@@ -149,14 +140,8 @@ def _stop(queries: Sequence[WatchedQuery], seconds: float) -> None:
 
 def _finish_batch(query: StreamingQuery, may_wait: Callable[[], bool]) -> None:
     """Waits for the end of the running batch while `may_wait`. Stopping in the middle of a batch is safe, too."""
-    before = _reported(query)
+    before = newest_timestamp(query)
     while query.isActive and query.status["isTriggerActive"] and may_wait():
-        if _reported(query) != before:
+        if newest_timestamp(query) != before:
             return
         time.sleep(0.02)
-
-
-def _reported(query: StreamingQuery) -> str:
-    """The timestamp of the newest report; "" if there is none yet."""
-    newest = query.lastProgress
-    return newest["timestamp"] if newest else ""

@@ -32,7 +32,14 @@ class Query:
     def __init__(self, failure=None, stopping=None):
         self.failure, self.stopping, self.stopped = failure, stopping, False
         self.status = {"isTriggerActive": True, "message": "Processing new data"}
-        self.lastProgress, self.recentProgress = None, []
+        #: Spark's own object; this one is both
+        self._jsq, self.reports = self, []
+
+    def lastProgress(self):  # noqa: N802
+        return self.reports[-1] if self.reports else None
+
+    def recentProgress(self):  # noqa: N802
+        return self.reports
 
     @property
     def isActive(self):  # noqa: N802
@@ -92,7 +99,7 @@ def test_the_age_of_a_batch_grows_until_something_is_reported():
     query = Query()
     (one,) = watched(query)
     assert [one.age(now) for now in (100.0, 101.0, 130.0)] == [0.0, 1.0, 30.0]
-    query.lastProgress = {"batchId": 4, "timestamp": "2026-01-01T00:00:00Z"}
+    query.reports = [worked(4, 0)]
     one.report()
     assert [one.age(now) for now in (131.0, 132.0)] == [0.0, 1.0]
     one.report()
@@ -102,9 +109,11 @@ def test_the_age_of_a_batch_grows_until_something_is_reported():
 class Report(dict):
     """A progress report of Spark."""
 
-    @property
     def json(self):
         return json.dumps(self)
+
+    def timestamp(self):
+        return self["timestamp"]
 
 
 def idle(batch, second):
@@ -121,8 +130,7 @@ def test_each_report_is_passed_on_once_in_order_though_an_idle_one_has_the_numbe
     one = WatchedQuery(query, seen.append)
     arrivals = [[], [idle(0, 1)], [worked(0, 5), worked(1, 6)], [], [idle(2, 17)], [worked(2, 30)]]
     for new in arrivals:
-        query.recentProgress = [*query.recentProgress, *new]
-        query.lastProgress = query.recentProgress[-1] if query.recentProgress else None
+        query.reports = [*query.reports, *new]
         one.report()
     assert seen == [report for new in arrivals for report in new]
 
@@ -131,19 +139,18 @@ def test_reports_after_the_clock_of_the_machine_was_set_back_are_passed_on():
     query, seen = Query(), []
     one = WatchedQuery(query, seen.append)
     for second in (30, 20, 21):
-        query.recentProgress = [*query.recentProgress, worked(second, second)]
-        query.lastProgress = query.recentProgress[-1]
+        query.reports = [*query.reports, worked(second, second)]
         one.report()
     assert [report["batchId"] for report in seen] == [30, 20, 21]
 
 
 def test_the_end_of_the_running_batch_is_seen_after_an_idle_report_with_its_number():
     query = Query()
-    query.lastProgress, looks = idle(7, 1), []
+    query.reports, looks = [idle(7, 1)], []
 
     def may_wait():
         looks.append(1)
-        query.lastProgress = worked(7, 2)
+        query.reports = [worked(7, 2)]
         return len(looks) < 3
 
     _finish_batch(query, may_wait)

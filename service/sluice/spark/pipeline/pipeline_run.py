@@ -33,8 +33,9 @@ from sluice.page.pipeline_pages import PipelinePage, asker
 from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
 from sluice.spark.pipeline.shared_session import SharedSession
+from sluice.spark.progress_reports import Progress
 from sluice.spark.query import prepare, start
-from sluice.spark.watch import Ending, Progress, StopRequest, WatchedQuery, watch
+from sluice.spark.watch import Ending, StopRequest, WatchedQuery, watch
 from sluice.state.server import inspection_request
 from sluice.state.server.pool import VARIABLE as POOL_SOCKET
 from sluice.state.server.pool import end_query
