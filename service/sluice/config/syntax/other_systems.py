@@ -22,6 +22,10 @@ SESSION = "session, inactivityGap(gap) for sessions"
 KAFKA_SLIDING = "slidingTime, timeDifference(size), grace(grace) for the SlidingWindows of Kafka Streams"
 COUNTED = "tumbling, count(n) or sliding, count(n), count(m) for windows that count tuples"
 LATENESS = "discardAge(seconds) in a timeInterval clause, or grace(seconds) in a session or slidingTime clause"
+GRACE = (
+    "grace(seconds) in a session, slidingTime or interval clause; for timeInterval, lag in event_time of the input "
+    "stream, which holds the watermark back"
+)
 EARLY = "early as a key of its own, as in early: time(10), for results of an open window"
 GLOBAL = "sliding or tumbling with a policy; a window over everything does not exist"
 
@@ -61,7 +65,7 @@ KEYS = {
     "watermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
     "withwatermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
     "allowedlateness": LATENESS,
-    "grace": LATENESS,
+    "grace": GRACE,
 }
 #: words for operators -> what to write
 OPERATORS = {
