@@ -31,16 +31,20 @@ setup: $(VENV)/.ready ## make .venv with everything that Sluice needs (the other
 kernels: setup ## compile all kernels now, in place of each at its first use
 	@$(BIN)/sluice compile
 
-class-archive: setup ## write an archive of Spark's Java classes (150 MB): each start of a service then takes half of Java's processor time
-	@$(BIN)/python -m sluice.spark.class_archive
+class-archive: $(VENV)/.archive ## write an archive of Spark's Java classes (150 MB): each start of a service then takes half of Java's processor time
+	@:
+
+# The tests start Spark so often that they make it first.
+$(VENV)/.archive: $(VENV)/.jars
+	@$(BIN)/python -m sluice.spark.class_archive && touch $@
 
 demo: setup ## play the flights of 2013 through Sluice; ARGS="--seconds 30" hands options on
 	@$(BIN)/sluice-demo run $(ARGS)
 
-test: lint ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
+test: lint $(VENV)/.archive ## lint, types and all tests but the slow ones; TESTS=tests/unit/engine runs some, ARGS="-k join" hands options on
 	@$(BIN)/python -m pytest -m "not slow and not registry and not prometheus and not chromium and not s3" -n $(PROCESSES) --dist loadfile $(TESTS) $(ARGS)
 
-test-long: setup ## tests of the service, the demo and the rules that take a minute or more each
+test-long: setup $(VENV)/.archive ## tests of the service, the demo and the rules that take a minute or more each
 	@$(BIN)/python -m pytest -m "slow and not s3" -n $(PROCESSES) --dist loadfile tests/service tests/demo tests/spec tests/docs --ignore=tests/service/test_conformance_in_service.py --ignore=tests/service/test_security.py $(ARGS)
 
 lint: setup ## ruff and mypy
@@ -50,10 +54,10 @@ lint: setup ## ruff and mypy
 format: setup ## let ruff format the sources
 	@$(BIN)/ruff format
 
-test-recovery: setup ## kill, cut off and damage everything that docs/exactly-once.md and docs/state.md speak of
+test-recovery: setup $(VENV)/.archive ## kill, cut off and damage everything that docs/exactly-once.md and docs/state.md speak of
 	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery $(OF_THEIR_OWN:%=--ignore=tests/recovery/%) $(ARGS)
 
-cluster: setup ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
+cluster: setup $(VENV)/.archive ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
 	@$(BIN)/python -m pytest tests/cluster $(ARGS)
 
 test-monitoring: setup ## the service, a real Prometheus (Debian: apt install prometheus), and the board
@@ -86,10 +90,10 @@ test-package: setup ## build the wheel, install its core into a new environment 
 test-registry: setup ## tests with a real schema registry, which is fetched once (110 MB); ARGS hands options on
 	@$(BIN)/python -m pytest -m registry $(TESTS) $(ARGS)
 
-test-object-store: setup ## the store of `state:` on a real S3 server, S3Proxy, which is fetched once (93 MB)
+test-object-store: setup $(VENV)/.archive ## the store of `state:` on a real S3 server, S3Proxy, which is fetched once (93 MB)
 	@$(BIN)/python -m pytest tests/object_store tests/recovery/test_store_faults.py $(ARGS)
 
-test-lost-disks: setup ## services lose their machines, or get other numbers of buckets, and go on; SLUICE_TEST_LOSSES=50 loses more, SLUICE_TEST_SEED=8 at other moments
+test-lost-disks: setup $(VENV)/.archive ## services lose their machines, or get other numbers of buckets, and go on; SLUICE_TEST_LOSSES=50 loses more, SLUICE_TEST_SEED=8 at other moments
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist load tests/recovery/test_lost_disks.py tests/recovery/test_rescaling.py $(ARGS)
 
 golden-checkpoint: setup ## write the checkpoint of this version that the tests of later versions go on from (tests/recovery/golden)
@@ -98,7 +102,7 @@ golden-checkpoint: setup ## write the checkpoint of this version that the tests 
 test-containers: setup ## tests of the service against Apache Kafka in a container (testcontainers); needs Docker
 	@SLUICE_TEST_BROKER=docker $(BIN)/python -m pytest $(CONTAINER_TESTS) $(ARGS)
 
-conformance: setup ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
+conformance: setup $(VENV)/.archive ## all conformance vectors and random operators through Kafka and Spark; SLUICE_SEED=7 draws others
 	@$(BIN)/python -m pytest tests/service/test_conformance_in_service.py $(ARGS)
 
 fuzz: setup ## compare the engine with the oracle on random cases: make fuzz MINUTES=10

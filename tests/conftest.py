@@ -15,6 +15,9 @@ from sluice.state.server.pool import named_socket
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# No Java process of a test lives long enough to profit from its second compiler, which takes most of the first minute.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 # How long an example takes says nothing about whether it is right.
 settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")

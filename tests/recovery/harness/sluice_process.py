@@ -24,8 +24,6 @@ PAUSING = Path(__file__).parents[1] / "pausing"
 TETHER = ("/bin/sh", "-c")
 #: characters of the log with stacks that a failure shows
 STACKS = 30_000
-#: options for Java, which ends after some seconds: its second compiler would cost more time than it saves
-JAVA = "-XX:TieredStopAtLevel=1"
 
 
 class SluiceProcess:
@@ -71,7 +69,6 @@ class SluiceProcess:
         own = {
             "SLUICE_TEST_MOMENTS": str(self._moments),
             "PYTHONPATH": os.pathsep.join(path),
-            "JDK_JAVA_OPTIONS": JAVA,
         }
         command = [sys.executable, "-m", "sluice", "run", str(self.file), *self._pages(), *self._arguments, *arguments]
         folder = self.folder / "temporary"

@@ -54,7 +54,7 @@ class TimeInterval(SizedKind):
             "end",
         ),
         WindowFunction(
-            row("intervalLast", "its last time inside, one unit of the resolution before intervalEnd()", "-> event time"),
+            row("intervalLast", "its last time inside, one unit of resolution before intervalEnd()", "-> event time"),
             "last",
         ),
         WindowFunction(
