@@ -48,7 +48,7 @@ def by_key(outputs):
 
 def test_keepers_that_are_killed_again_and_again_leave_no_trace(service):
     service.create("in")
-    pipeline = service.pipeline(FILE)
+    pipeline = service.pipeline(FILE.replace("trigger_interval: 0.1", "trigger_interval: 0.5"))
     send(service, 0, TUPLES)
     over, killed = threading.Event(), []
 
