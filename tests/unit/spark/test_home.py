@@ -27,7 +27,7 @@ def test_links_to_a_package_that_is_gone_are_made_anew(tmp_path: Path, monkeypat
     folder.mkdir(parents=True)
     (folder / "jars").symlink_to(tmp_path / "gone")
     assert home.spark_home() == folder
-    assert (folder / "jars").resolve() == Path(pyspark.__file__).parent / "jars"
+    assert (folder / "jars").resolve() == Path(pyspark.__file__).resolve().parent / "jars"
 
 
 def test_where_nothing_can_be_written_the_package_is_the_home(tmp_path: Path, monkeypatch):
