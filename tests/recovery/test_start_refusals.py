@@ -200,10 +200,12 @@ def test_s6_an_older_copy_of_the_checkpoint_is_brought_to_the_ledgers_batch(hist
 
 
 @pytest.mark.slow
-def test_s6_an_older_copy_of_the_ledger_has_the_last_word(history):
+def test_s6_an_older_copy_of_the_ledger_has_the_last_word(services):
     """As after a switch to another cluster, whose copy of the topics ends earlier."""
-    service = history.service
+    service = services(FILE)
+    service.create("in")
     service.start()
+    service.send("in", tuples(200))
     service.await_rest()
     old = ledger_place(service)
     before = service.count("sums", "runs")
