@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from sluice.model.spec import Dedup, Join, Map, Operator, Pipeline, Stream, Union
+from sluice.model.spec import Dedup, Join, Map, Operator, Passing, Pipeline, Stream, Union
 
 #: end of the name of the input whose tuples return
 RETURNING = ".returning"
@@ -147,10 +147,11 @@ def origin_of(pipeline: Pipeline, stream: str) -> str:
 
 def follows_clock(pipeline: Pipeline, stream: str) -> bool:
     """Whether the watermark of a stream follows the clock while the stream is quiet (Q1): with an `advance` of its own,
-    or of all streams from which its watermark comes.
+    or behind maps, dedups and unions with that of all their streams. Results of windows may be behind the watermark,
+    so that it is not the stream time of a slidingTime window that reads them (Q5).
     """
     of, writer = pipeline.streams[stream].event_time, _writer(pipeline, stream)
-    if of is None or of.lag is not None or writer is None:
+    if of is None or of.lag is not None or not isinstance(writer, Passing):
         return of is not None and of.advance
     sources = [name for name in writer.inputs if pipeline.streams[name].event_time is not None]
     return bool(sources) and all(follows_clock(pipeline, name) for name in sources)
