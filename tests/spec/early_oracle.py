@@ -5,6 +5,7 @@ The windows are those of the other oracles. After each event this one looks at w
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,7 @@ def open_windows(window: Any) -> Iterator[Open]:
     elif isinstance(window, Sessions):
         for key, sessions in window.open.items():
             for session in sessions:
-                yield Open(0 if window.tick == 1 else window.reach(session), session.told(key))
+                yield Open(window.reach(session), session.told(key))
 
 
 def told(key: Key, start: int, pane: event_oracle.Pane, duration: int) -> Told:
@@ -104,9 +105,9 @@ class Early:
         return found
 
     def pass_time(self, number: int, now: int) -> Iterator[dict[str, Any]]:
-        """What is due on the way, at its own time. What the windows themselves emit at an instant comes first, and a
-        window that does so has no early result then (F3). The results of one instant are in order of their windows and
-        keys (F5).
+        """What is due on the way, at its own time. What the windows themselves emit at an instant comes first, as a
+        session that is over has a lesser reach than an open one, and a window that does so has no early result then
+        (F3). The results of one instant are in order of their windows and keys (F5).
         """
         while self.operator.live and (due := min(self.due(), default=now + 1)) <= now:
             yield from self.clock(number, due - 1)
@@ -121,7 +122,7 @@ class Early:
         yield from self.inner(number, {"at": Decimal(at) / SECOND, "topic_partition": -1})
 
     def emitted(self, early: list[Open], over: list[Told]) -> Iterator[dict[str, Any]]:
-        results = [*early, *(Open(0, one) for one in over)]
+        results = [*early, *(Open(-math.inf, one) for one in over)]
         for one in early:
             self.shown.update(id(stored) for stored in one.result.content)
         firings = [

@@ -241,7 +241,8 @@ BOUNDS: dict[str, Callable[[int], Any]] = {
 
 
 LASTS: dict[str, Callable[[int], Any]] = {
-    "int64": lambda ms: ms - 1, "float64": lambda ms: min(ms / 1000 - 1e-9, math.nextafter(ms / 1000, -math.inf)),
+    "int64": lambda ms: ms - 1,
+    "float64": lambda ms: min((ms * MILLISECOND - 1) / 10**9, math.nextafter(ms / 1000, -math.inf)),
     "timestamp": lambda ms: Timestamp(ms * MILLISECOND - 1),
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from sluice.model.spec import (  # fmt: skip
     Union,
     Windowed,
 )
+from sluice.model.windows.session_window import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,9 @@ class Plan:
 
     @cached_property
     def panes(self) -> bool:
-        """Whether one watermark may cause several outputs that come in the order of their windows, or of event time."""
+        """Whether one watermark, or one instant of the clock, may cause several outputs that come in the order of their
+        windows, or of event time.
+        """
         return any(map(_ordered_by_time, self.pipeline.operators))
 
     @property
@@ -146,6 +149,8 @@ def _ordered_by_time(operator: Operator) -> bool:
             return operator.keep == "last"
         case Join():
             return operator.fires_at_watermarks
+        case Aggregate(window=Session(), early=Early(time=int())):
+            return True
         case _:
             return isinstance(operator, Windowed) and operator.window.fires_at_watermarks
 

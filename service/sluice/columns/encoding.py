@@ -21,6 +21,9 @@ from sluice.columns.length_prefixed import frame, unframe
 from sluice.model.types import Kind, Type
 from sluice.time_units import SECOND
 
+#: float64 has every whole number below this
+FLOAT_EXACT = 2**53
+
 
 def to_words(array: pa.Array, type_: Type, strings: Interner) -> np.ndarray:
     """The words of an array. The array must have no nulls."""
@@ -62,10 +65,13 @@ def _fixed_values(words: np.ndarray, type_: Type) -> pa.Array:
 def from_units(units: np.ndarray, type_: Type) -> pa.Array:
     """Converts event times to values of the event-time attribute.
 
-    If the attribute is float64, the times are nanoseconds and become seconds. Otherwise a time is the attribute's word.
+    If the attribute is float64, the times are nanoseconds and become the nearest number of seconds. Otherwise a time is
+    the attribute's word.
     """
     if type_.kind is Kind.FLOAT64:
-        return pa.array(units // SECOND + (units % SECOND) / SECOND)
+        # a float64 has these nanoseconds exactly: one rounding. Above, the fraction is finer than the sum by far.
+        small = (units < FLOAT_EXACT) & (units > -FLOAT_EXACT)
+        return pa.array(np.where(small, units / SECOND, units // SECOND + (units % SECOND) / SECOND))
     return pa.array(np.ascontiguousarray(units)).view(arrow_type(type_))
 
 

@@ -48,9 +48,22 @@ from sluice.engine.stream.rejected_tuples import REJECTS, joined
 from sluice.engine.stream.union_sources import source_count
 from sluice.engine.windows.event_time.event_records import NEVER
 from sluice.engine.windows.event_time.watermark_tracker import SOURCE, Progress, Watermarks
-from sluice.model.spec import Aggregate, Custom, Dedup, Join, Map, Pipeline, SlidingTime, Sort, Union, Windowed
+from sluice.model.spec import (  # fmt: skip
+    Aggregate,
+    Custom,
+    Dedup,
+    EventTime,
+    Join,
+    Map,
+    Pipeline,
+    SlidingTime,
+    Sort,
+    Union,
+    Windowed,
+)
 from sluice.model.spec import Operator as OperatorSpec
 from sluice.model.spreading import equalities_apart, layout
+from sluice.model.topology import follows_clock, origin_of
 from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
 
@@ -348,11 +361,9 @@ class Graph:
             case Join():
                 return self._join(spec)
             case Custom():
-                event_time = self._event_times.get(spec.input)
-                return HandlerOperator(spec, self._schemas[spec.input], event_time, self._sources(spec))
+                return HandlerOperator(spec, self._schemas[spec.input], self._event_time(spec), self._sources(spec))
             case Aggregate() | Sort():
-                event_time = self._event_times.get(spec.input)
-                return windowed(spec, self._schemas[spec.input], event_time, self._sources(spec))
+                return windowed(spec, self._schemas[spec.input], self._event_time(spec), self._sources(spec))
 
     def _join(self, spec: Join) -> AnyOperator:
         left, right = spec.inputs
@@ -362,14 +373,19 @@ class Graph:
         timed = left in self._event_times, right in self._event_times
         return JoinOperator(spec, *schemas, timed, spread=self._spread)
 
+    def _event_time(self, spec: Windowed) -> EventTime | None:
+        """The event time of the operator's input. `advance` says whether its watermark follows the clock (Q5)."""
+        of = self._event_times.get(spec.input)
+        return None if of is None else replace(of, advance=follows_clock(self._pipeline, spec.input))
+
     def _sources(self, spec: Windowed) -> int:
         """The number of topic partitions that the items of the operator's input may have as `source`.
 
-        A slidingTime window has a stream time for each topic partition of a topic that it reads itself, and one for any
-        other stream (KIP T5).
+        A slidingTime window has a stream time for each topic partition of a topic that it reads, by itself or through
+        maps and dedups, and one for any other stream (KIP T2).
         """
         if isinstance(spec.window, SlidingTime):
-            return self._partitions.get(spec.input, 1)
+            return self._partitions.get(origin_of(self._pipeline, spec.input), 1)
         return source_count(self._pipeline, spec.input, self._partitions)
 
     def _align(self, state: GraphState, stream: str, items: Items) -> Items:

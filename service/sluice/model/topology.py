@@ -1,5 +1,6 @@
 """The order of operators, in which each stream is written before it is read; the cycles that prevent it; and feedback:
-streams that close a cycle of operators, and whose tuples return through a topic (rules M11 to M16).
+streams that close a cycle of operators, and whose tuples return through a topic (rules M11 to M16); what streams that
+operators write have of the inputs before them.
 
 A stream that closes a cycle is an exchange: its writer writes it to the topic, and its readers read it from there in a
 later batch. In the model these are two streams with one topic. The stream itself is an output, and the stream with
@@ -13,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from sluice.model.spec import Join, Operator, Pipeline, Stream, Union
+from sluice.model.spec import Dedup, Join, Map, Operator, Passing, Pipeline, Stream, Union
 
 #: end of the name of the input whose tuples return
 RETURNING = ".returning"
@@ -131,3 +132,30 @@ def fed(pipeline: Pipeline) -> list[Stream]:
     """The inputs whose records others write."""
     own = returning(pipeline).values()
     return [stream for stream in pipeline.inputs if stream.name not in own]
+
+
+# ---- what comes from the inputs --------------------------------------------------------------------------------------
+
+
+def origin_of(pipeline: Pipeline, stream: str) -> str:
+    """The stream whose topic partitions the tuples of a stream are in: maps and dedups keep them, as the tasks of Kafka
+    Streams do (KIP T2).
+    """
+    writer = _writer(pipeline, stream)
+    return origin_of(pipeline, writer.input) if isinstance(writer, Map | Dedup) else stream
+
+
+def follows_clock(pipeline: Pipeline, stream: str) -> bool:
+    """Whether the watermark of a stream follows the clock while the stream is quiet (Q1): with an `advance` of its own,
+    or behind maps, dedups and unions with that of all their streams. Results of windows may be behind the watermark,
+    so that it is not the stream time of a slidingTime window that reads them (Q5).
+    """
+    of, writer = pipeline.streams[stream].event_time, _writer(pipeline, stream)
+    if of is None or of.lag is not None or not isinstance(writer, Passing):
+        return of is not None and of.advance
+    sources = [name for name in writer.inputs if pipeline.streams[name].event_time is not None]
+    return bool(sources) and all(follows_clock(pipeline, name) for name in sources)
+
+
+def _writer(pipeline: Pipeline, stream: str) -> Operator | None:
+    return next((one for one in pipeline.operators if any(output.stream == stream for output in one.outputs)), None)

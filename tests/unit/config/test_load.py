@@ -217,13 +217,36 @@ CAUTIONS = {
         ROLLUP % "ts",
         "Last is behind the watermark if the last tuple did not come in",
     ),
+    "a session in a pane": (
+        ROLLUP.replace("timeInterval, intervalDuration(10)", "session, inactivityGap(5), grace(0.5)") % "sessionEnd()",
+        "so the result is late, where a window reads inner; sessionEnd() + 5.5 is not (G6)",
+    ),
+    "a session of whole milliseconds in a pane": (
+        ROLLUP.replace("timeInterval, intervalDuration(10)", "session, inactivityGap(5)").replace("timestamp", "int64")
+        % "ts",
+        "so the result is late, where a window reads inner; sessionEnd() + 5000 is not (G6)",
+    ),
+    "a session of any gap in a pane": (
+        ROLLUP.replace("timeInterval, intervalDuration(10)", "session, inactivityGap(gap)").replace(
+            "{ts: timestamp}", "{ts: timestamp, gap: float64}"
+        )
+        % "sessionStart()",
+        "sessionEnd() plus the longest gap and the grace is not (G6)",
+    ),
     "unused stream": (aggregate().replace("  out:", "  other: {}\n  out:"), "no operator reads or writes this stream"),
 }
 
 
-def test_a_pane_of_panes_with_the_last_time_of_the_inner_one(tmp_path):
+@pytest.mark.parametrize(
+    ("window", "time"),
+    [
+        pytest.param("timeInterval, intervalDuration(10)", "intervalLast()", id="of panes"),
+        pytest.param("session, inactivityGap(5), grace(1)", "sessionEnd() + 6.0", id="of sessions"),
+    ],
+)
+def test_a_pane_of_results_with_a_time_that_is_not_late(window, time, tmp_path):
     file = tmp_path / "pipeline.yaml"
-    file.write_text(ROLLUP % "intervalLast()")
+    file.write_text(ROLLUP.replace("timeInterval, intervalDuration(10)", window) % time)
     assert check(file).cautions == ()
 
 

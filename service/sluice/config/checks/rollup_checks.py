@@ -1,4 +1,6 @@
-"""Hints where the results of panes feed a further event-time window with an event time that is wrong there (E39)."""
+"""Hints where the results of panes or sessions feed a further event-time window with an event time that is wrong there
+(E39, G6).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,9 @@ from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path
 from sluice.model.expressions import AggregateCall, Attribute, Expression
 from sluice.model.spec import Aggregate, EventTime, Operator, Stream, TimeInterval, Union, Windowed
+from sluice.model.types import INT64
+from sluice.model.unparse import number
+from sluice.model.windows.session_window import Session
 
 #: what is wrong with the event time of a result, by the function that gives it
 WRONG = {
@@ -15,6 +20,8 @@ WRONG = {
     "intervalEnd": "may be in the next pane",
     "Last": "is behind the watermark if the last tuple did not come in order, so the result is late",
 }
+#: what is wrong with any of these times of a session
+LATE = "is behind the watermark when the session is over, so the result is late"
 
 
 def check_rollups(
@@ -22,7 +29,7 @@ def check_rollups(
 ) -> None:
     """`paths` has the path of each operator in the file, which has no unions."""
     for path, operator in zip(paths, (one for one in operators if not isinstance(one, Union)), strict=True):
-        if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval):
+        if not isinstance(operator, Aggregate) or not isinstance(operator.window, TimeInterval | Session):
             continue
         for output in operator.outputs:
             event_time = streams[output.stream].event_time
@@ -30,16 +37,27 @@ def check_rollups(
                 continue
             function = _function(dict(output.attributes).get(event_time.attribute), streams[operator.input].event_time)
             if function is not None:
-                text = (
-                    f"{function} {WRONG[function]}, where a window reads {output.stream}; intervalLast() is right (E39)"
-                )
+                wrong, right = _advice(operator.window, function, streams[output.stream], event_time.attribute)
+                text = f"{function} {wrong}, where a window reads {output.stream}; {right}"
                 report.caution((*path, "output", output.stream, event_time.attribute), text)
 
 
+def _advice(window: TimeInterval | Session, function: str, stream: Stream, attribute: str) -> tuple[str, str]:
+    """What is wrong with the event time, and what is right."""
+    if isinstance(window, TimeInterval):
+        return WRONG[function], "intervalLast() is right (E39)"
+    if not isinstance(window.gap, int):
+        return LATE, "sessionEnd() plus the longest gap and the grace is not (G6)"
+    tick = stream.event_time.tick if stream.event_time is not None else 1
+    whole = dict(stream.schema)[attribute] == INT64
+    longest = window.gap + window.grace
+    return LATE, f"sessionEnd() + {longest // tick if whole else number(longest)} is not (G6)"
+
+
 def _function(expression: Expression | None, event_time: EventTime | None) -> str | None:
-    """The function of WRONG that gives an event time. Of `Last` only that of the input's own event time counts."""
+    """The function that gives a wrong event time. Of `Last` only that of the input's own event time counts."""
     match expression:
-        case AggregateCall(("intervalStart" | "intervalEnd") as function):
+        case AggregateCall(("intervalStart" | "intervalEnd" | "sessionStart" | "sessionEnd") as function):
             return function
         case AggregateCall("Last", (Attribute(name),)) if event_time is not None and name == event_time.attribute:
             return "Last"

@@ -18,6 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluice.columns.encoding import FLOAT_EXACT
 from sluice.time_units import MILLISECOND, SECOND
 
 Column: TypeAlias = pa.Array | pa.Scalar
@@ -318,7 +319,7 @@ def seconds_between(later_: Column, earlier_: Column) -> Column:
     between = pc.subtract(end, start)
     fits = pc.equal(pc.greater_equal(end, start), pc.greater_equal(between, 0))
     far = pc.subtract(to_float64(end), to_float64(start))
-    return pc.divide(pc.if_else(fits, to_float64(between), far), float(SECOND))
+    return pc.if_else(fits, in_seconds(between), pc.divide(far, float(SECOND)))
 
 
 def from_seconds(seconds: Column) -> Column:
@@ -341,7 +342,18 @@ def times(count: Column, unit: int) -> Column:
 
 
 def to_seconds(time: Column) -> Column:
-    return pc.divide(pc.cast(ticks(time), FLOAT64, safe=False), float(SECOND))
+    return in_seconds(ticks(time))
+
+
+def in_seconds(nanoseconds: Column) -> Column:
+    """The nearest float64. One that does not hold all digits of the nanoseconds is the sum of whole seconds and of a
+    fraction, which is much finer than the sum.
+    """
+    exact = pc.and_(pc.less(nanoseconds, FLOAT_EXACT), pc.greater(nanoseconds, -FLOAT_EXACT))
+    whole = pc.divide(nanoseconds, SECOND)
+    rest = pc.subtract(nanoseconds, pc.multiply(whole, SECOND))
+    parts = pc.add(to_float64(whole), pc.divide(to_float64(rest), float(SECOND)))
+    return pc.if_else(exact, pc.divide(to_float64(nanoseconds), float(SECOND)), parts)
 
 
 def to_milliseconds(time: Column) -> Column:

@@ -17,6 +17,7 @@ from sluice.model.spec import (  # fmt: skip
     Union,
     Windowed,
 )
+from sluice.model.topology import follows_clock
 from sluice.model.unparse import seconds
 from sluice.model.windows.window_kind import WITHIN_BATCH, with_watermarks
 
@@ -44,7 +45,7 @@ def firing(operator: Operator, pipeline: Pipeline) -> tuple[str, str]:
             event_time = pipeline.streams[operator.input].event_time
             incomplete = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
             fires, waits = operator.window.fires(event_time.lag if event_time else None, incomplete=incomplete)
-            return fires + _limited(operator) + _early(operator), waits + _quiet(operator, event_time)
+            return fires + _limited(operator) + _early(operator), waits + _quiet(operator, pipeline)
     raise AssertionError(operator)
 
 
@@ -79,12 +80,14 @@ def _early(operator: Operator) -> str:
     return f"; early results without a mark {' or '.join(count + time)}"
 
 
-def _quiet(operator: Operator, event_time: EventTime | None) -> str:
+def _quiet(operator: Windowed, pipeline: Pipeline) -> str:
     """What a stream without tuples does to windows over its event time."""
-    if event_time is None or not event_time.advance or not isinstance(operator, Windowed) or operator.window.policies:
+    if operator.window.policies or not follows_clock(pipeline, operator.input):
         return ""
-    silence = seconds(event_time.idle_after or 0)
-    return f"; where no tuple comes for {silence} s, watermarks follow the clock"
+    of = pipeline.streams[operator.input].event_time
+    silent = of is not None and of.idle_after
+    when = f"no tuple comes for {seconds(silent)} s" if silent else "the inputs are quiet"
+    return f"; where {when}, watermarks follow the clock"
 
 
 def _outer(join: Join) -> str:

@@ -268,8 +268,8 @@ def _fire_early(w: Sessions, r: SessionSettings, s: int, event: int, at: int) ->
 
 @inlined
 def _fire(w: Sessions, r: SessionSettings, kind: int, p: int, s: int, event: int, at: int) -> None:
-    """Writes a firing of the session. Its field `watermark` has the reach, by which the sessions that one watermark
-    closes are sorted (G8). Over the clock it is 0: the results of one instant are sorted by key.
+    """Writes a firing of the session. Its field `watermark` has the reach, by which the results of one watermark (G8)
+    and the early results of one instant (F5) are sorted.
     """
     _note(w, FIRE, s, w.used[1], w.sessions[s].last)
     firing = w.firings[w.used[1]]
@@ -281,5 +281,5 @@ def _fire(w: Sessions, r: SessionSettings, kind: int, p: int, s: int, event: int
     firing.start = w.sessions[s].first
     firing.end = w.sessions[s].last
     firing.index = 0
-    firing.watermark = 0 if r.clock else _session_reach(w, r, s)
+    firing.watermark = _session_reach(w, r, s)
     w.used[1] += 1
