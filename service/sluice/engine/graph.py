@@ -102,9 +102,10 @@ class Graph:
         self._aligned = [stream.name for stream in pipeline.inputs if stream.marks_in == "aligned"]
         self._any = {stream.name for stream in pipeline.inputs if stream.marks_in == "any"}
         self.operators = [self._operator(spec) for spec in pipeline.operators]
-        written = {output.stream for spec in pipeline.operators for output in spec.outputs}
+        writers = {output.stream: spec for spec in pipeline.operators for output in spec.outputs}
+        unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
         self._watermarks = {
-            name: Watermarks(stream, self._partitions.get(name, 1), made=name in written)
+            name: Watermarks(stream, self._partitions.get(name, 1), made=name in writers, joined=name in unions)
             for name, stream in pipeline.streams.items()
         }
 
