@@ -463,12 +463,19 @@ def distinct(values: list[Value]) -> list[list[Value]]:
     """Equal values together, in the order of first arrival; a NaN equals nothing (A17)."""
     found: list[list[Value]] = []
     for value in values:
-        same = next((equal for equal in found if equal[0] == value), None)
+        same = next((equal for equal in found if alike(equal[0], value)), None)
         if same is None:
             found.append([value])
         else:
             same.append(value)
     return found
+
+
+def alike(a: Value, b: Value) -> bool:
+    """Lists element by element: Python's == takes one and the same NaN inside them for equal."""
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(alike, a, b))
+    return bool(a == b)
 
 
 def at_extreme(values: list[Value], companions: list[Value], beats: Callable[[Value, Value], bool]) -> list[Value]:

@@ -27,7 +27,7 @@ VALUES: dict[str, list[Any]] = {
     "s": ["", "x", "xy", "y", "Z", "ß", "\U0001f600", "long enough to be stored apart from short ones"],
     "t": ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000000001Z", "1969-12-31T23:59:58Z", "1970-01-01T00:00:01.5Z",
           "2013-01-01T05:15:00Z", "1700-01-01T00:00:00Z", "2262-01-01T00:00:00Z"],
-    "v": [[0.5, 0.1], [-0.0, math.nan], [math.inf, 1e300], [2.5, -1.0], [1e15, 0.0]],
+    "v": [[0.5, 0.1], [-0.0, math.nan], [math.inf, 1e300], [2.5, -1.0], [1e15, 0.0], [1e15, -0.0]],
     "w": [[0, 1], [LARGEST, SMALLEST], [3, -4], [-1, LARGEST]],
 }  # fmt: skip
 CALLS = [
@@ -39,7 +39,7 @@ CALLS = [
     *(f"{function}({v})" for function in ("Sum", "Average", "Min", "Max") for v in "vw"),
     *(f"{function}({v})" for function in ("MinCount", "MaxCount") for v in "ifstb"),
     *(f"{function}({v}, {w})" for function in ("CollectArgMin", "CollectArgMax") for v in "ifs" for w in "isf"),
-    *(f"{function}({v})" for function in ("CountDistinct", "CollectDistinct", "CountByDistinct") for v in "ifstb"),
+    *(f"{function}({v})" for function in ("CountDistinct", "CollectDistinct", "CountByDistinct") for v in "ifstbvw"),
     *(f"{function}(s, 2)" for function in ("CollectDistinct", "CountByDistinct")),
     *(f"{function}({v})" for function in ("PopulationStdDev", "SampleStdDev", "Median") for v in "f"),
     *(f"{function}(f, {share})" for function in ("Percentile", "ApproxPercentile")

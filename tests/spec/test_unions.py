@@ -106,8 +106,17 @@ def test_a_mark_closes_a_window_with_the_tuples_of_all_streams():
     assert [(r["after"], r["tuple"]["all"]) for r in records if "tuple" in r] == [(2, [1, 2]), (4, [3])]
 
 
-@pytest.mark.parametrize(("marks_in", "closes"), [("topic_partition", False), ("any", True)])
+@pytest.mark.parametrize(("marks_in", "closes"), [("topic_partition", False), ("any", True), ("aligned", True)])
 def test_a_mark_of_a_stream_without_stored_tuples(marks_in: str, *, closes: bool):
     events = [{"at": 0, "port": "a", "tuple": {"x": 1}}, {"at": 1, "port": "b", "punct": "window"}]
     records = run_case({"operator": PUNCT | {"union": STREAMS, "marks_in": marks_in}, "input": events})
     assert [record for record in records if "tuple" in record] == [{"after": 1, "tuple": {"all": [1]}}] * closes
+
+
+def test_a_mark_behind_the_final_mark_of_an_aligned_stream_closes_nothing():
+    """B7, also in a stream with one topic partition."""
+    events = [
+        {"at": 0, "port": "a", "tuple": {"x": 1}}, {"at": 1, "port": "b", "punct": "final"},
+        {"at": 2, "port": "b", "punct": "window"},
+    ]  # fmt: skip
+    assert run_case({"operator": PUNCT | {"union": STREAMS, "marks_in": "aligned"}, "input": events}) == []

@@ -113,11 +113,13 @@ class Graph:
         self._event_times = {n: s.event_time for n, s in pipeline.streams.items() if s.event_time is not None}
         self._inputs = [stream.name for stream in pipeline.inputs]
         self._aligned = [stream.name for stream in pipeline.inputs if stream.marks_in == "aligned"]
-        self._any = {stream.name for stream in pipeline.inputs if stream.marks_in == "any"}
+        #: also those with one topic partition: in a list of streams their marks close windows of other streams (R5)
+        self._of_all = {stream.name for stream in pipeline.inputs if stream.marks_in in ("any", "aligned")}
         self.operators = [self._operator(spec) for spec in pipeline.operators]
-        written = {output.stream for spec in pipeline.operators for output in spec.outputs}
+        writers = {output.stream: spec for spec in pipeline.operators for output in spec.outputs}
+        unions = {name for name, writer in writers.items() if isinstance(writer, Union)}
         self._watermarks = {
-            name: Watermarks(stream, self._partitions.get(name, 1), made=name in written)
+            name: Watermarks(stream, self._partitions.get(name, 1), made=name in writers, joined=name in unions)
             for name, stream in pipeline.streams.items()
         }
 
@@ -209,7 +211,7 @@ class Graph:
         progress = state.progress.setdefault(name, self._watermarks[name].initial())
         items, rejected = self._watermarks[name].feed(progress, items, state.now, clock.end)
         made |= joined([made.get(REJECTS), rejected])
-        return of_all(items) if name in self._any else items
+        return of_all(items) if name in self._of_all else items
 
     def size(self, state: GraphState) -> int:
         """The number of bytes that `write` writes. O(columns)."""
@@ -423,7 +425,7 @@ class Graph:
 
 
 def of_all(items: Items) -> Items:
-    """The items, with window marks that apply to all topic partitions (`marks_in: any`, B2, B3)."""
+    """The items, with window marks that apply to all topic partitions (`marks_in`: `any` and `aligned`; B2 to B4)."""
     marks = items.kind == WINDOW
     if not marks.any():
         return items

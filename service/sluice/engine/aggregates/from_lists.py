@@ -54,18 +54,36 @@ class Distinct:
 
 
 def distinct(found: FiredContents, column: int, type_: Type) -> Distinct:
-    """The distinct values of a listed column. Each NaN is a distinct value (A17), and -0.0 equals 0.0."""
+    """The distinct values of a listed column. Each NaN is a distinct value (A17), and -0.0 equals 0.0.
+
+    Lists are equal if their elements are.
+    """
     words = np.ascontiguousarray(found.listed[:, column])
     alike, single = words, np.zeros(len(words), np.bool_)
-    if type_ == FLOAT64:
-        alike = (words.view(np.float64) + 0.0).view(np.int64)
-        single = np.isnan(words.view(np.float64))
+    if has_floats(type_):
+        values, single = _without_negative_zero(from_words(words, type_, found.strings), type_)
+        alike = to_words(values, type_, Interner())
     same_as, times = np.empty(len(words), np.int64), np.zeros(len(words), np.int64)
     room = 1 << (2 * int(found.size.max(initial=1))).bit_length()
     _first_of_each(alike, single, found.size, np.empty(room, np.int64), np.full(room, -1, np.int64), same_as, times)
     firsts = same_as == np.arange(len(words))
     size = np.bincount(found.row()[firsts], minlength=len(found.size))
     return Distinct(size, words[firsts], times[firsts])
+
+
+def has_floats(type_: Type) -> bool:
+    """Whether the values are float64, or lists of them."""
+    return type_ == FLOAT64 or (type_.element is not None and has_floats(type_.element))
+
+
+def _without_negative_zero(values: pa.Array, type_: Type) -> tuple[pa.Array, np.ndarray]:
+    """The values with 0.0 for -0.0, and which of them are or contain NaN."""
+    if type_.element is None:
+        plain = values.to_numpy(zero_copy_only=False) + 0.0
+        return pa.array(plain), np.isnan(plain)
+    inner, nan = _without_negative_zero(values.values, type_.element)
+    before = np.concatenate([[0], np.cumsum(nan)])[values.offsets.to_numpy()]
+    return pa.ListArray.from_arrays(values.offsets, inner), np.diff(before) > 0
 
 
 @kernel

@@ -108,6 +108,9 @@ def test_the_n_greatest_values(call: str, expected: list[Any]):
         ("Collect(x)", [[1], [], [2, 3]], [[1], [], [2, 3]]),
         ("Last(x, 1)", [[1], [2, 3]], [[2, 3]]),
         ("CountDistinct(x)", [["a"], ["a", "b"], ["a"]], 2),
+        ("CountDistinct(x)", [[NAN], [NAN], [1.0, -0.0], [1.0, 0.0], [-0.0], [0.0], []], 5),
+        ("CollectDistinct(x)", [[-0.0], [0.0], [], [1.0, NAN], [1.0]], [[-0.0], [], [1.0, NAN], [1.0]]),
+        ("CountByDistinct(x)", [[NAN], [-0.0], [NAN], [0.0]], [1, 2, 1]),
         # in larger expressions
         ("Sum(x) / Count()", [1, 2], 1.5),
         ("Collect(x)[0] + Last(x, 2)[1]", [1, 2, 3], 4),
@@ -117,6 +120,14 @@ def test_the_n_greatest_values(call: str, expected: list[Any]):
 def test_result(call: str, values: list[Any], expected: Any):
     (found,) = over(call, values)
     assert equal(found, expected), found
+
+
+def test_distinct_lists_of_a_sliding_window():
+    """A17, also where values are counted one by one."""
+    operator = {"window": "sliding, count(3)", "output": {"out": "CountDistinct(x)"}}
+    lists = [[0.0], [-0.0], [NAN], [NAN], [0.0], [-0.0]]
+    found = run_case({"operator": operator, "input": [{"at": 0.0, "tuple": {"x": x}} for x in lists]})
+    assert [record["tuple"]["out"] for record in found if "tuple" in record] == [1, 1, 2, 3, 3, 2]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 The watermark of the stream is the least watermark of its topic partitions (E4), without the idle ones, and never
 decreases (E5). If a stream declares how far watermarks lag, they are computed from its tuples (E3), and incoming
-watermarks are ignored. A stream that an operator writes gets the maximum watermark before its final mark (E36); a
-stream that comes from a topic does not (E37).
+watermarks are ignored. A stream that an operator writes gets the maximum watermark before its final mark (E36), unless
+it has it already; a stream that comes from a topic does not (E37), nor does the union of such streams (R2).
 
 With `advance`, the watermark follows the operator clock less the lag while all topic partitions are idle, in steps that
 depend on the beginning of the silence alone (`step_offset`), not on how the input is cut into batches.
@@ -52,6 +52,8 @@ class WatermarkSettings(NamedTuple):
     idle_after: int
     #: whether an operator writes the stream
     made: bool
+    #: whether the maximum watermark comes before the final mark
+    ends: bool
     #: nanoseconds of the first steps of a watermark that follows the clock of a silent stream; 0: it does not follow
     step: int
 
@@ -59,8 +61,10 @@ class WatermarkSettings(NamedTuple):
 class Watermarks:
     """The watermarks of one stream."""
 
-    def __init__(self, stream: Stream, sources: int, *, made: bool) -> None:
-        """`sources` is the number of topic partitions. `made`: an operator writes the stream."""
+    def __init__(self, stream: Stream, sources: int, *, made: bool, joined: bool = False) -> None:
+        """`sources` is the number of topic partitions. `made`: an operator writes the stream. `joined`: the stream is
+        several streams as one, so its watermarks are theirs alone.
+        """
         of = stream.event_time
         self._stream, self._of, self._sources = stream.name, of, sources
         if of is not None:
@@ -68,7 +72,7 @@ class Watermarks:
             lag = -1 if of.lag is None else of.lag
             idle = -1 if of.idle_after is None else of.idle_after
             step = max(of.minimum_gap, LEAST_STEP) if of.advance else 0
-            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made, step)
+            self._rule = WatermarkSettings(lag, of.minimum_gap, idle, made, made and not joined, step)
 
     def initial(self) -> Progress:
         return Progress(NEVER, np.zeros(0, SOURCE))
@@ -216,7 +220,7 @@ def _walk(
             break
         s, steps = source[i], 0
         sources[s].heard, sources[s].idle = now, 0
-        if kind[i] == FINAL and rule.made:  # E36; a stream from a topic gets none (E37, P16)
+        if kind[i] == FINAL and rule.ends and watermark < MAX_TIME:  # E36; a stream from a topic gets none (E37, P16)
             watermark = MAX_TIME
             count = _write(rows, count, -1, event[i], now, watermark)
         if kind[i] != WATERMARK:

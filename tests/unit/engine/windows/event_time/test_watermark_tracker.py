@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sluice.config.load import load_text
 from sluice.model.spreading import spread_by
 from tests.unit.replayer.test_player import briefly, everything, pipeline
@@ -72,6 +74,51 @@ def test_a_join_that_becomes_final_completes_the_panes_behind_it():
         {"stream": "right", "punct": "final"},
     )  # fmt: skip
     assert briefly(everything(pipeline(BOTH), given)) == ["4 counts 10.0 [1]", "4 counts window", "4 counts final"]
+
+
+ENDS = """
+pipeline: ends
+streams:
+  one: {topic: one, schema: {x: int64, t: float64}, event_time: t}
+  two: {topic: two, schema: {x: int64, t: float64}, event_time: t}
+  passed: {}
+  counts: {topic: counts, watermarks: true}
+operators:
+  - {name: pass, map: one, output: [passed]}
+  - name: count
+    aggregate: %s
+    window: timeInterval, intervalDuration(10)
+    output: {counts: {t: intervalLast(), xs: Collect(x)}}
+"""
+
+
+def at_the_end(read: str) -> list[Any]:
+    """What comes out at the final marks, of an open pane with a tuple of each input."""
+    of = pipeline(ENDS % read)
+    inputs = [stream.name for stream in of.inputs]
+    given = events(
+        *({"stream": name, "tuple": {"x": 1, "t": 15.0}} for name in inputs),
+        *({"stream": name, "punct": "final"} for name in inputs),
+    )
+    records = everything(of, given)
+    return [r.get("watermark") or r.get("punct") or r["tuple"]["xs"] for r in records if r["stream"] == "counts"]
+
+
+LAST = "2262-04-11T23:47:16.854775807Z"
+
+
+@pytest.mark.parametrize(
+    ("read", "pane"),
+    [
+        ("one", []),
+        ("passed", [[1], "window"]),
+        ("[one, two]", []),  # R2: as the topic partitions of one topic, which complete no pane
+        ("[passed, two]", []),  # R3: the least of both watermarks
+    ],
+)
+def test_final_marks_complete_a_pane_only_behind_an_operator(read: str, pane: list[Any]):
+    """E36, E37. The window itself sends the maximum watermark, once, before its final mark."""
+    assert at_the_end(read) == [*pane, LAST, "final"]
 
 
 def test_sides_with_different_event_times_hand_none_on():
