@@ -191,26 +191,3 @@ def test_5_another_instance_takes_over_with_a_copy_of_the_checkpoint(service, ma
     assert service.await_end() == 5
     assert "another instance" in service.sentence
     other.end()
-
-
-#: a damaged file of Spark's in the checkpoint, below its folder
-DAMAGES = {"metadata": "xx", "offsets/0": "v1\ngarb{age", "commits/0": "", "sources/0/0": "xx"}
-
-
-@pytest.fixture(scope="module")
-def ended(services) -> Service:
-    """A service that has run its first batch and has ended."""
-    service = services(FILE.replace("EXPRESSION", "number"), arguments=ARGUMENTS)
-    run_some(service).end()
-    service.send("in", [{"k": "key", "number": 2}])
-    return service
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("file", "content"), DAMAGES.items())
-def test_4_a_file_of_the_checkpoint_is_damaged(ended, file, content, tmp_path):
-    copy = Path(shutil.copytree(ended.checkpoint, tmp_path / "copy"))
-    (copy / file).write_text(content)
-    ended.start("--checkpoint", str(copy))
-    assert ended.await_end() == 4
-    assert "checkpoint" in ended.sentence

@@ -270,7 +270,7 @@ def test_s7_the_other_one_of_two_copies_is_brought_to_the_ledgers_batch(history)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["damaged", "missing"])
-@pytest.mark.parametrize("pattern", ["metadata", "offsets/[0-9]*", "commits/[0-9]*", "buckets"])
+@pytest.mark.parametrize("pattern", ["metadata", "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0", "buckets"])
 def test_s9_a_file_of_spark_and_lost_buckets_are_made_again(history, how, pattern):
     service = history.service
     end_at_rest(service)
