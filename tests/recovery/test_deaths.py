@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,16 +14,20 @@ from tests.recovery.harness.sums_and_runs import FILE, tuples
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-#: what is killed, one after the other
-VICTIMS = (["worker"], ["state"], ["pool"], ["supervisor", "pool"], ["daemon"], ["worker", "supervisor", "pool"])
+#: what is killed, one after the other; the direct lane needs no workers
+VICTIMS = (["state"], ["pool"], ["supervisor", "pool"], ["daemon"])
+VICTIMS_OF_SPARK = (*VICTIMS, ["worker"], ["worker", "supervisor", "pool"])
 #: seconds that the processes of a killed service may live on
 LINGER = 10.0
 SIZE = 50
 
 
+SMALL_BATCHES = FILE.replace("400", "20")
+
+
 @pytest.fixture(scope="module")
 def shared(services) -> Shared:
-    return Shared(lambda: created(services(FILE.replace("400", "20"))))
+    return Shared(lambda: created(services(SMALL_BATCHES)))
 
 
 @pytest.fixture
@@ -39,10 +44,23 @@ def kill(service: Service, roles: list[str]) -> None:
     send_signal(pids)
 
 
-def test_a_service_outlives_its_workers_and_its_pool(service):
+def test_a_service_outlives_its_state_servers_and_its_pool(service):
+    check_that_it_outlives(service, VICTIMS)
+
+
+def test_a_service_whose_batches_are_jobs_of_spark_outlives_its_workers_and_its_pool(services):
+    service = created(services(SMALL_BATCHES + "direct_records: 0"))
+    service.start()
+    service.send("in", tuples(SIZE))
+    service.await_outputs()
+    check_that_it_outlives(service, VICTIMS_OF_SPARK)
+    service.end()
+
+
+def check_that_it_outlives(service: Service, victims: Sequence[list[str]]) -> None:
     """Each is killed at rest, and in the midst of a batch."""
     started = service.pid
-    for roles in VICTIMS:
+    for roles in victims:
         kill(service, roles)
         service.send("in", tuples(SIZE))
         service.await_outputs()

@@ -34,6 +34,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 FLIGHTS = int(os.environ.get("SLUICE_TEST_FLIGHTS", "200000"))
 MOST = 2_000
 TOPIC_PARTITIONS = 3
+#: so many records may wait in the producer, whose queue has 100,000
+QUEUED = 50_000
 
 
 def test_a_service_that_is_killed_writes_everything_once(broker, tmp_path):
@@ -141,8 +143,9 @@ def send(broker, events):
             record |= {"value": json.dumps(event["tuple"]), "key": event["tuple"]["origin"]}
         else:
             record |= {"headers": [(HEADER, event["punct"].encode())]}
+        while len(producer) >= QUEUED:
+            producer.poll(0.1)
         producer.produce("flights", **record)
-        producer.poll(0)
     assert producer.flush(60) == 0
 
 
