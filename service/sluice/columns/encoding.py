@@ -69,10 +69,25 @@ def from_units(units: np.ndarray, type_: Type) -> pa.Array:
     the attribute's word.
     """
     if type_.kind is Kind.FLOAT64:
-        # a float64 has these nanoseconds exactly: one rounding. Above, the fraction is finer than the sum by far.
-        small = (units < FLOAT_EXACT) & (units > -FLOAT_EXACT)
-        return pa.array(np.where(small, units / SECOND, units // SECOND + (units % SECOND) / SECOND))
+        return in_seconds(pa.array(units))
     return pa.array(np.ascontiguousarray(units)).view(arrow_type(type_))
+
+
+def in_seconds(nanoseconds: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """Whole nanoseconds (int64) as seconds: the nearest float64; null stays null.
+
+    Where a float64 does not hold all digits of the nanoseconds, it is the sum of whole seconds and of a fraction, which
+    is much finer than the sum.
+    """
+    exact = pc.and_(pc.less(nanoseconds, FLOAT_EXACT), pc.greater(nanoseconds, -FLOAT_EXACT))
+    whole = pc.divide(nanoseconds, SECOND)
+    rest = pc.subtract(nanoseconds, pc.multiply(whole, SECOND))
+    parts = pc.add(_as_float(whole), pc.divide(_as_float(rest), float(SECOND)))
+    return pc.if_else(exact, pc.divide(_as_float(nanoseconds), float(SECOND)), parts)
+
+
+def _as_float(whole: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    return pc.cast(whole, pa.float64(), safe=False)
 
 
 def _list_bytes(array: pa.Array, type_: Type) -> tuple[np.ndarray, np.ndarray]:

@@ -450,6 +450,10 @@ class Pipeline:
         written = {output.stream for operator in self.operators for output in operator.outputs}
         return tuple(s for s in self.streams.values() if s.name in written and s.topic)
 
+    def writer_of(self, stream: str) -> Operator | None:
+        """The operator that writes the stream; None for an input stream."""
+        return next((one for one in self.operators if any(output.stream == stream for output in one.outputs)), None)
+
     @property
     def keyed(self) -> frozenset[str]:
         """The streams whose records' keys are needed: those from which only operators that keep the key lead

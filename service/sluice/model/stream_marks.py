@@ -113,7 +113,7 @@ def _sources(pipeline: Pipeline, stream: str, key: Key = ()) -> Iterator[Source]
     """The streams from Kafka whose marks a stream has: the stream itself if no operator writes it, or those before the
     operators that pass marks on. `key` are expressions over the stream.
     """
-    writer = next((o for o in pipeline.operators if any(output.stream == stream for output in o.outputs)), None)
+    writer = pipeline.writer_of(stream)
     if writer is None:
         yield Source(stream, None, key)
     elif isinstance(writer, Passing):

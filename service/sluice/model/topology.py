@@ -141,7 +141,7 @@ def origin_of(pipeline: Pipeline, stream: str) -> str:
     """The stream whose topic partitions the tuples of a stream are in: maps and dedups keep them, as the tasks of Kafka
     Streams do (KIP T2).
     """
-    writer = _writer(pipeline, stream)
+    writer = pipeline.writer_of(stream)
     return origin_of(pipeline, writer.input) if isinstance(writer, Map | Dedup) else stream
 
 
@@ -150,12 +150,8 @@ def follows_clock(pipeline: Pipeline, stream: str) -> bool:
     or behind maps, dedups and unions with that of all their streams. Results of windows may be behind the watermark,
     so that it is not the stream time of a slidingTime window that reads them (Q5).
     """
-    of, writer = pipeline.streams[stream].event_time, _writer(pipeline, stream)
+    of, writer = pipeline.streams[stream].event_time, pipeline.writer_of(stream)
     if of is None or of.lag is not None or not isinstance(writer, Passing):
         return of is not None and of.advance
     sources = [name for name in writer.inputs if pipeline.streams[name].event_time is not None]
     return bool(sources) and all(follows_clock(pipeline, name) for name in sources)
-
-
-def _writer(pipeline: Pipeline, stream: str) -> Operator | None:
-    return next((one for one in pipeline.operators if any(output.stream == stream for output in one.outputs)), None)

@@ -31,7 +31,7 @@ def _sources(pipeline: Pipeline, stream: str) -> Iterator[str]:
     of = pipeline.streams[stream].event_time
     if of is not None and of.lag is not None:
         return
-    writer = next((o for o in pipeline.operators if any(output.stream == stream for output in o.outputs)), None)
+    writer = pipeline.writer_of(stream)
     if writer is None:
         if of is not None:
             yield stream

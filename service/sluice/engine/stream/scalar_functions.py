@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluice.columns.encoding import FLOAT_EXACT
+from sluice.columns.encoding import in_seconds
 from sluice.time_units import MILLISECOND, SECOND
 
 Column: TypeAlias = pa.Array | pa.Scalar
@@ -343,17 +343,6 @@ def times(count: Column, unit: int) -> Column:
 
 def to_seconds(time: Column) -> Column:
     return in_seconds(ticks(time))
-
-
-def in_seconds(nanoseconds: Column) -> Column:
-    """The nearest float64. One that does not hold all digits of the nanoseconds is the sum of whole seconds and of a
-    fraction, which is much finer than the sum.
-    """
-    exact = pc.and_(pc.less(nanoseconds, FLOAT_EXACT), pc.greater(nanoseconds, -FLOAT_EXACT))
-    whole = pc.divide(nanoseconds, SECOND)
-    rest = pc.subtract(nanoseconds, pc.multiply(whole, SECOND))
-    parts = pc.add(to_float64(whole), pc.divide(to_float64(rest), float(SECOND)))
-    return pc.if_else(exact, pc.divide(to_float64(nanoseconds), float(SECOND)), parts)
 
 
 def to_milliseconds(time: Column) -> Column:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sluice.model.spec import Operator, Passing, Pipeline, Union
+from sluice.model.spec import Passing, Pipeline, Union
 
 
 def source_of(source: np.ndarray, number: int, inputs: int) -> np.ndarray:
@@ -21,7 +21,7 @@ def source_of(source: np.ndarray, number: int, inputs: int) -> np.ndarray:
 
 def source_count(pipeline: Pipeline, stream: str, topic_partitions: Mapping[str, int]) -> int:
     """One more than the greatest number of the items of a stream. `topic_partitions` has the counts of the inputs."""
-    writer = _writer(pipeline, stream)
+    writer = pipeline.writer_of(stream)
     if writer is None:
         return topic_partitions.get(stream, 1)
     if not isinstance(writer, Passing):
@@ -32,7 +32,7 @@ def source_count(pipeline: Pipeline, stream: str, topic_partitions: Mapping[str,
 
 def topic_partition_of(pipeline: Pipeline, stream: str, source: np.ndarray) -> np.ndarray:
     """The topic partitions in Kafka from which items of a stream were read. Negative numbers stay."""
-    writer = _writer(pipeline, stream)
+    writer = pipeline.writer_of(stream)
     if writer is None or not isinstance(writer, Passing):
         return source
     if not isinstance(writer, Union):
@@ -42,7 +42,3 @@ def topic_partition_of(pipeline: Pipeline, stream: str, source: np.ndarray) -> n
         here = (source >= 0) & (source % width == number + 1)
         found[here] = topic_partition_of(pipeline, name, source[here] // width)
     return found
-
-
-def _writer(pipeline: Pipeline, stream: str) -> Operator | None:
-    return next((one for one in pipeline.operators if any(output.stream == stream for output in one.outputs)), None)

@@ -144,7 +144,7 @@ def origin_of(pipeline: Pipeline, stream: str) -> object:
     """Where the tuples of a stream come from: the topic of an input, else the name of the stream. A union of streams is
     the list of where they come from.
     """
-    writer = writer_of(pipeline, stream)
+    writer = pipeline.writer_of(stream)
     if isinstance(writer, Union):
         return tuple(origin_of(pipeline, name) for name in writer.inputs)
     return f"stream {stream}" if writer else f"topic {pipeline.streams[stream].topic}"
@@ -154,19 +154,14 @@ def input_topics(pipeline: Pipeline, operator: Operator) -> set[str]:
     """The topics from which tuples come to the operator, directly or through other operators."""
     found = set[str]()
     for stream in operator.inputs:
-        writer = writer_of(pipeline, stream)
+        writer = pipeline.writer_of(stream)
         found |= input_topics(pipeline, writer) if writer else {str(pipeline.streams[stream].topic)}
     return found
 
 
-def writer_of(pipeline: Pipeline, stream: str) -> Operator | None:
-    """The operator that writes the stream; None for an input stream."""
-    return next((one for one in pipeline.operators if any(output.stream == stream for output in one.outputs)), None)
-
-
 def _topics(pipeline: Pipeline, stream: str) -> list[str]:
     """The input streams that a stream consists of, if only unions are between."""
-    writer = writer_of(pipeline, stream)
+    writer = pipeline.writer_of(stream)
     if isinstance(writer, Union):
         return [name for one in writer.inputs for name in _topics(pipeline, one)]
     return [] if writer else [stream]
