@@ -7,14 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 from urllib.error import URLError
@@ -25,6 +19,7 @@ from sluice.checkpoint.object_store import ObjectStore
 from sluice.jvm.java import find_java
 from sluice.kafka.embedded_broker import free_ports
 from sluice.processes import Tethered
+from tests.fetched_jars import fetched
 
 HERE = Path(__file__).parent
 SECONDS = 120
@@ -107,20 +102,4 @@ def _signed(method: str, url: str) -> dict[str, str]:
 
 
 def _jar() -> Path:
-    folder = Path(os.environ.get("SLUICE_S3") or Path(sys.prefix, "share", "sluice", "s3"))
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="s3-", dir=folder.parent) as work:
-            _fetch(Path(work))
-            shutil.move(Path(work, "jars"), folder)
-    return next(folder.glob("*.jar"))
-
-
-def _fetch(work: Path) -> None:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    ivy = next(Path(str(spec.origin)).parent.glob("jars/ivy-*.jar"))
-    files = ["-settings", str(HERE / "ivysettings.xml"), "-ivy", str(HERE / "ivy.xml"), "-cache", str(work / "cache")]
-    java = [find_java(), f"-Divy.default.ivy.user.dir={work}", "-jar", str(ivy)]
-    retrieved = str(work / "jars" / "[artifact].[ext]")
-    subprocess.run([*java, *files, "-types", "jar", "-warn", "-retrieve", retrieved], check=True, capture_output=True)
+    return next(fetched("s3", HERE / "ivy.xml", "jar").glob("*.jar"))

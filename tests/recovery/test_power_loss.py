@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.recovery.harness.one_window import ONE_WINDOW
 from tests.recovery.harness.power_loss import lose_power
 from tests.recovery.harness.service import TOPIC_PARTITIONS, Service
 
@@ -20,22 +21,12 @@ max_records_per_batch: 40
 clock: records
 durability: {durability}
 direct_records: {direct}
-streams:
-  in: {{schema: {{k: string, v: int64}}}}
-  out: {{marks: none}}
-operators:
-  - name: window
-    aggregate: in
-    window: sliding, count(30), count(1), partitioned
-    partition_by: [k]
-    aggregate_incomplete_windows: true
-    output: {{out: {{k: Last(k), n: Count(), s: Sum(v)}}}}
 """
 
 
 def without_power(services, moment: str, durability: str, direct: int = 0) -> Service:
     """A service that has lost power at the moment, in its second hundred of records; the input has no older records."""
-    service = services(PIPELINE.format(durability=durability, direct=direct))
+    service = services(PIPELINE.format(durability=durability, direct=direct) + ONE_WINDOW)
     service.create("in")
     journal = service.folder / "forced"
     journal.touch()

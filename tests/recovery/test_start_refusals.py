@@ -93,6 +93,17 @@ def assert_goes_on(service: Service) -> None:
     service.await_rest()
 
 
+def killed_in_its_first_batch(services: Callable[..., Service]) -> Service:
+    service = services(FILE)
+    service.create("in")
+    service.send("in", tuples(200))
+    service.at("feeding")
+    service.start()
+    service.await_moment("feeding")
+    service.kill()
+    return service
+
+
 def end_at_rest(service: Service) -> Position:
     """It has read all records, and has ended; the positions then."""
     service.start()
@@ -111,13 +122,8 @@ def test_s1_a_new_checkpoint_and_an_empty_ledger_start(history):
 
 @pytest.mark.slow
 def test_s2_only_batch_0_is_planned_and_the_ledger_is_empty(services):
-    service = services(FILE)
-    service.create("in")
-    service.send("in", tuples(200))
-    service.at("feeding")
-    service.start()
-    service.await_moment("feeding")
-    position = service.kill()
+    service = killed_in_its_first_batch(services)
+    position = service.position()
     assert (position.planned, position.committed, position.next_batch) == (0, -1, 0)
     service.start()
     service.await_outputs()
@@ -149,13 +155,7 @@ def test_s3_a_lost_checkpoint_is_restored(history):
 @pytest.mark.slow
 def test_s12_a_checkpoint_that_was_never_used_becomes_that_of_the_ledger(services):
     """Of two instances, the first was killed before its first batch was written, and the second wrote it."""
-    first = services(FILE)
-    first.create("in")
-    first.send("in", tuples(200))
-    first.at("feeding")
-    first.start()
-    first.await_moment("feeding")
-    first.kill()
+    first = killed_in_its_first_batch(services)
     second = services(FILE, name=first.name)
     second.adopt(first)
     second.start()

@@ -13,6 +13,7 @@ from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from tests.object_store.conftest import s3 as s3  # noqa: PLC0414 - a fixture
 from tests.object_store.s3_server import SECRET, S3Server
+from tests.recovery.harness.one_window import ONE_WINDOW
 from tests.recovery.harness.output_reader import Record
 from tests.recovery.harness.proxy import Proxy
 from tests.recovery.harness.service import TOPIC_PARTITIONS, Service
@@ -26,16 +27,6 @@ state: s3://bucket/{prefix}
 state_options: {options}
 snapshot_interval: 0.5
 snapshot_records: 30
-streams:
-  in: {{schema: {{k: string, v: int64}}}}
-  out: {{marks: none}}
-operators:
-  - name: window
-    aggregate: in
-    window: sliding, count(30), count(1), partitioned
-    partition_by: [k]
-    aggregate_incomplete_windows: true
-    output: {{out: {{k: Last(k), n: Count(), s: Sum(v)}}}}
 """
 
 
@@ -47,7 +38,7 @@ def proxy(s3: S3Server) -> Iterator[Proxy]:
 
 
 def pipeline(s3: S3Server, prefix: str, **options: str) -> str:
-    return PIPELINE.format(prefix=prefix, options=s3.options | options)
+    return PIPELINE.format(prefix=prefix, options=s3.options | options) + ONE_WINDOW
 
 
 def tuples(first: int, count: int = 100) -> list[Record]:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import socket
-import subprocess
-import sys
 import tarfile
 import tempfile
 import time
@@ -15,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from urllib.error import URLError
@@ -23,6 +18,7 @@ from urllib.request import urlopen
 
 from sluice.jvm.java import find_java
 from sluice.processes import Tethered
+from tests.fetched_jars import fetched
 
 HERE = Path(__file__).parent
 CONFLUENT = "/apis/ccompat/v7"
@@ -47,29 +43,14 @@ def apicurio() -> Iterator[str]:
 
 
 def _jar() -> Path:
-    """Fetched once, as the other jars are, into a folder beside theirs."""
-    folder = Path(os.environ.get("SLUICE_REGISTRY") or Path(sys.prefix, "share", "sluice", "registry"))
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="registry-", dir=folder.parent) as work:
-            _fetch(Path(work))
-            shutil.move(Path(work, "unpacked"), folder)
-    return next(folder.glob("*-runner.jar"))
+    return next(fetched("registry", HERE / "ivy.xml", "tar.gz", _unpack).glob("*-runner.jar"))
 
 
-def _fetch(work: Path) -> None:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    ivy = next(Path(str(spec.origin)).parent.glob("jars/ivy-*.jar"))
-    files = ["-settings", str(HERE / "ivysettings.xml"), "-ivy", str(HERE / "ivy.xml"), "-cache", str(work / "cache")]
-    java = [find_java(), f"-Divy.default.ivy.user.dir={work}", "-jar", str(ivy)]
-    subprocess.run(
-        [*java, *files, "-types", "tar.gz", "-warn", "-retrieve", str(work / "[artifact].[ext]")],
-        check=True,
-        capture_output=True,
-    )
-    with tarfile.open(next(work.glob("*.tar.gz"))) as archive:
-        archive.extractall(work / "unpacked", filter="data")
+def _unpack(folder: Path) -> None:
+    packed = next(folder.glob("*.tar.gz"))
+    with tarfile.open(packed) as archive:
+        archive.extractall(folder, filter="data")
+    packed.unlink()
 
 
 def _await_answer(url: str, log: Path) -> None:
