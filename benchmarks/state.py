@@ -2,7 +2,7 @@
 
 The state is planted in the checkpoint of a service that has read one record; then the service starts on it and reads
 batches of records over random keys: all in the topic before, so that each batch is full. `--alone` does without Kafka
-and Spark: one bucket, as its keeper has it, also while a snapshot is being written.
+and Spark: one bucket, as its state server has it, also while a snapshot is being written.
 """
 
 from __future__ import annotations

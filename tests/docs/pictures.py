@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sluice.config.load import load
 from sluice.files import project_file
-from sluice.pictures.story_builder import tell
+from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
 from sluice.testing import pipeline_of
 from tests.docs.recipes import grid_windows
@@ -44,12 +44,12 @@ def pictures() -> Iterator[tuple[str, str]]:
     for name, (clause, place) in TABLES.items():
         operator, table = [(operator, table) for id_, operator, table in tables if id_ == clause][place]
         events = [event(row) for row in table]
-        story = tell(pipeline_of({"operator": operator, "input": events}), events)
+        story = build_story(pipeline_of({"operator": operator, "input": events}), events)
         yield f"{name}.svg", drawing(story, steps=False, heading=clause)
     pipeline = load(project_file(f"examples/{EXAMPLE}.yaml"), environment=None)
-    yield f"{EXAMPLE}.svg", drawing(tell(pipeline, project_file(f"examples/{EXAMPLE}.jsonl")))
+    yield f"{EXAMPLE}.svg", drawing(build_story(pipeline, project_file(f"examples/{EXAMPLE}.jsonl")))
     for name, window, operator, events in grid_windows():
-        story = tell(pipeline_of({"operator": operator, "input": events}), events)
+        story = build_story(pipeline_of({"operator": operator, "input": events}), events)
         yield f"{name}.svg", drawing(story, steps=False, heading=window)
 
 

@@ -57,19 +57,19 @@ def test_the_ends_of_logs_are_known_after_restarts_and_a_freeze(broker):
 
 
 def test_a_follower_goes_on_where_it_was(broker):
-    kafka, heard = {"bootstrap.servers": broker.bootstrap}, queue.Queue()
-    with Follower(kafka, "q", heard.put):
+    kafka, entries = {"bootstrap.servers": broker.bootstrap}, queue.Queue()
+    with Follower(kafka, "q", entries.put):
         TransactionalWriter(settings(kafka, "q")).write(0, [], Report())
-        assert heard.get(timeout=60).batch == 0
+        assert entries.get(timeout=60).batch == 0
         broker.terminate()
         broker.restart()
         TransactionalWriter(settings(kafka, "q")).write(1, [], Report())
-        assert heard.get(timeout=60).batch == 1
+        assert entries.get(timeout=60).batch == 1
         broker.freeze()
         time.sleep(FROZEN)
         broker.thaw()
         TransactionalWriter(settings(kafka, "q")).write(2, [], Report())
-        assert heard.get(timeout=60).batch == 2
+        assert entries.get(timeout=60).batch == 2
 
 
 def test_a_broker_that_stays_away_is_an_error_after_the_time_for_retries(broker):

@@ -1,4 +1,4 @@
-"""Workers and keepers may die at any time; a new start finds the state."""
+"""Workers and state servers may die at any time; a new start finds the state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def by_key(outputs):
     return sorted(outputs, key=lambda output: (output["tuple"]["k"], output["tuple"]["s"], output["tuple"]["n"]))
 
 
-def test_keepers_that_are_killed_again_and_again_leave_no_trace(service):
+def test_state_servers_that_are_killed_again_and_again_leave_no_trace(service):
     service.create("in")
     pipeline = service.pipeline(FILE.replace("trigger_interval: 0.1", "trigger_interval: 0.5"))
     send(service, 0, TUPLES)
@@ -54,7 +54,7 @@ def test_keepers_that_are_killed_again_and_again_leave_no_trace(service):
 
     def kill():
         while not over.wait(0.4):
-            for number in keepers():
+            for number in state_servers():
                 with suppress(ProcessLookupError):
                     os.kill(number, signal.SIGKILL)
                     killed.append(number)
@@ -79,20 +79,20 @@ def test_a_new_start_goes_on_where_the_last_one_ended(service):
     assert by_key(service.outputs("out")) == by_key(expected())
 
 
-def test_nobody_asks_for_more_keepers_than_there_are_buckets(service):
+def test_no_more_state_servers_are_requested_than_there_are_buckets(service):
     service.create("in")
-    before, seen = set(keepers()), set()
+    before, seen = set(state_servers()), set()
     send(service, 0, TUPLES)
 
     def look():
-        seen.update(set(keepers()) - before)
+        seen.update(set(state_servers()) - before)
         return True
 
     service.run(service.pipeline(FILE), until=look)  # the end of the run ends them
     assert len(seen) == 2
 
 
-def keepers():
+def state_servers():
     """Those of our processes: other tests have theirs at the same time."""
     parents, named = {}, set()
     for folder in Path("/proc").glob("[0-9]*"):

@@ -88,9 +88,9 @@ def replay(
         }  # fmt: skip
         if timeline or svg is not None:
             from sluice.commands.pictures import show  # noqa: PLC0415 - a plain replay does not need pictures
-            from sluice.pictures.story_builder import tell  # noqa: PLC0415
+            from sluice.pictures.story_builder import build_story  # noqa: PLC0415
 
-            show(tell(pipeline, path, **how), timeline=timeline, svg=svg)
+            show(build_story(pipeline, path, **how), timeline=timeline, svg=svg)
             return
         lines: list[str] = []
         records = run(pipeline, path, **how, batch=batch, trace=trace, ended=lines.append)

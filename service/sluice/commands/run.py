@@ -100,7 +100,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     watched = PipelineFolder(folder, loader) if folder else None
     found = watched.first() if watched else Found.of(load_all(files, loader))
     for wanted in found.wanted.values():
-        told(wanted.pipeline)
+        print_summary(wanted.pipeline)
     from sluice.running.service import serve, serve_several  # noqa: PLC0415 - it imports Spark, which takes 1 s
 
     only = next(iter(found.wanted.values())) if one else None
@@ -110,7 +110,7 @@ def run(  # noqa: PLR0917 - click passes them by name
         serve_several(found, watched.scan if watched else None, how, only=only if standby else None)
 
 
-def told(pipeline: Pipeline) -> None:
+def print_summary(pipeline: Pipeline) -> None:
     """Prints what a pipeline reads and writes, and where its checkpoint is if nothing names it."""
     click.echo(summary(pipeline))
     if pipeline.settings.checkpoint is None:

@@ -21,11 +21,11 @@ class RepeatedMessageFilter(logging.Filter):
         self._last: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said = VARYING.sub("", record.getMessage())
-        heard = said in self._last and record.created - self._last[said] < self._seconds
-        if not heard:
-            self._last[said] = record.created
-        return not heard
+        message = VARYING.sub("", record.getMessage())
+        repeated = message in self._last and record.created - self._last[message] < self._seconds
+        if not repeated:
+            self._last[message] = record.created
+        return not repeated
 
 
 LOGGER = logging.getLogger("sluice.kafka")

@@ -26,15 +26,15 @@ FOLLOWER_PROPERTIES = {"group.id": "sluice.ledger", "enable.auto.commit": False,
 
 
 class Follower:
-    """A thread that calls `heard` with each entry of a query that is committed after the follower was made.
+    """A thread that calls `on_entry` with each entry of a query that is committed after the follower was made.
 
     A consumer that reports an error, or gets no answer from a broker, is replaced by one that continues at the same
     offset. The number of replacements has no limit: nothing depends on the follower, and if Kafka stays unreachable,
     the writer of the batches ends the service.
     """
 
-    def __init__(self, kafka: Mapping[str, str], query: str, heard: Callable[[Entry], None]) -> None:
-        self._kafka, self._query, self._heard = kafka, query.encode(), heard
+    def __init__(self, kafka: Mapping[str, str], query: str, on_entry: Callable[[Entry], None]) -> None:
+        self._kafka, self._query, self._on_entry = kafka, query.encode(), on_entry
         self._next = asked(kafka, "consumer", "follow the ledger", _end, FOLLOWER_PROPERTIES)
         self._stopped = threading.Event()
         work = copy_context().run  # so that log lines of the thread name the pipeline
@@ -83,7 +83,7 @@ class Follower:
         if message.error():
             raise KafkaException(message.error())
         if message.key() == self._query and message.value():
-            self._heard(Entry.from_json(message.value()))
+            self._on_entry(Entry.from_json(message.value()))
         self._next = message.offset() + 1
 
 

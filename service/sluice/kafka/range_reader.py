@@ -93,8 +93,8 @@ def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int)
         span *= 4
 
 
-def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callable[[Message], object]) -> None:
-    """Calls `heard` with each record from its topic partition's start (inclusive) to its end (exclusive).
+def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, each: Callable[[Message], object]) -> None:
+    """Calls `each` with each record from its topic partition's start (inclusive) to its end (exclusive).
 
     The records of a topic partition come in order of their offsets. A topic partition without a start is read from
     offset 0. Raises UnavailableError if no broker answers, or if Kafka has deleted the record at a start.
@@ -105,13 +105,13 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, heard: Callab
             kafka,
             "consumer",
             "read records again",
-            lambda consumer: _read_some(consumer, unread, heard),
+            lambda consumer: _read_some(consumer, unread, each),
             READER_PROPERTIES,
         )
 
 
 def _read_some(
-    consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]
+    consumer: Consumer, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]
 ) -> None:
     """Reads records for at most REQUEST seconds, and removes their offsets from `unread`."""
     deadline = time.monotonic() + REQUEST
@@ -123,17 +123,17 @@ def _read_some(
         for message in (first, *consumer.consume(MAX_CONSUMED, 0)):
             if message.error() and message.error().code() != END:
                 raise KafkaException(message.error())
-            _take(message, unread, heard)
+            _take(message, unread, each)
 
 
-def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], heard: Callable[[Message], object]) -> None:
+def _take(message: Message, unread: dict[tuple[str, int], tuple[int, int]], each: Callable[[Message], object]) -> None:
     """Handles a record, or the end of a topic partition. Ignores a record that was handled before."""
     place = message.topic(), message.partition()
     if place not in unread:
         return
     start, end = unread[place]
     if message.error() is None and start <= message.offset() < end:
-        heard(message)
+        each(message)
         unread[place] = message.offset() + 1, end
     if message.error() is not None or message.offset() >= end - 1:
         del unread[place]

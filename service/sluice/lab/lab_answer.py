@@ -13,7 +13,7 @@ from sluice.model.spec import Pipeline
 from sluice.pictures import labels
 from sluice.pictures.step_rows import event_words
 from sluice.pictures.story import Story
-from sluice.pictures.story_builder import CALENDAR, tell
+from sluice.pictures.story_builder import CALENDAR, build_story
 from sluice.pictures.svg_drawing import drawing
 from sluice.replayer.player import period
 from sluice.time_units import SECOND
@@ -57,12 +57,12 @@ def answer(text: str, events: Sequence[Event], file: str) -> dict[str, Any]:
 
 
 def _ran(pipeline: Pipeline, events: Sequence[Event]) -> dict[str, Any]:
-    story = _told(pipeline, events)
+    story = _story(pipeline, events)
     return {"svg": drawing(story), "steps": [_step(story, number) for number in range(len(story.steps))]}
 
 
-def _told(pipeline: Pipeline, events: Sequence[Event]) -> Story:
-    return tell(pipeline, events, clock_origin=check_length(pipeline, events))
+def _story(pipeline: Pipeline, events: Sequence[Event]) -> Story:
+    return build_story(pipeline, events, clock_origin=check_length(pipeline, events))
 
 
 def _far(event: Event) -> bool:

@@ -89,7 +89,7 @@ class DeadLetterLog:
     def __init__(self) -> None:
         self._seen: set[tuple[str, str]] = set()
 
-    def heard(self, firsts: Mapping[str, Mapping[str, Sequence[object]]]) -> None:
+    def batch_written(self, firsts: Mapping[str, Mapping[str, Sequence[object]]]) -> None:
         """`firsts` has by stream and word of the reason: topic, topic partition, offset and reason of a dead letter."""
         for stream, by_word in firsts.items():
             for word, (topic, partition, offset, reason) in by_word.items():

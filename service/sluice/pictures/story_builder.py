@@ -24,7 +24,7 @@ MAX_STEPS = 400
 CALENDAR = 100_000_000 * 1_000_000_000
 
 
-def tell(pipeline: Pipeline, events: Path | Iterable[Event], *, most: int = MAX_STEPS, **how: Any) -> Story:  # noqa: ANN401
+def build_story(pipeline: Pipeline, events: Path | Iterable[Event], *, most: int = MAX_STEPS, **how: Any) -> Story:  # noqa: ANN401
     """The story of the pipeline over the first `most` events. `how` has arguments of `prepared`.
 
     The story has at most `most` steps. Raises EventError for an event that cannot be used.

@@ -106,8 +106,8 @@ def _labels(pipeline: Pipeline, stream: str, partition_by: tuple[Expression, ...
     keys = {expression.name for expression in partition_by if isinstance(expression, Attribute)}
     time = of.event_time.attribute if of.event_time is not None else None
     names = [name for name, _ in of.schema]
-    told = [name for name in names if name not in keys and name != time] or names
-    return Labels(tuple(told), time, of.event_time.tick if of.event_time is not None else 1)
+    labels = [name for name in names if name not in keys and name != time] or names
+    return Labels(tuple(labels), time, of.event_time.tick if of.event_time is not None else 1)
 
 
 # ---- from window events ----------------------------------------------------------------------------------------------

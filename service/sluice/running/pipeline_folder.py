@@ -62,7 +62,7 @@ class PipelineFolder:
         self._files: dict[Path, _File] = {}
         self._unreadable = ""
         #: the wrong files that the log has already
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def first(self) -> Found:
         """The pipelines at the start. Raises FolderError if the folder cannot be read."""
@@ -141,17 +141,17 @@ class PipelineFolder:
                 wrong.setdefault(str(path), "\n".join(map(str, found)))
         for path, file in self._files.items():
             file.accepted = accepted.get(str(path))
-        self._tell(wrong, accepted)
+        self._log_changes(wrong, accepted)
         folder = {str(self._folder): self._unreadable} if self._unreadable else {}
         return Found.of(accepted, wrong | folder)
 
-    def _tell(self, wrong: Mapping[str, str], accepted: Mapping[str, Pipeline]) -> None:
+    def _log_changes(self, wrong: Mapping[str, str], accepted: Mapping[str, Pipeline]) -> None:
         """Logs what is wrong with each file, once."""
         for file, text in wrong.items():
-            if self._told.get(file) != text:
+            if self._logged.get(file) != text:
                 what = "its last right version goes on" if file in accepted else "no pipeline of it runs"
                 LOGGER.error("the pipeline file is wrong; %s", what, extra={"file": file, "problem": text})
-        self._told = dict(wrong)
+        self._logged = dict(wrong)
 
 
 def _content(path: Path) -> bytes | None:

@@ -81,9 +81,9 @@ class NextDueTime:
     def __init__(self, plan: Plan) -> None:
         self._query, self._store = plan.query, plan.store
         self._last: Entry | None = None
-        Follower(plan.pipeline.settings.kafka, plan.pipeline.name, self._heard)
+        Follower(plan.pipeline.settings.kafka, plan.pipeline.name, self._batch_written)
 
-    def _heard(self, entry: Entry) -> None:
+    def _batch_written(self, entry: Entry) -> None:
         self._last = entry
 
     def __call__(self) -> int:

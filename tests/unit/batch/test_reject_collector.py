@@ -64,6 +64,6 @@ def test_a_refused_tuple_whose_record_has_a_header_that_cannot_be_read_stays_a_t
         raise HeaderNameError(message)
 
     record = Message(topic="t", partition=0, offset=7, value=b"as it was")
-    monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, heard: heard(record))
+    monkeypatch.setattr(reject_collector, "read", lambda _, __, ___, each: each(record))
     monkeypatch.setattr(reject_collector, "headers_of", unreadable)
     assert read_again({}, [letter(), letter()]) == [letter(), letter()]

@@ -11,7 +11,7 @@ def said(at, message):
 
 def test_what_the_library_repeats_is_let_through_once_in_a_while():
     sparing = RepeatedMessageFilter(30.0)
-    heard = [
+    passed = [
         sparing.filter(said(at, message))
         for at, message in [
             (0, "FAIL: connect to 127.0.0.1:9092 failed (after 0ms)"),
@@ -20,4 +20,4 @@ def test_what_the_library_repeats_is_let_through_once_in_a_while():
             (31, "FAIL: connect to 127.0.0.1:9092 failed (after 0ms)"),
         ]
     ]
-    assert heard == [True, False, True, True]
+    assert passed == [True, False, True, True]

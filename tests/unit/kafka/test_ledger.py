@@ -218,16 +218,16 @@ def test_an_entry_names_the_pipeline_for_which_the_checkpoint_was_made(kafka, to
 
 
 def test_a_follower_hears_what_is_written_from_now_on(kafka, topic):
-    heard: queue.Queue[Entry] = queue.Queue()
+    entries: queue.Queue[Entry] = queue.Queue()
     one = write(kafka, topic, 0)
     while ledger.last_entry(kafka, topic) is None:  # a batch is visible a moment after its commit
         pass
-    with Follower(kafka, topic, heard.put):
+    with Follower(kafka, topic, entries.put):
         write(kafka, f"{topic}-other", 0)
         one.write(1, [], Report(written={"out": {"tuple": 1}}))
-        entry = heard.get(timeout=20)
+        entry = entries.get(timeout=20)
     assert (entry.query, entry.query_id, entry.batch, entry.report.written) == (topic, MINE, 1, {"out": {"tuple": 1}})
-    assert heard.empty()
+    assert entries.empty()
 
 
 def test_an_entry_reads_back_as_it_was_written():

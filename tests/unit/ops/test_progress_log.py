@@ -84,8 +84,8 @@ def test_a_slow_start(lines):
 
 def test_the_first_dead_letter_of_each_reason(lines):
     log = DeadLetterLog()
-    log.heard({"in": {"not JSON": ["t", 1, 7, "not JSON: x"]}})
-    log.heard({"in": {"not JSON": ["t", 1, 8, "not JSON: y"], "late": ["t", 0, 9, "late: z"]}, "other": {}})
+    log.batch_written({"in": {"not JSON": ["t", 1, 7, "not JSON: x"]}})
+    log.batch_written({"in": {"not JSON": ["t", 1, 8, "not JSON: y"], "late": ["t", 0, 9, "late: z"]}, "other": {}})
     assert [fields for _, fields in lines()] == [
         {"stream": "in", "topic": "t", "topic_partition": 1, "offset": 7, "reason": "not JSON: x"},
         {"stream": "in", "topic": "t", "topic_partition": 0, "offset": 9, "reason": "late: z"},

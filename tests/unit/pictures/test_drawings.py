@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sluice.pictures.story import Change, Chip, Port, Step, Story, Window
-from sluice.pictures.story_builder import tell
+from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
 from sluice.pictures.terminal_table import table
 from sluice.testing import pipeline_of
@@ -21,7 +21,7 @@ SESSION = {"window": "session, inactivityGap(5)", "event_time": "ts", "output": 
 
 
 def story(operator: dict[str, Any], *events: dict[str, Any]) -> Story:
-    return tell(pipeline_of({"operator": operator, "input": list(events)}), events)
+    return build_story(pipeline_of({"operator": operator, "input": list(events)}), events)
 
 
 def event(at: float, **values: Any) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from sluice.pictures.story import Change, Story
-from sluice.pictures.story_builder import tell
+from sluice.pictures.story_builder import build_story
 from sluice.replayer.event_file import EventError
 from sluice.testing import pipeline_of
 
 
 def story(operator: dict[str, Any], *events: dict[str, Any], **options: Any) -> Story:
     case = {"operator": {"output": {"all": "Collect(x)"}} | operator, "input": list(events)}
-    return tell(pipeline_of(case), events, **options)
+    return build_story(pipeline_of(case), events, **options)
 
 
 def x(at: float, value: int, **others: Any) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def test_a_join_shows_both_sides():
         ],
     }  # fmt: skip
     events = [{("stream" if key == "port" else key): value for key, value in one.items()} for one in case["input"]]
-    told = tell(pipeline_of(case), events)
+    told = build_story(pipeline_of(case), events)
     sides = [(change.window.side, words(change)) for step in told.steps for change in step.changes]
     assert sides == [("left", "[1]"), ("right", "[2]"), ("left", "-1 []"), ("right", "-2 []")]
     assert told.steps[1].outputs[0].values == {"a": 1, "b": 2}
@@ -146,7 +146,7 @@ def test_a_join_over_event_time_shows_the_tuples_that_wait():
         ],
     }  # fmt: skip
     events = [{("stream" if key == "port" else key): value for key, value in one.items()} for one in case["input"]]
-    told = tell(pipeline_of(case), events)
+    told = build_story(pipeline_of(case), events)
     sides = [(change.window.side, words(change)) for step in told.steps for change in step.changes]
     assert sides == [("left", "[1]"), ("left", "[3, 1]"), ("right", "[2]"), ("left", "-3 [1]")]
 

@@ -1,8 +1,8 @@
-"""A daemon with a nursery whose keepers tell who they are: `python daemon.py`, with commands on its standard input.
+"""A daemon with a pool whose state servers report themselves: `python daemon.py`, with commands on its standard input.
 
-`ask SERVICE BUCKET VERSION` prints the number of the keeper's process and how often it was asked; `work` does so in a
-forked process; `end CHECKPOINT` ends keepers; `kill N ...` kills processes; `supervisor` and `nursery` print numbers
-of processes.
+`ask SERVICE BUCKET VERSION` prints the number of the process of the state server and how often it was asked; `work`
+does so in a forked process; `end CHECKPOINT` ends state servers; `kill N ...` kills processes; `supervisor` and `pool`
+print numbers of processes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from sluice.state.server.pool import connection, end_query, received_connection, start_pool
 
 
-def keep(control):
+def serve(control):
     asked = 0
     while (task := received_connection(control)) is not None:
         asked += 1
@@ -63,7 +63,7 @@ def supervisor() -> str:
     return _child(os.getpid())
 
 
-def nursery() -> str:
+def pool() -> str:
     return _child(int(supervisor()))
 
 
@@ -71,8 +71,8 @@ def _child(number: int) -> str:
     return Path(f"/proc/{number}/task/{number}/children").read_text().strip()
 
 
-start_pool(keep)
+start_pool(serve)
 for line in sys.stdin:
     command, *arguments = line.split()
-    known = {"ask": ask, "work": work, "end": end, "kill": kill, "nursery": nursery, "supervisor": supervisor}
+    known = {"ask": ask, "work": work, "end": end, "kill": kill, "pool": pool, "supervisor": supervisor}
     print(known[command](*arguments), flush=True)  # noqa: T201

@@ -486,15 +486,15 @@ FUNCTIONS: dict[str, Callable[[AggregateCall], Function]] = {
 
 
 #: what a function can say of the window that fires (E29)
-def _last_time(told: FiringDetails, type_: Type) -> pa.Array:
+def _last_time(details: FiringDetails, type_: Type) -> pa.Array:
     """The last time inside of a pane, whose end is outside: one tick before the end (E39).
 
     Float64 seconds of this century do not distinguish nanoseconds: then the greatest float64 below the end.
     """
-    last = from_units(told.end - 1, type_)
+    last = from_units(details.end - 1, type_)
     if type_ != FLOAT64:
         return last
-    end = from_units(told.end, type_).to_numpy()
+    end = from_units(details.end, type_).to_numpy()
     return pa.array(np.minimum(last.to_numpy(), np.nextafter(end, -np.inf)))
 
 

@@ -126,7 +126,7 @@ class ClockLibrary:
                 yield WindowEvent(WATERMARK, event, at, watermark=int(items.watermark[i]))
                 continue
             new = ([column[row] for column in keys], rows[row]) if kind == TUPLE else None
-            yield from self._told(state, self._brought(window, arrivals[i : i + 1], at), event, at, freed, new)
+            yield from self._events_of(state, self._brought(window, arrivals[i : i + 1], at), event, at, freed, new)
             row += kind == TUPLE
         yield from self._passing(state, end, freed)
         window.free.give(np.array(freed, np.int64))
@@ -145,7 +145,7 @@ class ClockLibrary:
             if now > until:
                 return
             found = (self._leaving(window, now), np.zeros(0, processing_time.FIRING)) if leaves <= tick else None
-            yield from self._told(state, found or self._brought(window, nothing, now), TIMER, now, freed, None)
+            yield from self._events_of(state, found or self._brought(window, nothing, now), TIMER, now, freed, None)
 
     def _next(self, window: AggregateState) -> tuple[int, int]:
         """When the next tuple expires, and when the next tick is due."""
@@ -184,7 +184,7 @@ class ClockLibrary:
 
     # ---- events -----------------------------------------------------------------------------------------------------
 
-    def _told(
+    def _events_of(
         self, state: ClockState, found: tuple[np.ndarray, np.ndarray], event: int, at: int, freed: list[int],
         new: tuple[list[object], Row] | None,
     ) -> Iterator[WindowEvent]:  # fmt: skip

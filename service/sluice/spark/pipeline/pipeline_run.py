@@ -96,7 +96,7 @@ class PipelineRun:
             entries = [ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name) for plan in plans]
             ends = FinalInputs(plans if self._until_final else [], stop.set)
             for entry in filter(None, entries):
-                ends.heard(entry)
+                ends.batch_written(entry)
             if stop.is_set():
                 if self._until_final:
                     LOGGER.info("all inputs are final already", extra={"pipeline": name})
@@ -144,18 +144,18 @@ class PipelineRun:
         kafka, name = plan.pipeline.settings.kafka, plan.pipeline.name
         metrics, history, letters = self._member.metrics, self._page.stage(name).history, DeadLetterLog()
 
-        def heard(entry: Entry) -> None:
+        def batch_written(entry: Entry) -> None:
             metrics.batch_written(entry)
             history.batch_written(entry)
-            letters.heard(entry.report.first_dead)
-            ends.heard(entry)
+            letters.batch_written(entry.report.first_dead)
+            ends.batch_written(entry)
 
         if last is not None:
             metrics.restored(last)
             history.restored(last)
         archive = SnapshotArchive.of(plan)
         uploads = SnapshotUploads(plan, archive, partial(metrics.store, name)) if archive else nullcontext()
-        with uploads, Follower(kafka, name, heard), InputOffsets(kafka, name) as offsets:
+        with uploads, Follower(kafka, name, batch_written), InputOffsets(kafka, name) as offsets:
             yield ProgressListener(name, metrics, offsets, ProgressLog(name), history)
 
     def _shown(self, plan: Plan, *, local: bool) -> None:
@@ -247,7 +247,7 @@ class FinalInputs:
         self._going_on = {plan.pipeline.name for plan in plans}
         self._over = over
 
-    def heard(self, entry: Entry) -> None:
+    def batch_written(self, entry: Entry) -> None:
         """Handles the ledger entry of a batch that has become visible."""
         if entry.report.final and entry.query in self._going_on:
             self._going_on.remove(entry.query)

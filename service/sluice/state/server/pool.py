@@ -60,34 +60,35 @@ MAX_PATH = 100
 #: the version in the request of a look; the versions of batches are not negative
 LOOK = -1
 
-Keep = Callable[[socket.socket], None]
+#: the main function of a state server
+Work = Callable[[socket.socket], None]
 
 
 class PoolSocket:
     """The end of the pool socket that this process and the workers forked from it use. One per process."""
 
-    way: socket.socket | None = None
+    outside: socket.socket | None = None
     #: process id of the daemon that forks the workers
     daemon: int = 0
 
 
-def start_pool(keep: Keep) -> None:
+def start_pool(work: Work) -> None:
     """Forks the supervisor, which forks the pool.
 
-    `keep` is the main function of a state server. Its argument is the server's end of a socket pair, and it returns
+    `work` is the main function of a state server. Its argument is the server's end of a socket pair, and it returns
     when the other end is closed.
     """
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    doors = [inside, *_named()]
+    sockets = [inside, *_named()]
     daemon = os.getpid()
     sys.stdout.flush()
     if not os.fork():
         outside.close()
         supervisor = os.getpid()
-        _stay(lambda: _supervise(daemon, lambda: Pool(doors, supervisor, keep).run()))
-    for door in doors:
-        door.close()
-    PoolSocket.way, PoolSocket.daemon = outside, daemon
+        _stay(lambda: _supervise(daemon, lambda: Pool(sockets, supervisor, work).run()))
+    for one in sockets:
+        one.close()
+    PoolSocket.outside, PoolSocket.daemon = outside, daemon
 
 
 @contextmanager
@@ -116,14 +117,14 @@ def _named() -> list[socket.socket]:
         return []
     with suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    door.bind(path)
-    return [door]
+    named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    named.bind(path)
+    return [named]
 
 
 def reachable() -> bool:
     """Whether this process can send requests: a worker can, the service's own process when the pool runs."""
-    return PoolSocket.way is not None or os.path.exists(os.environ.get(VARIABLE, ""))  # noqa: PTH110
+    return PoolSocket.outside is not None or os.path.exists(os.environ.get(VARIABLE, ""))  # noqa: PTH110
 
 
 def _supervise(daemon: int, work: Callable[[], None]) -> None:
@@ -162,19 +163,19 @@ def send_look(query: str, bucket: int, theirs: socket.socket, seconds: float) ->
 
     Raises OSError if the pool has no socket with a name, or takes no request for so many seconds.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
-        way.settimeout(seconds)
-        way.connect(os.environ.get(VARIABLE, ""))
-        socket.send_fds(way, [f"{bucket} {LOOK} {query}".encode()], [theirs.fileno()])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as pool:
+        pool.settimeout(seconds)
+        pool.connect(os.environ.get(VARIABLE, ""))
+        socket.send_fds(pool, [f"{bucket} {LOOK} {query}".encode()], [theirs.fileno()])
 
 
 def _send(question: list[bytes], answer: list[int]) -> None:
     """Sends a request to the pool. `answer` is the file descriptor of the socket for the answer."""
-    if PoolSocket.way is None:
+    if PoolSocket.outside is None:
         _send_by_name(question, answer)
         return
     try:
-        socket.send_fds(PoolSocket.way, question, answer)
+        socket.send_fds(PoolSocket.outside, question, answer)
     except OSError:
         if os.getppid() == PoolSocket.daemon:
             os.kill(PoolSocket.daemon, signal.SIGTERM)
@@ -187,9 +188,9 @@ def _send_by_name(question: list[bytes], answer: list[int]) -> None:
     if not path:
         msg = "spark.python.daemon.module must be sluice.spark.daemon"
         raise RuntimeError(msg)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
-        way.connect(path)
-        socket.send_fds(way, question, answer)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as pool:
+        pool.connect(path)
+        socket.send_fds(pool, question, answer)
 
 
 def end_query(checkpoint: str) -> None:
@@ -218,45 +219,45 @@ class StateServer:
 
 
 class Pool:
-    """The work of the pool process. `doors` are its sockets. The pool ends when its parent process has ended."""
+    """The work of the pool process. `sockets` are its sockets. The pool ends when its parent process has ended."""
 
-    def __init__(self, doors: Sequence[socket.socket], parent: int, keep: Keep) -> None:
-        self._doors, self._parent, self._keep = doors, parent, keep
+    def __init__(self, sockets: Sequence[socket.socket], parent: int, work: Work) -> None:
+        self._sockets, self._parent, self._work = sockets, parent, work
         #: by query (least recently used first) and by bucket
-        self._keepers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
+        self._servers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
         while os.getppid() == self._parent:
-            for door in select.select(self._doors, [], [], INTERVAL)[0]:
-                name, numbers, _, _ = socket.recv_fds(door, MAX_MESSAGE_BYTES, 1)
+            for ready in select.select(self._sockets, [], [], INTERVAL)[0]:
+                name, numbers, _, _ = socket.recv_fds(ready, MAX_MESSAGE_BYTES, 1)
                 if not numbers:
                     self._end(name.decode())
                     continue
                 with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
-                    self._lead(name.decode(), task)
+                    self._pass_request(name.decode(), task)
 
-    def _lead(self, name: str, task: socket.socket) -> None:
+    def _pass_request(self, name: str, task: socket.socket) -> None:
         bucket, number, query = name.split(" ", 2)
         version = int(number)
         if version == LOOK:
-            self._pass_look(self._keepers.get(query, {}).get(bucket), task)
+            self._pass_look(self._servers.get(query, {}).get(bucket), task)
             return
-        if query not in self._keepers:
+        if query not in self._servers:
             self._end(query.partition("/")[0])
-        keepers = self._keepers.setdefault(query, {})
-        self._keepers.move_to_end(query)
+        servers = self._servers.setdefault(query, {})
+        self._servers.move_to_end(query)
         try:
-            socket.send_fds(keepers[bucket].control, [b"!"], [task.fileno()])
-            keepers[bucket].version = version
+            socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
+            servers[bucket].version = version
         except (KeyError, OSError):  # the bucket has no state server yet, or its server has died
-            if bucket in keepers:
-                keepers.pop(bucket).control.close()
+            if bucket in servers:
+                servers.pop(bucket).control.close()
             self._forget()
-            keepers[bucket] = StateServer(self._fork(task), version)
-            socket.send_fds(keepers[bucket].control, [b"!"], [task.fileno()])
-        for other in [one for one, server in keepers.items() if server.version < version - UNASKED and one != bucket]:
-            keepers.pop(other).control.close()
+            servers[bucket] = StateServer(self._fork(task), version)
+            socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
+        for other in [one for one, server in servers.items() if server.version < version - UNASKED and one != bucket]:
+            servers.pop(other).control.close()
 
     @staticmethod
     def _pass_look(server: StateServer | None, asking: socket.socket) -> None:
@@ -269,35 +270,35 @@ class Pool:
             server.control.sendmsg([b"!"], rights, socket.MSG_DONTWAIT)
 
     def _controls(self) -> Iterator[socket.socket]:
-        return (keeper.control for keepers in self._keepers.values() for keeper in keepers.values())
+        return (server.control for servers in self._servers.values() for server in servers.values())
 
     def _fork(self, task: socket.socket) -> socket.socket:
         ours, theirs = socket.socketpair()
         if not os.fork():
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
-            for one in (ours, task, *self._doors, *self._controls()):
+            for one in (ours, task, *self._sockets, *self._controls()):
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
             name_process("sluice-bucket")
-            _stay(lambda: self._keep(theirs))
+            _stay(lambda: self._work(theirs))
         theirs.close()
         return ours
 
     def _end(self, checkpoint: str) -> None:
         """Ends the state servers of all starts of this checkpoint."""
-        for query in [query for query in self._keepers if query.partition("/")[0] == checkpoint]:
-            self._close(self._keepers.pop(query))
+        for query in [query for query in self._servers if query.partition("/")[0] == checkpoint]:
+            self._close(self._servers.pop(query))
 
     def _forget(self) -> None:
         """Ends the state servers of the least recently used queries until QUERIES queries are left."""
-        while len(self._keepers) > QUERIES:
-            self._close(self._keepers.popitem(last=False)[1])
+        while len(self._servers) > QUERIES:
+            self._close(self._servers.popitem(last=False)[1])
 
     @staticmethod
-    def _close(keepers: dict[str, StateServer]) -> None:
-        for keeper in keepers.values():
-            keeper.control.close()
+    def _close(servers: dict[str, StateServer]) -> None:
+        for server in servers.values():
+            server.control.close()
 
 
 def _stay(work: Callable[[], None]) -> None:

@@ -145,7 +145,7 @@ def test_a_look_at_a_bucket_without_a_server_starts_none(door: socket.socket):
     pool = Pool([door], os.getpid(), lambda _: None)
     ours, theirs = socket.socketpair()
     with theirs:
-        pool._lead(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
+        pool._pass_request(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
     with ours:
         assert ours.recv(1) == b""
 

@@ -30,7 +30,7 @@ class Daemon:
         return self.process.stdout.readline().strip()
 
     def ask(self, service: str, bucket: int, version: int = 0) -> tuple[int, int]:
-        """The keeper's process, and how often it was asked."""
+        """The process of the state server, and how often it was asked."""
         process, asked = self.tell(f"ask {service} {bucket} {version}").split()
         return int(process), int(asked)
 
@@ -43,14 +43,14 @@ def daemon() -> Iterator[Daemon]:
     one.process.communicate()
 
 
-def test_each_bucket_has_a_keeper_that_stays(daemon):
+def test_each_bucket_has_a_state_server_that_stays(daemon):
     first, second = daemon.ask("a", 0), daemon.ask("a", 1)
     assert first[0] != second[0]
     assert daemon.ask("a", 0) == (first[0], 2)
     assert daemon.ask("a", 1) == (second[0], 2)
 
 
-def test_a_keeper_that_was_killed_is_replaced(daemon):
+def test_a_state_server_that_was_killed_is_replaced(daemon):
     process, _ = daemon.ask("a", 0)
     daemon.tell(f"kill {process}")
     other, asked = daemon.ask("a", 0)
@@ -58,28 +58,28 @@ def test_a_keeper_that_was_killed_is_replaced(daemon):
     assert asked == 1
 
 
-def test_a_nursery_that_was_killed_is_replaced(daemon):
-    keeper, _ = daemon.ask("a", 0)
-    killed = daemon.tell("nursery")
+def test_a_pool_that_was_killed_is_replaced(daemon):
+    state_server, _ = daemon.ask("a", 0)
+    killed = daemon.tell("pool")
     daemon.tell(f"kill {killed}")
     other, asked = daemon.ask("a", 0)
-    assert daemon.tell("nursery") != killed
-    assert other != keeper
+    assert daemon.tell("pool") != killed
+    assert other != state_server
     assert asked == 1
-    await_true(lambda: not running(keeper))
+    await_true(lambda: not running(state_server))
 
 
-def test_where_nobody_can_replace_it_the_daemon_ends_so_that_spark_starts_another(daemon):
-    keeper, _ = daemon.ask("a", 0)
-    nursery = daemon.tell("nursery")
+def test_where_no_process_can_replace_it_the_daemon_ends_so_that_spark_starts_another(daemon):
+    state_server, _ = daemon.ask("a", 0)
+    pool_pid = daemon.tell("pool")
     supervisor = daemon.tell("supervisor")
-    daemon.tell(f"kill {supervisor} {nursery}")
+    daemon.tell(f"kill {supervisor} {pool_pid}")
     daemon.tell("work a 0")
     await_true(lambda: daemon.process.poll() is not None)
-    await_true(lambda: not running(keeper))
+    await_true(lambda: not running(state_server))
 
 
-def test_queries_that_nobody_asks_for_are_let_go(daemon):
+def test_state_servers_of_queries_without_requests_end(daemon):
     old, _ = daemon.ask("old", 0)
     used, _ = daemon.ask("used", 0)
     for number in range(QUERIES - 1):
@@ -89,7 +89,7 @@ def test_queries_that_nobody_asks_for_are_let_go(daemon):
     assert running(used)
 
 
-def test_a_new_start_ends_the_keepers_of_earlier_starts_of_its_checkpoint_alone(daemon):
+def test_a_new_start_ends_the_state_servers_of_earlier_starts_of_its_checkpoint_alone(daemon):
     old, other = daemon.ask("a/1", 0), daemon.ask("b/1", 0)
     new = daemon.ask("a/2", 1)
     await_true(lambda: not running(old[0]))
@@ -97,7 +97,7 @@ def test_a_new_start_ends_the_keepers_of_earlier_starts_of_its_checkpoint_alone(
     assert daemon.ask("b/1", 0) == (other[0], 2)
 
 
-def test_the_keepers_of_a_query_that_has_ended_end(daemon):
+def test_the_state_servers_of_a_query_that_has_ended_end(daemon):
     one, two, other = daemon.ask("a/1", 0), daemon.ask("a/1", 1), daemon.ask("b/1", 0)
     daemon.tell("end a")
     await_true(lambda: not running(one[0]) and not running(two[0]))
@@ -107,10 +107,10 @@ def test_the_keepers_of_a_query_that_has_ended_end(daemon):
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_all_of_them_end_with_the_daemon(daemon, how):
-    keeper, _ = daemon.ask("a", 0)
-    nursery = int(daemon.tell("nursery"))
+    state_server, _ = daemon.ask("a", 0)
+    pool_pid = int(daemon.tell("pool"))
     getattr(daemon.process, how)()
-    await_true(lambda: not running(keeper) and not running(nursery))
+    await_true(lambda: not running(state_server) and not running(pool_pid))
 
 
 def test_a_state_server_without_requests_ends_when_other_buckets_are_further(daemon):
@@ -158,7 +158,7 @@ def test_another_process_reaches_the_state_servers_of_the_workers_by_the_second_
 
 def test_a_new_pool_has_the_second_socket_too(named):
     process, _ = named.ask("a", 0)
-    named.tell(f"kill {named.tell('nursery')}")
+    named.tell(f"kill {named.tell('pool')}")
     other, asked = asked_from_outside(0)
     assert other != process
     assert asked == 1
@@ -166,7 +166,7 @@ def test_a_new_pool_has_the_second_socket_too(named):
 
 def test_without_a_pool_the_second_socket_refuses(named):
     named.ask("a", 0)
-    processes = int(named.tell("nursery")), int(named.tell("supervisor"))
+    processes = int(named.tell("pool")), int(named.tell("supervisor"))
     named.process.kill()
     await_true(lambda: not any(map(running, processes)))
     with pytest.raises(ConnectionRefusedError):
