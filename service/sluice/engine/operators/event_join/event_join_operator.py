@@ -184,23 +184,24 @@ class EventJoinOperator(Stateful[EventJoinState]):
         The `time` of a watermark is that of the join less the grace, before which tuples are late. Its `watermark` is
         that of the output: no output that follows it has an earlier event time (I7).
         """
-        is_watermark = arrivals["kind"] == WATERMARK
-        if not is_watermark.any():
+        places = np.flatnonzero(arrivals["kind"] == WATERMARK)
+        if not len(places):
             return arrivals
+        marks = arrivals[places]
         reached = []
         before = int(state.scalars[LEFT_REACHED:].min())
         for number in (LEFT, RIGHT):
-            came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], NEVER)
+            came = np.where(marks["port"] == number, marks["watermark"], NEVER)
             reached.append(np.maximum(np.maximum.accumulate(came), state.scalars[LEFT_REACHED + number]))
             state.scalars[LEFT_REACHED + number] = reached[-1][-1]
         least = np.minimum(*reached)
         most, grace, delay = self._times[LEFT].most, self._window.grace, self._window.delay
         ended = least == MAX_TIME
         clock = np.where(ended, MAX_TIME, np.clip(least, -most, most) - grace)
-        arrivals["time"][is_watermark] = clock[is_watermark]
-        arrivals["watermark"] = np.where(ended, MAX_TIME, clock - delay)
-        kept: np.ndarray = arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
-        return kept
+        marks["time"], marks["watermark"] = clock, np.where(ended, MAX_TIME, clock - delay)
+        arrivals[places] = marks
+        dropped = places[least <= np.append(before, least[:-1])]
+        return np.delete(arrivals, dropped) if len(dropped) else arrivals
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
