@@ -18,6 +18,7 @@ from sluice.columns.tables import Data
 from sluice.engine.contents import window_inspection
 from sluice.engine.contents.window_inspection import InspectedWindow
 from sluice.engine.operators.event_join import as_of_kernel, event_join_outputs, interval_kernel
+from sluice.engine.operators.event_join.event_join_outputs import EventJoinOutputs, Port
 from sluice.engine.operators.event_join.event_join_records import (
     ARRIVAL,
     KINDS,
@@ -116,9 +117,7 @@ class EventJoinOperator(Stateful[EventJoinState]):
         join_kernel.merge(ports[LEFT][0], ports[RIGHT][0], same, arrivals)
         arrivals = self._with_watermarks(state, arrivals)
         state.reserve_keys()
-        log, late = self._handle(state, arrivals)
-        nodes = (state.left_nodes, state.right_nodes)
-        made = list(event_join_outputs.per_port(log, arrivals, nodes, state.keys, self._apart))
+        made, late = self._handle(state, arrivals)
         outputs, unmade = self._expressions.outputs(_stored(state), made)
         dropped = [self._late(number, items, arrivals, late) for number, (_, items, _) in enumerate(ports)]
         if state.compactable:
@@ -185,40 +184,43 @@ class EventJoinOperator(Stateful[EventJoinState]):
         The `time` of a watermark is that of the join less the grace, before which tuples are late. Its `watermark` is
         that of the output: no output that follows it has an earlier event time (I7).
         """
-        is_watermark = arrivals["kind"] == WATERMARK
-        if not is_watermark.any():
+        places = np.flatnonzero(arrivals["kind"] == WATERMARK)
+        if not len(places):
             return arrivals
+        marks = arrivals[places]
         reached = []
         before = int(state.scalars[LEFT_REACHED:].min())
         for number in (LEFT, RIGHT):
-            came = np.where(is_watermark & (arrivals["port"] == number), arrivals["watermark"], NEVER)
+            came = np.where(marks["port"] == number, marks["watermark"], NEVER)
             reached.append(np.maximum(np.maximum.accumulate(came), state.scalars[LEFT_REACHED + number]))
             state.scalars[LEFT_REACHED + number] = reached[-1][-1]
         least = np.minimum(*reached)
         most, grace, delay = self._times[LEFT].most, self._window.grace, self._window.delay
         ended = least == MAX_TIME
         clock = np.where(ended, MAX_TIME, np.clip(least, -most, most) - grace)
-        arrivals["time"][is_watermark] = clock[is_watermark]
-        arrivals["watermark"] = np.where(ended, MAX_TIME, clock - delay)
-        kept: np.ndarray = arrivals[~is_watermark | (least > np.append(before, least[:-1]))]
-        return kept
+        marks["time"], marks["watermark"] = clock, np.where(ended, MAX_TIME, clock - delay)
+        arrivals[places] = marks
+        dropped = places[least <= np.append(before, least[:-1])]
+        return np.delete(arrivals, dropped) if len(dropped) else arrivals
 
     # ---- through ----------------------------------------------------------------------------------------------------
 
-    def _handle(self, state: EventJoinState, arrivals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Runs the kernel over the arrivals. Returns the log entries that become outputs, and the late tuples."""
+    def _handle(self, state: EventJoinState, arrivals: np.ndarray) -> tuple[list[EventJoinOutputs], np.ndarray]:
+        """Runs the kernel over the arrivals. Returns the outputs of the joint port, then those of each side's own port;
+        and the late tuples.
+        """
         stored = [len(state.left_nodes), len(state.right_nodes)]
         freed = [np.empty(count + len(arrivals), np.int64) for count in stored]
+        left = TimedSide(state.left_lists, state.left_nodes, freed[LEFT], self.spec.left.outer, self._apart[LEFT])
+        right = TimedSide(state.right_lists, state.right_nodes, freed[RIGHT], self.spec.right.outer, self._apart[RIGHT])
         late, used = np.empty(len(arrivals), LATE_ARRIVAL), np.zeros(KINDS, np.int64)
-        log, kept, first = grown(self._log, 0, len(arrivals) + 64), [event_join_outputs.empty_log(0)], 0
+        log, pieces, first = grown(self._log, 0, len(arrivals) + 64), [], 0
         while True:
-            left = TimedSide(state.left_lists, state.left_nodes, freed[LEFT], self.spec.left.outer)
-            right = TimedSide(state.right_lists, state.right_nodes, freed[RIGHT], self.spec.right.outer)
             tables = JoinTables(
-                left, right, state.keys_due, state.agenda.matches, state.agenda.starts, state.scalars, log, late, used
+                left, right, state.keys_due, state.agenda.matches, state.agenda.found, state.scalars, log, late, used
             )
             first = self._run(tables, self._rule, arrivals, first)
-            kept.append(self._settled(state, log[: used[LOGGED]], arrivals))
+            pieces.append(self._written(state, tables, log[: used[LOGGED]], arrivals))
             if first == len(arrivals):
                 break
             if not used[LOGGED] or len(log) < self.spec.limits.candidates:
@@ -227,18 +229,16 @@ class EventJoinOperator(Stateful[EventJoinState]):
         self._log = log
         for port, free in enumerate(state.free):
             free.give(freed[port][: used[LEFT_FREED + port]])
-        return np.concatenate(kept), late[: used[TOO_LATE]]
+        made = [EventJoinOutputs.of(list(of), state.keys) for of in zip(*pieces, strict=True)]
+        return made, late[: used[TOO_LATE]]
 
-    def _settled(self, state: EventJoinState, log: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
-        """The entries of the log that become outputs, in order."""
-        nodes = (state.left_nodes, state.right_nodes)
+    def _written(self, state: EventJoinState, w: JoinTables, log: np.ndarray, arrivals: np.ndarray) -> list[Port]:
+        """The outputs that follow from the log: those of the joint port, then those of each side's own port."""
         if not self._ports[LEFT].equality:  # the only list has number 0, which is the code of no key
             log["key"] = NIL
-        log = event_join_outputs.in_order(log, nodes, arrivals, state.keys)
-        keeps = np.empty(len(log), np.bool_)
-        event_join_outputs.settle(*nodes, log, self._expressions.holds(_stored(state), log), keeps)
-        kept: np.ndarray = log[keeps]
-        return kept
+        log = event_join_outputs.in_order(log, (w.left.nodes, w.right.nodes), arrivals, state.keys)
+        holds = self._expressions.holds(_stored(state), log)
+        return event_join_outputs.written(w.left, w.right, arrivals, log, holds)
 
     # ---- late tuples ------------------------------------------------------------------------------------------------
 

@@ -2,61 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sluice.columns.interner import Interner
 from sluice.columns.intrusive_list import NIL
-from sluice.columns.kernel import kernel
+from sluice.columns.kernel import inlined, kernel
 from sluice.columns.ordering import canonical
-from sluice.engine.operators.event_join.event_join_records import ENTRY, LEFT, NOTHING, RIGHT
+from sluice.engine.operators.event_join.event_join_records import ENTRY, LEFT, NOTHING, RIGHT, TimedSide
+from sluice.engine.operators.join.join_outputs import chained
 from sluice.engine.stream.items import MADE, TUPLE, WATERMARK, WINDOW, Items
+
+#: entries of `Port.used`
+ITEMS, ROWS, SENT = range(3)
+
+
+class Port(NamedTuple):
+    """The outputs on one port, as the columns of `Items`, and the pair of slots behind each tuple."""
+
+    event: np.ndarray
+    at: np.ndarray
+    kind: np.ndarray
+    #: the code of the key
+    key: np.ndarray
+    watermark: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    #: the numbers of ITEMS and of ROWS, and the cause of the last tuple (SENT)
+    used: np.ndarray
+
+
+def _empty_port(rows: int, marks: int) -> Port:
+    """An empty port with room for this number of rows, and of marks beside them."""
+    of = rows + marks
+    return Port(
+        np.empty(of, np.int64), np.empty(of, np.int64), np.empty(of, np.int8), np.empty(of, np.int32),
+        np.empty(of, np.int64), np.empty(rows, np.int32), np.empty(rows, np.int32), np.array([0, 0, NIL]),
+    )  # fmt: skip
+
+
+def written(left: TimedSide, right: TimedSide, arrivals: np.ndarray, log: np.ndarray, holds: np.ndarray) -> list[Port]:
+    """The outputs that follow from the log (see `_write`): those of the joint port, then those of each side's own."""
+    marks = min(len(log), len(arrivals))
+    ports = [_empty_port(len(log), marks), _empty_port(len(log), 0), _empty_port(len(log), 0)]
+    _write(left, right, arrivals, log, holds, *ports)
+    return ports
 
 
 @kernel
-def settle(left: np.ndarray, right: np.ndarray, log: np.ndarray, holds: np.ndarray, kept: np.ndarray) -> None:
-    """Finds out which entries of the log become outputs. `left` and `right` are the stored tuples, `holds` has the
-    condition of each candidate pair in order; one entry stands for all pairs.
+def _write(
+    left: TimedSide, right: TimedSide, arrivals: np.ndarray, log: np.ndarray, holds: np.ndarray,
+    joint: Port, left_alone: Port, right_alone: Port,
+) -> None:  # fmt: skip
+    """Writes the outputs that follow from the log. `holds` has the condition of each candidate pair in order; one entry
+    stands for all pairs.
 
     A pair becomes an output if its condition holds, and its tuples have matched then. A tuple that leaves becomes one
-    if it has never matched (I5).
+    if it has never matched (I5), on a port of its own if its side has one (P7). On the joint port a window mark follows
+    the outputs of each tuple (I6). Watermarks go to all ports.
     """
     pair, step = 0, int(len(holds) > 1)
     for k in range(len(log)):
-        a, b = log[k].left, log[k].right
+        a, b, cause = log[k].left, log[k].right, log[k].cause
         if a != NOTHING and b != NOTHING:  # noqa: PLR1714
-            kept[k] = holds[pair]
+            if holds[pair]:
+                _match(left, a)
+                _match(right, b)
+                _row(joint, arrivals, log, k, left.nodes, a)
             pair += step
-            if kept[k]:
-                left[a].matched = 1
-                right[b].matched = 1
         elif a == b:
-            kept[k] = True
+            for port in (joint, left_alone, right_alone):
+                _item(port, arrivals, log, k, WATERMARK, arrivals[cause].watermark)
+        elif b == NOTHING:
+            _leave(left, a, left_alone if left.apart else joint, arrivals, log, k)
         else:
-            kept[k] = not (left[a].matched if b == NOTHING else right[b].matched)
+            _leave(right, b, right_alone if right.apart else joint, arrivals, log, k)
+        last = k + 1 == len(log) or log[k + 1].cause != cause
+        if last and arrivals[cause].kind == TUPLE and joint.used[SENT] == cause:
+            _item(joint, arrivals, log, k, WINDOW, 0)
+
+
+@inlined
+def _match(side: TimedSide, slot: int) -> None:
+    """Notes that a tuple has matched, where that is ever asked for: each note waits for memory."""
+    if side.outer:
+        side.nodes[slot].matched = 1
+
+
+@inlined
+def _leave(side: TimedSide, slot: int, port: Port, arrivals: np.ndarray, log: np.ndarray, k: int) -> None:
+    if not side.nodes[slot].matched:
+        _row(port, arrivals, log, k, side.nodes, slot)
+
+
+@inlined
+def _row(port: Port, arrivals: np.ndarray, log: np.ndarray, k: int, nodes: np.ndarray, slot: int) -> None:
+    """Writes a tuple. One that a watermark caused has as its `watermark` the event time of the stored tuple `slot`."""
+    row = port.used[ROWS]
+    port.left[row] = log[k].left
+    port.right[row] = log[k].right
+    port.used[ROWS] = row + 1
+    port.used[SENT] = log[k].cause
+    _item(port, arrivals, log, k, TUPLE, 0 if arrivals[log[k].cause].kind == TUPLE else nodes[slot].time)
+
+
+@inlined
+def _item(port: Port, arrivals: np.ndarray, log: np.ndarray, k: int, kind: int, watermark: int) -> None:
+    item = port.used[ITEMS]
+    port.event[item] = arrivals[log[k].cause].event
+    port.at[item] = arrivals[log[k].cause].at
+    port.kind[item] = kind
+    port.key[item] = log[k].key
+    port.watermark[item] = watermark
+    port.used[ITEMS] = item + 1
+
+
+@kernel
+def _caused_by_watermarks(
+    left: np.ndarray, right: np.ndarray, arrivals: np.ndarray, log: np.ndarray, rows: np.ndarray, times: np.ndarray
+) -> int:
+    """Finds the entries that watermarks caused, without the watermarks themselves: their rows and event times. Returns
+    their number. `left` and `right` are the stored tuples.
+    """
+    count = 0
+    for k in range(len(log)):
+        a, b = log[k].left, log[k].right
+        if arrivals[log[k].cause].kind == WATERMARK and (a != NOTHING or b != NOTHING):
+            rows[count] = k
+            times[count] = right[b].time if a == NOTHING else left[a].time
+            count += 1
+    return count
 
 
 def in_order(log: np.ndarray, nodes: Sequence[np.ndarray], arrivals: np.ndarray, keys: Interner) -> np.ndarray:
     """The log with the entries of each watermark in order of event time, then of key, left before right, then in order
     of arrival (I6, U6). So their order does not depend on buckets. `nodes` has the stored tuples of each side.
     """
-    by_watermark = (arrivals["kind"][log["cause"]] == WATERMARK) & ~_marks(log)
-    rows = np.flatnonzero(by_watermark)
-    if len(rows) <= 1:
+    rows, time = np.empty(len(log), np.int64), np.empty(len(log), np.int64)
+    count = _caused_by_watermarks(nodes[LEFT], nodes[RIGHT], arrivals, log, rows, time)
+    if count <= 1:
         return log
+    rows, time = rows[:count], time[:count]
     some = log[rows]
-    of_right = some["left"] == NOTHING
-    left, right = nodes[LEFT][some["left"]], nodes[RIGHT][some["right"]]
-    time, number = (np.where(of_right, right[name], left[name]) for name in ("time", "number"))
-    used, key = keys.numbered(some["key"])
+    order = np.lexsort((time, some["cause"]))
+    same = (np.diff(time[order]) == 0) & (np.diff(some["cause"][order]) == 0)
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        group = np.append(0, np.cumsum(~same))[tied]
+        order[tied] = _by_key(some, order[tied], group, nodes, keys)
+    made = log.copy()
+    made[rows] = some[order]
+    return made
+
+
+def _by_key(
+    log: np.ndarray, rows: np.ndarray, group: np.ndarray, nodes: Sequence[np.ndarray], keys: Interner
+) -> np.ndarray:
+    """These rows of the log with each group in order of key, left before right, then in order of arrival."""
+    left, right, code = (log[name][rows] for name in ("left", "right", "key"))
+    of_right = left == NOTHING
+    number = np.where(of_right, nodes[RIGHT]["number"][right], nodes[LEFT]["number"][left])
+    used, key = keys.numbered(code)
     rank = np.zeros(len(used) + 1, np.int64)
     rank[canonical(keys.take(used))] = np.arange(len(used))
-    made = log.copy()
-    made[rows] = some[np.lexsort((number, of_right, rank[key], time, some["cause"]))]
-    return made
+    return rows[np.lexsort((number, of_right, rank[key], group))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,55 +186,19 @@ class EventJoinOutputs:
     right: np.ndarray
 
     @classmethod
-    def of(
-        cls, log: np.ndarray, arrivals: np.ndarray, nodes: Sequence[np.ndarray], keys: Interner, *, marked: bool
-    ) -> EventJoinOutputs:
-        """`log` has the entries of this port that become outputs. `marked`: a window mark follows the outputs of each
-        tuple (I6).
-        """
-        cause = log["cause"]
-        from_tuple = arrivals["kind"][cause] == TUPLE
-        is_mark = _marks(log)
-        mark_after = from_tuple & np.append(np.diff(cause) != 0, True) if marked else np.zeros(len(log), np.bool_)
-        row = np.repeat(np.arange(len(log)), 1 + mark_after)
-        is_window = np.zeros(len(row), np.bool_)
-        is_window[1:] = row[1:] == row[:-1]
-        kind = np.where(is_window, WINDOW, np.where(is_mark[row], WATERMARK, TUPLE)).astype(np.int8)
-        own = np.where(log["left"] != NOTHING, nodes[LEFT]["time"][log["left"]], nodes[RIGHT]["time"][log["right"]])
-        watermark = np.where(is_mark, arrivals["watermark"][cause], np.where(from_tuple, 0, own))
-        key_of = np.where(is_mark, NIL, log["key"])[row]
-        used, key = keys.numbered(key_of)
-        rows = log[~is_mark]
-        return cls(
-            arrivals["event"][cause][row], arrivals["at"][cause][row], kind, key, keys.take(used),
-            np.where(is_window, 0, watermark[row]), rows["left"], rows["right"],
-        )  # fmt: skip
+    def of(cls, pieces: list[Port], keys: Interner) -> EventJoinOutputs:
+        items = [piece.used[ITEMS] for piece in pieces]
+        rows = [piece.used[ROWS] for piece in pieces]
+        event, at, kind, code, watermark = (
+            chained(pieces, name, items) for name in ("event", "at", "kind", "key", "watermark")
+        )
+        left, right = (chained(pieces, name, rows) for name in ("left", "right"))
+        used, key = keys.numbered(code)
+        return cls(event, at, kind, key, keys.take(used), watermark, left, right)
 
     def items(self, tuples: pa.RecordBatch) -> Items:
         source = np.full(len(self.event), MADE, np.int32)
         return Items(self.event, self.at, self.kind, source, self.key, self.keys, tuples, self.watermark)
-
-
-def per_port(
-    log: np.ndarray, arrivals: np.ndarray, nodes: Sequence[np.ndarray], keys: Interner, apart: Sequence[bool]
-) -> Iterator[EventJoinOutputs]:
-    """The outputs of the joint port, then those of each side's own port, left first. `apart` says which sides have one
-    for their tuples without a partner; these ports have no window marks (P7).
-    """
-    is_mark = _marks(log)
-    alone = [(log["right"] == NOTHING) & ~is_mark, (log["left"] == NOTHING) & ~is_mark]
-    joint = np.ones(len(log), np.bool_)
-    for own, is_apart in zip(alone, apart, strict=True):
-        joint &= ~own | (not is_apart)
-    yield EventJoinOutputs.of(log[joint], arrivals, nodes, keys, marked=True)
-    for own in alone:
-        yield EventJoinOutputs.of(log[own | is_mark], arrivals, nodes, keys, marked=False)
-
-
-def _marks(log: np.ndarray) -> np.ndarray:
-    """Which entries are watermarks."""
-    found: np.ndarray = (log["left"] == NOTHING) & (log["right"] == NOTHING)
-    return found
 
 
 def empty_log(count: int) -> np.ndarray:

@@ -28,11 +28,12 @@ NODE = np.dtype([
 ])  # fmt: skip
 
 #: an item of either port. `time` is that of a tuple, or the watermark of the join less the grace; `watermark` is the
-#: watermark of the output; `item` is the number of the item at its port, `place` that among the items of one event
+#: watermark of the output; `item` is the number of the item at its port, `place` that among the items of one event;
+#: `ahead` is scratch memory of `interval_kernel`
 ARRIVAL = np.dtype([
     ("at", np.int64), ("event", np.int64), ("time", np.int64), ("watermark", np.int64), ("slot", np.int32),
-    ("key", np.int32), ("item", np.int32), ("place", np.int32), ("kind", np.int8), ("port", np.int8),
-    ("lone", np.bool_),
+    ("key", np.int32), ("item", np.int32), ("place", np.int32), ("ahead", np.int32), ("kind", np.int8),
+    ("port", np.int8), ("lone", np.bool_),
 ])  # fmt: skip
 
 #: a log entry: a pair of slots; a tuple that leaves, with NOTHING on the other side; or a watermark, with NOTHING on
@@ -52,6 +53,8 @@ class TimedSide(NamedTuple):
     freed: np.ndarray
     #: whether tuples that leave without ever having had a partner are emitted
     outer: bool
+    #: whether they are emitted on a port of their own
+    apart: bool
 
 
 class JoinTables(NamedTuple):
@@ -60,9 +63,9 @@ class JoinTables(NamedTuple):
     left: TimedSide
     right: TimedSide
     keys: np.ndarray
-    #: the queue of keys by the time at which they are due (timer_queue.py)
-    matches: np.ndarray
-    starts: np.ndarray
+    #: the queue of keys by the time at which they are due (timer_queue.py), and as many numbers of scratch memory
+    tree: np.ndarray
+    found: np.ndarray
     scalars: np.ndarray
     log: np.ndarray
     late: np.ndarray

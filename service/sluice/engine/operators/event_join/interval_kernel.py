@@ -26,14 +26,61 @@ from sluice.engine.operators.event_join.event_join_records import (
     JoinTables,
     TimedSide,
 )
+from sluice.engine.stream.items import TUPLE
 from sluice.engine.windows.event_time.event_records import ENDLESS
-from sluice.engine.windows.event_time.timer_queue import ROOT, schedule
+from sluice.engine.windows.event_time.timer_queue import schedule
+
+#: the number of arrivals that are prefetched together, and the most partners that are prefetched for each
+GROUP, MOST = 16, 64
 
 
 @kernel
 def run(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, first: int) -> int:
     """See `timed_lists.handled`."""
-    return timed_lists.handled(w, r, arrivals, first, _meet_others, _release)
+    return timed_lists.handled(w, r, arrivals, first, _look_ahead, _meet_others, _release)
+
+
+@inlined
+def _look_ahead(w: JoinTables, r: JoinSettings, arrivals: np.ndarray, i: int) -> None:
+    """Loads the partners of the next GROUP arrivals, and where these enter, into the CPU's cache.
+
+    Each step along a list waits for memory. The lists of several arrivals are followed in turn, so that these waits
+    overlap.
+    """
+    if i % GROUP:
+        return
+    group = range(i, min(i + GROUP, len(arrivals)))
+    for j in group:
+        one = arrivals[j]
+        one.ahead = NIL
+        if one.kind == TUPLE:
+            p = max(one.key, 0)
+            own, other = (w.left, w.right) if one.port == LEFT else (w.right, w.left)
+            timed_lists.prefetch_entry(w, own, one.slot, p)
+            one.ahead = other.lists[p].youngest
+    for _ in range(MOST):
+        moved = False
+        for j in group:
+            if arrivals[j].ahead == NIL:
+                continue
+            moved = True
+            if arrivals[j].port == LEFT:
+                _step(w.right, arrivals, j, -r.before, r.after)
+            else:
+                _step(w.left, arrivals, j, -r.after, r.before)
+        if not moved:
+            break
+
+
+@inlined
+def _step(y: TimedSide, arrivals: np.ndarray, j: int, earliest: int, latest: int) -> None:
+    """Goes on to the next stored tuple that `_meet` will look at; `ahead` becomes NIL behind the last one."""
+    one = arrivals[j]
+    node, time = one.ahead, y.nodes[one.ahead].time
+    if time > one.time + latest:
+        one.ahead = timed_lists.step_towards(y.nodes, max(one.key, 0), node, one.time + latest)
+    else:
+        one.ahead = y.nodes[node].older if time >= one.time + earliest else NIL
 
 
 @inlined
@@ -72,7 +119,7 @@ def _meet(w: JoinTables, x: TimedSide, y: TimedSide, arrivals: np.ndarray, i: in
         return True
     timed_lists.enter(w, x, arrivals, i, p)
     if time + latest < w.keys[p].due:
-        schedule(w.keys, w.matches, w.starts[0], p, time + latest)
+        schedule(w.keys, w.tree, 0, p, time + latest)
     return True
 
 
@@ -85,12 +132,9 @@ def _note(w: JoinTables, arrivals: np.ndarray, i: int, own: int, other: int) -> 
 
 
 @inlined
-def _release(w: JoinTables, r: JoinSettings, i: int) -> None:
-    """The tuples leave whose intervals are over (I5). Tuples of outer sides are logged."""
-    while w.matches[w.starts[0] + ROOT].due < w.scalars[CLOCK]:
-        p = w.matches[w.starts[0] + ROOT].partition
-        due = min(_leave(w, w.left, LEFT, p, r.after, i), _leave(w, w.right, RIGHT, p, r.before, i))
-        schedule(w.keys, w.matches, w.starts[0], p, due)
+def _release(w: JoinTables, r: JoinSettings, i: int, p: int) -> int:
+    """The tuples of key `p` leave whose intervals are over (I5). Tuples of outer sides are logged."""
+    return min(_leave(w, w.left, LEFT, p, r.after, i), _leave(w, w.right, RIGHT, p, r.before, i))
 
 
 @inlined

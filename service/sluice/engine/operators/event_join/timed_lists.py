@@ -18,6 +18,7 @@ import numpy as np
 from sluice.columns import intrusive_list
 from sluice.columns.intrusive_list import NIL
 from sluice.columns.kernel import inlined
+from sluice.columns.prefetch import AHEAD, prefetch
 from sluice.engine.operators.event_join.event_join_records import (
     ARRIVED,
     CLOCK,
@@ -34,21 +35,27 @@ from sluice.engine.operators.event_join.event_join_records import (
     TimedSide,
 )
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK
+from sluice.engine.windows.event_time.timer_queue import due_before, postpone, replay
 
 #: called as `tuple_arrives(tables, settings, arrivals, i)`: handles a tuple. False if the log has no room
 TupleArrives = Callable[[JoinTables, JoinSettings, np.ndarray, int], bool]
-#: called as `advance(tables, settings, i)`: removes and logs what the watermark of arrival `i` makes certain
-Advance = Callable[[JoinTables, JoinSettings, int], None]
+#: called as `look_ahead(tables, settings, arrivals, i)`: prefetches for arrivals behind number `i`. Changes no result
+LookAhead = Callable[[JoinTables, JoinSettings, np.ndarray, int], None]
+#: called as `settle(tables, settings, i, p)`: removes and logs what the watermark of arrival `i` makes certain for key
+#: `p`. Returns when the key is due again: not before the clock
+Settle = Callable[[JoinTables, JoinSettings, int, int], int]
 
 
 @inlined
 def handled(
-    w: JoinTables, r: JoinSettings, arrivals: np.ndarray, first: int, tuple_arrives: TupleArrives, advance: Advance
-) -> int:
+    w: JoinTables, r: JoinSettings, arrivals: np.ndarray, first: int,
+    look_ahead: LookAhead, tuple_arrives: TupleArrives, settle: Settle,
+) -> int:  # fmt: skip
     """Handles the arrivals from number `first` on. Returns the number of the arrival for which the log has no room, to
     continue there, or the number of arrivals if all were handled.
     """
     for i in range(first, len(arrivals)):
+        look_ahead(w, r, arrivals, i)
         if arrivals[i].kind == TUPLE:
             if not tuple_arrives(w, r, arrivals, i):
                 return i
@@ -56,7 +63,7 @@ def handled(
             if w.used[LOGGED] + w.scalars[LIVE] + 1 > len(w.log):
                 return i
             w.scalars[CLOCK] = arrivals[i].time
-            advance(w, r, i)
+            _settle_due(w, r, i, settle)
             note(w, NOTHING, NOTHING, i, NIL)
         elif arrivals[i].kind == FINAL:
             w.scalars[LEFT_FINAL + arrivals[i].port] = 1
@@ -64,15 +71,61 @@ def handled(
 
 
 @inlined
+def _settle_due(w: JoinTables, r: JoinSettings, i: int, settle: Settle) -> None:
+    """Settles all keys that are due before the clock."""
+    first, end = due_before(w.tree, w.scalars[CLOCK], w.found)
+    for k in range(first, end):
+        if k + 2 * AHEAD < end:
+            soon = w.tree[w.found[k + 2 * AHEAD]].partition
+            _prefetch_oldest(w.left, soon)
+            _prefetch_oldest(w.right, soon)
+        if k + AHEAD < end:
+            next_ = w.tree[w.found[k + AHEAD]].partition
+            _prefetch_second(w.left, next_)
+            _prefetch_second(w.right, next_)
+        p = w.tree[w.found[k]].partition
+        postpone(w.keys, w.tree, p, settle(w, r, i, p))
+    replay(w.tree, w.found, first)
+
+
+@inlined
+def _prefetch_oldest(side: TimedSide, p: int) -> None:
+    if side.lists[p].size:
+        prefetch(side.nodes, side.lists[p].oldest)
+
+
+@inlined
+def _prefetch_second(side: TimedSide, p: int) -> None:
+    if side.lists[p].size > 1:
+        prefetch(side.nodes, side.nodes[side.lists[p].oldest].younger)
+
+
+@inlined
 def not_after(side: TimedSide, p: int, time: int) -> int:
     """The youngest tuple of key `p` that is not later than `time`; NIL if all are later."""
-    nodes = side.nodes
     node = side.lists[p].youngest
-    while node != NIL and nodes[node].time > time:
-        leap = nodes[node].leap
-        valid = leap != NIL and nodes[leap].owner == p and nodes[leap].number == nodes[node].landing
-        node = leap if valid and nodes[leap].time > time else nodes[node].older
+    while node != NIL and side.nodes[node].time > time:
+        node = step_towards(side.nodes, p, node, time)
     return node  # type: ignore[no-any-return]
+
+
+@inlined
+def step_towards(nodes: np.ndarray, p: int, node: int, time: int) -> int:
+    """A step of a search for `time` from a tuple of key `p` that is later: along its leap, unless that goes too far."""
+    leap = nodes[node].leap
+    valid = leap != NIL and nodes[leap].owner == p and nodes[leap].number == nodes[node].landing
+    return leap if valid and nodes[leap].time > time else nodes[node].older  # type: ignore[no-any-return]
+
+
+@inlined
+def prefetch_entry(w: JoinTables, side: TimedSide, slot: int, p: int) -> None:
+    """Prefetches what `enter` writes: the tuple's slot, and the youngest tuple of its key, which is its neighbour most
+    of the time.
+    """
+    prefetch(side.nodes, slot)
+    prefetch(w.keys, p)
+    if side.lists[p].size:
+        prefetch(side.nodes, side.lists[p].youngest)
 
 
 @inlined

@@ -115,8 +115,8 @@ class JoinOutputs:
     ) -> JoinOutputs:
         items = [piece.used[join_kernel.ITEMS] for piece in pieces]
         rows = [piece.used[join_kernel.ROWS] for piece in pieces]
-        event, at, kind, key = (_joined(pieces, name, items) for name in ("event", "at", "kind", "key"))
-        left, right = (_joined(pieces, name, rows) for name in ("left", "right"))
+        event, at, kind, key = (chained(pieces, name, items) for name in ("event", "at", "kind", "key"))
+        left, right = (chained(pieces, name, rows) for name in ("left", "right"))
         made = cls(event, at, kind, key, keys, left, right, watermarks)
         tied = any(piece.used[join_kernel.TIED] for piece in pieces) or len(pieces) > 1
         return made.in_key_order() if tied and in_key_order else made
@@ -157,6 +157,7 @@ def empty_port(rows: int, marks: int) -> join_kernel.Port:
     )  # fmt: skip
 
 
-def _joined(pieces: list[join_kernel.Port], name: str, lengths: list[int]) -> np.ndarray:
+def chained(pieces: Sequence[object], name: str, lengths: list[int]) -> np.ndarray:
+    """The column `name` of all pieces, each of which is used up to its length."""
     columns = [getattr(piece, name)[:length] for piece, length in zip(pieces, lengths, strict=True)]
     return columns[0] if len(columns) == 1 else np.concatenate(columns)

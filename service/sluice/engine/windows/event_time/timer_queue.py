@@ -3,6 +3,9 @@
 Each node has the earliest due time below it. A leaf is a partition, the root is node 1, and the children of node n are
 2 n and 2 n + 1. If the due time of a partition changes, the nodes from its leaf to the root are computed again. This
 costs O(log n) and follows no links. The trees can be computed from the partitions, so they are not saved.
+
+Where many partitions are due at once, `due_before` finds all of them, `postpone` sets the due time of each, and
+`replay` computes the nodes above them again: each node once, and not once for every partition below it.
 """
 
 from __future__ import annotations
@@ -35,6 +38,48 @@ def schedule(partitions: np.ndarray, matches: np.ndarray, start: int, p: int, du
 
 
 @inlined
+def due_before(tree: np.ndarray, time: int, found: np.ndarray) -> tuple[int, int]:
+    """Finds what is due before a time. `tree` has the nodes of one tree; `found` has room for as many numbers.
+
+    Writes the numbers of the nodes below which something is due, each behind its parent: first inner nodes, then the
+    leaves from left to right. Returns the number of inner nodes, and that of all.
+    """
+    count, leaves = 0, 0
+    if tree[ROOT].due < time:
+        found[count] = ROOT
+        count += 1
+    while leaves < count and 2 * found[leaves] < len(tree):
+        for child in range(2 * found[leaves], 2 * found[leaves] + 2):
+            if tree[child].due < time:
+                found[count] = child
+                count += 1
+        leaves += 1
+    return leaves, count
+
+
+@inlined
+def postpone(partitions: np.ndarray, tree: np.ndarray, p: int, due: int) -> None:
+    """Sets the due time of partition `p`, and leaves the nodes above its leaf to `replay`."""
+    partitions[p].due = due
+    tree[partitions[p].leaf].due = due
+
+
+@inlined
+def replay(tree: np.ndarray, found: np.ndarray, inner: int) -> None:
+    """Computes the first `inner` nodes in `found` again, children before parents."""
+    for k in range(inner - 1, -1, -1):
+        _play_one(tree, 0, found[k])
+
+
+@inlined
+def _play_one(matches: np.ndarray, start: int, node: int) -> None:
+    """Computes an inner node from its children."""
+    one, other = matches[start + 2 * node], matches[start + 2 * node + 1]
+    first = other if other.due < one.due else one
+    _enter(matches, start + node, first.due, first.partition)
+
+
+@inlined
 def _enter(matches: np.ndarray, place: int, due: int, partition: int) -> None:
     matches[place].due = due
     matches[place].partition = partition
@@ -44,13 +89,13 @@ def _enter(matches: np.ndarray, place: int, due: int, partition: int) -> None:
 def _play(matches: np.ndarray, start: int, leaves: int) -> None:
     """Computes all inner nodes of a tree."""
     for node in range(leaves - 1, 0, -1):
-        one, other = matches[start + 2 * node], matches[start + 2 * node + 1]
-        first = other if other.due < one.due else one
-        _enter(matches, start + node, first.due, first.partition)
+        _play_one(matches, start, node)
 
 
 class TournamentTree:
-    """The tournament trees. `matches` has the nodes of all trees, `starts` the index at which each tree begins."""
+    """The tournament trees. `matches` has the nodes of all trees, `starts` the index at which each tree begins; `found`
+    is scratch memory of `due_before`.
+    """
 
     def __init__(self, queues: int) -> None:
         """Creates `queues` trees without partitions."""
@@ -86,6 +131,7 @@ class TournamentTree:
         self._leaves = leaves
         self.starts = np.cumsum(2 * leaves) - 2 * leaves
         self.matches = np.zeros(int(2 * leaves.sum()), NODE)
+        self.found = np.empty(len(self.matches), np.int64)
         self.matches["due"] = ENDLESS
 
 

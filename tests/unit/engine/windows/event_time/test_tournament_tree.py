@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from sluice.engine.windows.event_time.event_records import ENDLESS, PARTITION
-from sluice.engine.windows.event_time.timer_queue import ROOT, TournamentTree, schedule
+from sluice.engine.windows.event_time.timer_queue import (  # fmt: skip
+    ROOT,
+    TournamentTree,
+    due_before,
+    postpone,
+    replay,
+    schedule,
+)
 
 
 class Partitions:
@@ -49,6 +56,23 @@ def test_the_first_is_known_whatever_is_scheduled_and_whoever_comes(queues: int)
         for _ in range(20 if len(partitions.table) else 0):
             partitions.schedule(choose.randrange(len(partitions.table)), choose.choice([-5, 0, 3, 9, 2**40, ENDLESS]))
             partitions.check()
+
+
+def test_all_that_is_due_is_found_and_due_again_later():
+    choose, partitions = random.Random(7), Partitions(1)
+    for now in range(0, 400, 5):
+        partitions.come([0] * choose.choice([0, 1, 5]))
+        for p in range(len(partitions.table)):
+            if partitions.table["due"][p] == ENDLESS:
+                partitions.schedule(p, now + choose.randrange(20))
+        tree, found = partitions.agenda.matches, partitions.agenda.found
+        first, end = due_before(tree, now, found)
+        due = tree["partition"][found[first:end]].tolist()
+        assert due == np.flatnonzero(partitions.table["due"] < now).tolist()
+        for p in due:
+            postpone(partitions.table, tree, p, choose.choice([now, now + 3, now + 50, ENDLESS]))
+        replay(tree, found, first)
+        partitions.check()
 
 
 def test_what_is_scheduled_survives_that_the_agenda_is_made_anew():
