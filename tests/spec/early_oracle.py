@@ -77,6 +77,10 @@ class Early:
         now = oracle.nanoseconds(event["at"])
         yield from self.pass_time(number, now)
         yield from self.inner(number, event)
+        yield from self.counted(now)
+
+    def counted(self, now: int) -> Iterator[dict[str, Any]]:
+        """What the tuples that came at `now` cause by their number (F1)."""
         for one in open_windows(self.window):
             for stored in one.result.content:
                 if id(stored) not in self.came:
@@ -112,7 +116,8 @@ class Early:
         while self.operator.live and (due := min(self.due(), default=now + 1)) <= now:
             yield from self.clock(number, due - 1)
             if isinstance(self.window, Sessions):
-                over = list(self.window.advance(due)) if self.window.tick == 1 else []
+                ended = self.window.advance(due) if self.window.tick == 1 else ()
+                over = [Open(-math.inf, one) for one in ended]
             else:
                 over = []
                 yield from self.clock(number, due)
@@ -121,13 +126,12 @@ class Early:
     def clock(self, number: int, at: int) -> Iterator[dict[str, Any]]:
         yield from self.inner(number, {"at": Decimal(at) / SECOND, "topic_partition": -1})
 
-    def emitted(self, early: list[Open], over: list[Told]) -> Iterator[dict[str, Any]]:
-        results = [*early, *(Open(-math.inf, one) for one in over)]
+    def emitted(self, early: list[Open], over: list[Open]) -> Iterator[dict[str, Any]]:
+        """Early results, and those of windows that are over at the same instant."""
         for one in early:
             self.shown.update(id(stored) for stored in one.result.content)
-        firings = [
-            replace(one.result, early=one in early) for one in sorted(results, key=lambda one: one.rank)
-        ]  # fmt: skip
+        results = [*(replace(one, result=replace(one.result, early=True)) for one in early), *over]
+        firings = [one.result for one in sorted(results, key=lambda one: one.rank)]
         yield from map(oracle.as_json, self.operator.aggregate.emit(firings))
 
 

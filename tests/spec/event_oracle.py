@@ -101,6 +101,8 @@ class SlidingTime:
     kept: dict[tuple[int, Key], Kept] = field(default_factory=dict)
     #: stream time of each topic partition
     stream_time: dict[int, float] = field(default_factory=dict)
+    #: the number of topic partitions whose stream time is at least the watermark (Q5); 0: only tuples move it (KIP T3)
+    following: int = 0
 
     def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[Told]]:
         source = new.source
@@ -150,7 +152,12 @@ class SlidingTime:
         return Told(key, [t for time, t in kept if start <= time <= end], start=start, end=end)
 
     def advance(self, watermark: int) -> Iterator[Told]:
-        return iter(())  # T3: only tuples move stream time
+        """The windows that a watermark closes, by topic partitions (Q5)."""
+        for source in range(self.following):
+            before = self.stream_time.get(source, -math.inf)
+            self.stream_time[source] = now = max(before, watermark)
+            closed = self.closed(source, before - self.grace, now - self.grace)
+            yield from closed if self.emit == "final" else []
 
 
 # ---- the operator ----------------------------------------------------------------------------------------------------

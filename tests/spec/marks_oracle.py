@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.spec import oracle
+from tests.spec import early_oracle, oracle
 
 Event = dict[str, Any]
 #: an event, and the number of the one that brought it about
@@ -90,7 +90,7 @@ def source_of(event: Event) -> int:
 
 
 def run(case: dict[str, Any]) -> list[Event]:
-    """The output of an aggregate over such a stream."""
+    """The output of an aggregate over such a stream, which may have early results."""
     operator, events = case["operator"], case["input"]
     sources = 1 + max(map(source_of, events), default=0)
     when = operator.get("mark_when", {})
@@ -100,5 +100,7 @@ def run(case: dict[str, Any]) -> list[Event]:
         scope = scopes[operator["marks_in"]](sources)
         caused, sources = [(n, out) for n, event in caused for out in scope.feed(event)], 1
     given = [{**event, "at": events[n]["at"]} for n, event in caused]
-    records = oracle.Operator(operator, sources).run(given)
+    made = oracle.Operator(operator, sources)
+    early = early_oracle.policy(operator.get("early", ""))
+    records = early_oracle.Early(made, *early).run(given) if any(early) else made.run(given)
     return [record | {"after": caused[record["after"]][0]} for record in records]

@@ -136,3 +136,39 @@ def test_marks_pass_a_union_a_map_and_a_dedup_to_a_sort():
     to_kafka = [kind for stream in records_with(1, pipeline, given_events, 100) for _, kind, *_ in stream]
     assert to_kafka.count(KEY_MARK) == 0
     check_buckets(pipeline, given_events, 2)
+
+
+BEHIND_THE_LAST = """
+pipeline: last
+streams:
+  in:
+    topic: in
+    schema: {k: string, i: int64, end: boolean, t: float64}
+    mark_when: {after: end, of: k}
+    event_time: {attribute: t}
+  last: {}
+  out: {topic: out}
+operators:
+  - {name: d, dedup: in, by: [k], within: WITHIN, keep: last, output: [last]}
+  - {name: w, aggregate: last, window: "tumbling, punct(), partitioned", partition_by: [k],
+     output: {out: {k: k, all: Collect(i)}}}
+"""
+
+
+@pytest.mark.parametrize("within", ["time(5)", "eventTime(5)"])
+def test_marks_pass_a_dedup_that_keeps_the_last_tuple(within: str):
+    """A mark passes at once (Z7); its tuple comes when its period is over. So the mark of 3 closes the window of x with
+    2, the last tuple of the period from 0 to 5, and the window of y stays open.
+    """
+    rows = [(0, "x", 1, False), (1, "y", 1, False), (2, "x", 2, True), (6, "x", 3, True), (12, "x", 4, False)]
+    given_events: list[dict[str, Any]] = []
+    for at, k, i, end in rows:
+        given_events += [
+            {"at": at, "watermark": at},
+            {"at": at, "tuple": {"k": k, "i": i, "end": end, "t": at}},
+        ]
+    pipeline = load_text(BEHIND_THE_LAST.replace("WITHIN", within), "last", environment=None)
+    found = [[record["tuple"] for record in replay(pipeline, given_events, batch=size) if "tuple" in record]
+             for size in (1, 3, 100)]  # fmt: skip
+    assert found == [[{"k": "x", "all": [2]}]] * 3
+    check_buckets(pipeline, given_events, 2)

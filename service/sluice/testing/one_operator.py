@@ -60,7 +60,8 @@ def run_case(case: dict[str, Any], cuts: list[int] | None = None) -> list[Record
     The following is allowed beyond the vectors. An event may have a `topic_partition` (default 0). The operator may
     have a `union`, the names of several input streams, of which each event names one as its `port`. The operator may
     have a `schema`, attribute -> type, for types that the values do not show: a `timestamp`, or the attributes of a
-    case without tuples. It may have the `mark_when` and `marks_in` of its input. A join has `schema_left` and
+    case without tuples. It may have the `mark_when` and `marks_in` of its input, and with an `event_time` also
+    `watermarks`, the other keys of the input's `event_time`, such as `lag`. A join has `schema_left` and
     `schema_right`, and either `left` and `right`, or `window` with an `event_time`, or `table: true`, if the right side
     is a table, whose key is `equality_right`; with `unmatched_left: true` (`unmatched_right: true`) the unmatched
     tuples of that side are written to a stream of this name.
@@ -159,7 +160,7 @@ def about_input(operator: dict[str, Any]) -> dict[str, Any]:
         return marks
     resolution = operator.get("event_time_resolution")
     given = {"attribute": operator["event_time"]} | ({"resolution": resolution.lower()} if resolution else {})
-    return marks | {"event_time": given}
+    return marks | {"event_time": given | operator.get("watermarks", {})}
 
 
 def about_table(operator: dict[str, Any], stream: str) -> dict[str, Any]:

@@ -146,6 +146,16 @@ def test_a_sliding_time_window_closes_on_a_quiet_stream_behind_maps_and_dedups(r
     assert made_around(reads, [row(6, 1, 6), {"at": 8.9}, {"at": 9}, {"at": 9.5}]) == ["2 out [1]", "2 out window"]
 
 
+@pytest.mark.parametrize(
+    ("reads", "closed"), [("in", []), ("[in, other]", []), ("mapped", ["1 out [1]"]), ("deduped", ["1 out [1]"])]
+)
+def test_the_end_of_a_stream_closes_sliding_times_behind_an_operator_only(reads: str, closed: list[str]):
+    """Q5. The maximum watermark precedes the final mark of a map or a dedup (E36), and not that of a topic (E37)."""
+    finals = [{"at": 7, "stream": stream, "punct": "final"} for stream in ("in", "other")]
+    found = made_around(reads, [row(6, 1, 6), *finals])
+    assert [one for one in found if one.split()[-1] not in ("window", "final")] == closed
+
+
 @pytest.mark.parametrize("reads", ["both", "[in, other]"])
 @pytest.mark.parametrize(("advance", "expected"), [("true", ["3 out [1]", "3 out [1, 2]"]), ("false", [])])
 def test_a_sliding_time_window_over_several_quiet_streams(reads: str, advance: str, expected: list[str]):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.model.spreading import spread_by
 from sluice.testing import pipeline_of, run_case
-from tests.spec import marks_oracle
+from tests.spec import early_strategies, marks_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
-from tests.spec.strategies import Case, cuts, events, operators
+from tests.spec.strategies import SCHEMA, Case, cuts, events, operators
 
 Record = dict[str, Any]
 
@@ -183,9 +183,26 @@ def cases(draw: st.DrawFn) -> Case:
     return {"operator": draw(operators()) | draw(marks()), "input": draw(events())}
 
 
+@st.composite
+def early_cases(draw: st.DrawFn) -> Case:
+    case = draw(early_strategies.tumbling)
+    return case | {"operator": case["operator"] | draw(marks()) | {"schema": SCHEMA}, "input": draw(events())}
+
+
 @given(cases(), cuts)
 @settings(max_examples=60, derandomize=True)
 def test_random_windows(case: Case, batches: list[int]):
+    check(case, batches)
+
+
+@given(early_cases(), cuts)
+@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
+def test_random_windows_with_early_results(case: Case, batches: list[int]):
+    """A tuple that waits for a mark comes at the time of the mark (B5), from which its early result counts (F2)."""
+    check(case, batches)
+
+
+def check(case: Case, batches: list[int]) -> None:
     expected = marks_oracle.run(case)
     assert differences(run_case(case), expected, with_groups_in_any_order(case)) == []
     for sizes in ([1] * len(case["input"]), batches):

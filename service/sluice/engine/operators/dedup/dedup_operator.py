@@ -167,7 +167,7 @@ class DedupOperator(Stateful[DedupState]):
 
     def _held(self, state: DedupState, items: Items, emitted: np.ndarray, last: tuple[int, int] | None) -> Items:
         """The emitted tuples between the marks that pass. Tuples that one item caused are in order of the ends of their
-        periods, then of their keys (Z6).
+        periods, then of their keys (Z6). Marks keep their keys (B9).
         """
         passing = np.flatnonzero(items.kind != TUPLE)
         key, keys = emit.named(emitted["partition"], state.keys)
@@ -190,11 +190,15 @@ class DedupOperator(Stateful[DedupState]):
             return np.concatenate([of_emitted, of_passing])[order]
 
         ends = np.zeros(len(emitted), np.int64) if self._rule.clock else emitted["due"]
+        marked = items.key[passing]
+        keyed = marked >= 0
+        keys = pa.concat_arrays([keys, items.keys.take(pa.array(marked[keyed])).cast(keys.type)])
+        marked = np.where(keyed, len(keys) - keyed.sum() + np.cumsum(keyed) - 1, -1)
         return Items(
             both(event_of, items.event[passing]), both(at_of, items.at[passing]),
             both(np.full(len(emitted), TUPLE, np.int8), items.kind[passing]),
             both(words[:, -1].astype(np.int32), items.source[passing]),
-            both(key, np.full(len(passing), -1, np.int32)), keys,
+            both(key, marked.astype(key.dtype)), keys,
             pa.record_batch(columns, schema=self._schema),
             both(ends, self._watermarks(items)[passing]),
         )  # fmt: skip

@@ -77,7 +77,6 @@ def run(w: Window, s: SlidingSizes, arrivals: np.ndarray, first: int) -> int:
             if not room(w, 0, 1):
                 return i
             pass_watermark_on(w, arrivals[i])
-            w.scalars[TAKEN] = 0
     return len(arrivals)
 
 
@@ -175,13 +174,13 @@ def _due(w: Window, s: SlidingSizes, p: int) -> int:
 @inlined
 def _advance(w: Window, s: SlidingSizes, arrivals: np.ndarray, i: int) -> bool:
     """Handles a watermark of a stream whose watermark follows the clock: no stream time is below it (Q5). Windows
-    close, by topic partitions. Returns False if an output table is full.
+    close, by topic partitions: firings of two topic partitions do not share a group. Returns False if an output table
+    is full.
     """
-    if not w.scalars[TAKEN]:
-        w.scalars[TAKEN] = 1
-        w.scalars[LAST] = NEVER
     for source in range(len(w.clocks)):
-        w.clocks[source] = max(w.clocks[source], arrivals[i].time)
+        if w.clocks[source] < arrivals[i].time:
+            w.clocks[source] = arrivals[i].time
+            w.scalars[LAST] = NEVER
         if not _drain(w, s, source, arrivals, i):
             return False
     return True

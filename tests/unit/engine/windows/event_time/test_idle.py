@@ -127,6 +127,27 @@ def test_a_quiet_stream_closes_its_windows(window: str, events: list[dict[str, A
     assert quiet(window, events, "false") == []
 
 
+FUTURE = QUIET.replace("lag: 1,", "lag: 1, max_future: 5,") % ("true", PANES)
+
+
+@pytest.mark.parametrize(
+    ("event", "ends"),
+    [
+        pytest.param(row(10, 3, 6, 0), True, id="a tuple"),
+        pytest.param({"at": 10, "punct": "window"}, True, id="a window mark"),
+        pytest.param(mark(10, 1, 0), True, id="a watermark"),
+        pytest.param({"at": 10}, False, id="not the clock"),
+        pytest.param({"at": 10, "punct": "final"}, False, id="not the final mark of one of two topic partitions"),
+        pytest.param(row(10, 3, 50, 0), False, id="not a tuple too far in the future"),
+    ],
+)
+def test_what_ends_a_silence(event: dict[str, Any], ends: bool):  # noqa: FBT001
+    """Q4. A silence since 8 closes the pane at 11, after `idle_after`; one since 10 does so at 13."""
+    events = [row(8, 1, 6, 0), row(8, 2, 6, 1), event, {"at": 11}, {"at": 13}]
+    found = everything(load_text(FUTURE, "future"), events)
+    assert [record["after"] for record in found if "punct" in record] == [4 if ends else 3]
+
+
 def test_steps_become_longer_as_the_silence_does():
     offsets = [step_offset(7, number) for number in range(5 * STEPS)]
     assert offsets[: STEPS + 2] == [7 * number for number in range(STEPS + 1)] + [7 * (STEPS + 2)]
@@ -207,3 +228,28 @@ def test_any_silence(events: list[dict[str, Any]], more: str):
     expected = simulated(PANES + more, events)
     for size in (1, 2, len(events)):
         assert played(pipeline, events, size) == expected, f"in batches of {size}"
+
+
+TWO_TOPIC_PARTITIONS = """
+pipeline: two
+streams:
+  in:
+    topic: in
+    schema: {k: string, t: float64}
+    event_time: {attribute: t, lag: 1, idle_after: 3, advance: true}
+  out: {topic: out}
+operators:
+  - name: around
+    aggregate: in
+    window: slidingTime, timeDifference(2)
+    partition_by: [k]
+    output: {out: {k: k, end: intervalEnd(), n: Count()}}
+"""
+
+
+def test_a_watermark_of_the_clock_closes_sliding_times_by_topic_partition_then_end_then_key():
+    """Q5. All windows end at 6, so without the topic partitions they would be in order of their keys."""
+    rows = [("c", 0), ("d", 0), ("a", 1), ("b", 1)]
+    events = [{"at": 6, "tuple": {"k": k, "t": 6.0}, "topic_partition": source} for k, source in rows]
+    found = everything(load_text(TWO_TOPIC_PARTITIONS, "two"), [*events, {"at": 30}])
+    assert [record["tuple"]["k"] for record in found if "tuple" in record] == ["c", "d", "a", "b"]

@@ -1,0 +1,75 @@
+"""Windows over streams whose watermark follows the clock while they are quiet give what the oracle gives, however the
+events are cut into batches and the keys into states.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from sluice.model.engine_limits import EngineLimits
+from sluice.replayer.player import replay
+from sluice.testing import pipeline_of, run_case
+from tests.spec import invariants, quiet_oracle, quiet_strategies
+from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.strategies import Case, cuts
+from tests.spec.test_split_and_merge import Division, check_case, divisions
+
+#: what no window holds any more is forgotten at once, not only among thousands of keys
+CLEANED_EARLY = EngineLimits(uncompacted=2)
+
+
+@pytest.fixture(autouse=True)
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    invariants.checked(monkeypatch)
+
+
+def check(case: Case, *cuts: list[int]) -> None:
+    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
+    case = case | {"limits": CLEANED_EARLY}
+    whole = run_case(case)
+    expected, dropped = quiet_oracle.run(case)
+    assert differences(whole, expected, with_groups_in_any_order(case)) == []
+    assert dead_letters(case) == dropped
+    for sizes in cuts:
+        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+
+
+def dead_letters(case: Case) -> list[int]:
+    """The numbers of the events whose tuples became dead letters."""
+    records = replay(pipeline_of(case), case["input"], clock_origin=0)
+    return sorted(record["after"] for record in records if "dead_letter" in record)
+
+
+@given(quiet_strategies.sliding_times, cuts)
+@settings(max_examples=100, derandomize=True, deadline=None)
+def test_sliding_times(case: Case, batches: list[int]):
+    """With `emit: final` and with `emit: updates`. A cut in front of each event, too; at each the state is saved and
+    loaded.
+    """
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(quiet_strategies.panes, cuts)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_panes(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(quiet_strategies.sessions, cuts)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_sessions(case: Case, batches: list[int]):
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(quiet_strategies.early_results, cuts)
+@settings(max_examples=100, derandomize=True, deadline=None)
+def test_early_results(case: Case, batches: list[int]):
+    """Early results that are due when a watermark of the clock closes windows (F5)."""
+    check(case, [1] * len(case["input"]), batches)
+
+
+@given(quiet_strategies.cases, divisions())
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_states_that_are_split_and_merged(case: Case, division: Division):
+    check_case(case, division)
