@@ -29,6 +29,7 @@ from sluice.model.errors import SluiceError
 from sluice.model.spec import DELETES, EMPTY, Stream
 from sluice.model.types import Type
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
+from sluice.wire.json.json_values import remark
 
 Event = Mapping[str, Any]
 #: where an event is, for error messages, and the event
@@ -359,7 +360,8 @@ class _Stretch:
 def _wrong(place: str, values: Mapping[str, Any], name: str, type_: Type) -> EventError:
     if name not in values:
         return EventError(place, f"attribute {_quoted(name)} is missing{_nearest(name, values)}")
-    return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(values[name])}")
+    value = values[name]
+    return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(value)}{remark(value, type_)}")
 
 
 def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:

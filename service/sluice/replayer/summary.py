@@ -102,6 +102,10 @@ class Summary:
         letters = sum(self.rejected.values())
         dead = f"; {_amount(letters, 'dead letter')}" if letters else ""
         yield f"in: {_listed(self.taken)}; out: {_listed(self.given)}{dead}"
+        for name, taken in self.taken.items():
+            of = self.pipeline.streams[name].event_time
+            if taken.watermark is not None and of is not None and of.lag is not None:
+                yield f"the watermarks of {name} in the events have no effect: its lag makes them from its tuples"
         sizes = graph.sizes(state)
         for operator in self.pipeline.operators:
             counts = self.written.get(operator.name, Counts())

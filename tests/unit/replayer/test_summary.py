@@ -55,6 +55,13 @@ def test_a_topic_partition_without_a_tuple_holds_the_watermark_back():
     assert lines[1] == "only never fired: no watermark came (topic partition 1 of in has no tuple)"
 
 
+def test_watermarks_of_a_stream_with_a_lag_have_no_effect():
+    events = [*TUPLES, {"at": 5, "watermark": 100}]
+    lines = summary(f'aggregate: in, window: "{WINDOW}"', events, event_time="{attribute: t, lag: 1s}")
+    assert lines[1] == "the watermarks of in in the events have no effect: its lag makes them from its tuples"
+    assert summary(f'aggregate: in, window: "{WINDOW}"', events)[1:] == []
+
+
 def test_a_map_whose_condition_never_held():
     assert summary("map: in, where: x > 10", n="x")[1] == "only wrote nothing: its condition held for no tuple"
 

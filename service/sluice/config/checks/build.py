@@ -154,7 +154,10 @@ class Operators(ExpressionChecks):
         """Keys that only some kinds of windows read."""
         for key in sorted({option for kind in KINDS.values() for option in kind.options}):
             if key in shape.model_fields_set and key not in clause.kind.options:
-                self.report.problem(self.path(index, key), f"{key} only with a {kinds_reading(key)} window", key)
+                early = (
+                    "; early: count(1) gives a result with each tuple" if key == "emit" and clause.kind.early else ""
+                )
+                self.report.problem(self.path(index, key), f"{key} only with a {kinds_reading(key)} window{early}", key)
 
     def map(self, index: int, shape: MapShape) -> Map:
         where = self.condition(self.path(index, "where"), shape.where, self.scope(shape.map, "in where"))

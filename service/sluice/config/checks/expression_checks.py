@@ -16,7 +16,7 @@ from sluice.config.syntax.window_clause import ParsedClause
 from sluice.model.errors import Path
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Output, Window
-from sluice.model.types import BOOLEAN, FLOAT64, Kind
+from sluice.model.types import BOOLEAN, FLOAT64, TIMESTAMP, Kind
 
 
 @dataclass(slots=True)
@@ -97,9 +97,10 @@ class ExpressionChecks:
         return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
 
     def lost_time(self, stream: str) -> str:
-        """Says why a stream that an operator writes has no event time though an input of the operator has one."""
+        """Says how the stream would have an event time: by a line of the file, or by an attribute of its operator."""
         if stream not in self.streams.writers:
-            return ""
+            times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind == TIMESTAMP]
+            return f"; {stream} has one with event_time: {{attribute: {times[0]}, lag: 5s}}" if times else ""
         writer = self.streams.operators[self.streams.writers[stream]]
         of = next((of for _, name in inputs_of(writer) if (of := self.streams.event_times.get(name))), None)
         if of is None or of.attribute in dict(self.streams.schemas.get(stream, ())):

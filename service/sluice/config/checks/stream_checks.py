@@ -117,7 +117,7 @@ class Streams:
             try:
                 schema.append((name, parse_type(text)))
             except ValueError as error:
-                hint = OTHER_NAMES.get(text.strip().lower()) or nearest(text, SCALARS)
+                hint = OTHER_NAMES.get(text.strip().lower().partition("(")[0]) or nearest(text, SCALARS)
                 self.report.problem((*path, name), str(error), text, hint)
         if len(self.report.problems) == before and stream not in self.shaped.unclear:
             self.schemas[stream] = tuple(schema)

@@ -128,7 +128,8 @@ class StreamFormats:
         if len(self.report.problems) > before:
             return
         defaults = dict(stream.defaults)
-        self.check_part(path, Part(stream.value, stream.value_schema, defaults, written=written))
+        elsewhere = frozenset(known) - frozenset(name for name, _ in stream.value_schema)
+        self.check_part(path, Part(stream.value, stream.value_schema, defaults, written=written, elsewhere=elsewhere))
         if stream.key:
             self.check_part((*path, "key"), Part(stream.key.coding, stream.key_schema, defaults, written=written))
 

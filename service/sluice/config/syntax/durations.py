@@ -15,6 +15,22 @@ WITH_UNIT = r"(\d+(\.\d+)?|\.\d+)(ms|s|m|h|d)"
 DURATION = re.compile(r"(?P<number>[-+]?(\d+(\.\d+)?|\.\d+))\s*(?P<unit>ms|s|m|h|d)")
 #: for messages
 EXAMPLES = "30, 30s, 5m, 1h or 1d"
+#: how other systems spell a unit, in small letters and without the s of a plural -> the unit here, and how many of it
+OTHER_UNITS = {
+    **dict.fromkeys(("millisecond", "millisec", "milli", "msec", "ms"), ("ms", 1)),
+    **dict.fromkeys(("second", "sec", "s"), ("s", 1)),
+    **dict.fromkeys(("minute", "min", "m"), ("m", 1)),
+    **dict.fromkeys(("hour", "hr", "h"), ("h", 1)),
+    **dict.fromkeys(("day", "d"), ("d", 1)),
+    **dict.fromkeys(("week", "wk", "w"), ("d", 7)),
+}
+#: `5 minutes`, `"5m"`, `INTERVAL '5' MINUTE`, `Duration.ofMinutes(5)`, `PT5M`, `P1D`
+OTHER_DURATIONS = [
+    re.compile(r"""(interval\s+)?["']?(?P<number>\d{1,9})["']?\s*(?P<unit>[a-z]+)["']?""", re.IGNORECASE),
+    re.compile(r"(duration\.|time\.)?(of)?(?P<unit>[a-z]+)\(\s*(?P<number>\d{1,9})\s*\)", re.IGNORECASE),
+    re.compile(r"PT(?P<number>\d{1,9})(?P<unit>[HMS])", re.IGNORECASE),
+    re.compile(r"P(?P<number>\d{1,9})(?P<unit>[DW])", re.IGNORECASE),
+]
 
 
 def seconds(text: str) -> Decimal | None:
@@ -28,3 +44,12 @@ def with_unit(text: str) -> Decimal | None:
     """The exact seconds of a number with a unit; None if the text has another form."""
     found = DURATION.fullmatch(text)
     return Decimal(found["number"]) * UNITS[found["unit"]] if found else None
+
+
+def meant(text: str) -> str | None:
+    """How a duration that is spelled as in another system is written here: `5m` for `5 minutes`; None if unknown."""
+    for found in filter(None, (pattern.fullmatch(text.strip()) for pattern in OTHER_DURATIONS)):
+        word = found["unit"].lower()
+        if unit := OTHER_UNITS.get(word) or OTHER_UNITS.get(word.removesuffix("s")):
+            return f"{int(found['number']) * unit[1]}{unit[0]}"
+    return None

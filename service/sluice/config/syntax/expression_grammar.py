@@ -13,6 +13,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from sluice.api import custom
 from sluice.api.class_loader import ClassError
 from sluice.config.syntax.durations import seconds
+from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
 from sluice.model.functions import (
@@ -137,9 +138,16 @@ def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
         expected = "one comparison, or two joined by and (1 < x and x < 3)"
     if error.token.type == "$END":
         return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
-    return Fault(expected, str(error.token), None, start + 1)
+    if text[start - 1 : start + 1] == "<>":
+        return Fault("an operator", "<>", "!=", start)
+    if STAR.match(text, max(start - 1, 0)):
+        return Fault("nothing between the parentheses, as in Count()", "*", None, start + 1)
+    word = str(error.token)
+    return Fault(word_of_sql(word) or expected, word, small_word(word), start + 1)
 
 
+#: the end of `COUNT(*)`
+STAR = re.compile(r"\(\*\s*\)")
 #: signs of other languages -> the sign of this grammar
 SIGNS = {"=": "==", "&": "&&", "|": "||"}
 
@@ -238,15 +246,22 @@ class Typing:
         if stream == self.scope.stream:
             kind = self.scope.attributes.get(name)
             return Attribute(name, kind) if kind else self.no_attribute(tree, name, stream, self.scope.attributes)
-        known = [*self.scope.sides] or [self.scope.stream]
-        return self.fault(tree, f"an attribute of {one_of(known)}", f"{nearest(stream, known) or known[0]}.{name}")
+        having = [side for side, attributes in self.scope.sides.items() if name in attributes]
+        known = having or [*self.scope.sides] or [self.scope.stream]
+        if not self.scope.sides and stream in self.scope.attributes:
+            return self.fault(tree, "the name of an attribute alone, as an attribute holds no object")
+        if not self.scope.sides and name not in self.scope.attributes:
+            return self.no_attribute(tree, whole, self.scope.stream, self.scope.attributes)
+        expected = f"an attribute of {one_of([*self.scope.sides] or known)}"
+        return self.fault(tree, expected, f"{nearest(stream, known) or known[0]}.{name}")
 
     def no_attribute(
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
     ) -> Expression | None:
         known = ", ".join(attributes) or "it has none"
-        hint = f"{name}()" if name in AGGREGATES or name in FUNCTIONS else nearest(name, attributes)
-        return self.fault(tree, f"an attribute of {stream} ({known})", hint)
+        hint = f"{name}()" if name in AGGREGATES or name in FUNCTIONS else nearest(name, attributes) or small_word(name)
+        instead = None if hint else word_of_sql(name)
+        return self.fault(tree, instead or f"an attribute of {stream} ({known})", hint)
 
     # -- operators --
 
@@ -276,7 +291,10 @@ class Typing:
         return value if value is None or value.type.numeric else self.fault(tree, "a number")
 
     def operator(self, tree: Tree[Token], sign: str, *sides: Tree[Token]) -> Expression | None:
-        return self.apply(tree, OPERATORS[sign], [self.of(side) for side in sides], Call)
+        values = [self.of(side) for side in sides]
+        if sign == "or" and all(value is not None and value.type == STRING for value in values):
+            return self.fault(tree, "two booleans on the sides of or; + joins texts")
+        return self.apply(tree, OPERATORS[sign], values, Call)
 
     def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
         return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
@@ -296,8 +314,10 @@ class Typing:
         known = [*FUNCTIONS, *AGGREGATES, "Custom"] if self.scope.no_aggregates is None else [*FUNCTIONS]
         for argument in given:
             self.of(argument)
-        other = OTHER_NAMES.get(name.lower())
-        hint = other if other in {*known, *self.scope.panes} else nearest(name, known)
+        if instead := word_of_sql(name):
+            return self.fault(tree, instead, got=str(name))
+        other = small_word(name) or OTHER_NAMES.get(name.lower())
+        hint = other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known)
         return self.fault(tree, "a function", hint, str(name))
 
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:

@@ -7,6 +7,7 @@ gets the general message of the place where it stands.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from sluice.model.errors import Fault
 
@@ -43,6 +44,51 @@ CLAUSES: tuple[tuple[str, str], ...] = (
     (r".*,\s*(early|emit)\s*\(", EARLY),
     (r"sliding\s*\(\s*[^\s)]", f"sliding without parentheses, and a policy behind a comma; or {HOPPING}"),
 )
+#: kind of a window -> parts that other systems give it, without underscores and in small letters -> what to write
+PARTS: dict[str, dict[str, str]] = {
+    "timeInterval": dict.fromkeys(("grace", "graceperiod", "lag", "delay"), GRACE)
+    | {"allowedlateness": "discardAge(seconds), which counts back from the watermark, or lag in event_time"},
+}
+#: kind of a window -> sizes of other systems -> the size here
+SIZES: dict[str, dict[str, str]] = {
+    "timeInterval": {
+        **dict.fromkeys(("size", "duration", "length", "range", "time"), "intervalDuration"),
+        **dict.fromkeys(("advance", "advanceby", "slide", "hop", "every", "period", "step"), "creationPeriod"),
+        **dict.fromkeys(("offset", "startoffset"), "intervalOffset"),
+        **dict.fromkeys(("lateness", "late"), "discardAge"),
+    },
+    "session": {
+        **dict.fromkeys(("gap", "timeout", "inactivity", "idle", "withgap", "time"), "inactivityGap"),
+        **dict.fromkeys(("maxduration", "maximum", "max", "maxlength", "size"), "maximumDuration"),
+        **dict.fromkeys(("allowedlateness", "lateness", "graceperiod"), "grace"),
+    },
+    "slidingTime": {
+        **dict.fromkeys(("size", "duration", "range", "difference", "time"), "timeDifference"),
+        **dict.fromkeys(("allowedlateness", "lateness", "graceperiod"), "grace"),
+    },
+}
+#: words of SQL's expressions, in small letters -> what to write
+WORDS: dict[str, str] = {
+    "is": "an expression without IS NULL: attributes always have a value, for null that of `defaults` of the stream",
+    "null": "a value: there is no null; `defaults` of the stream has the values for null and for missing attributes",
+    "like": "a function such as startsWith, endsWith, contains or regexContains, in place of LIKE",
+    "in": "comparisons joined by or (x == 1 or x == 2), in place of IN",
+    "between": "two comparisons joined by and (1 <= x and x <= 3), in place of BETWEEN",
+    "as": "a function that converts, such as int64(x) or float64(x), in place of CAST(x AS ...)",
+    "over": "an aggregate whose window is sliding, with partition_by, in place of OVER",
+    "distinct": "CountDistinct(x) or CollectDistinct(x), in place of DISTINCT",
+    **dict.fromkeys(("case", "when", "then", "else", "if", "iif"), "condition ? value : other value"),
+    **dict.fromkeys(
+        ("now", "current_timestamp", "unix_timestamp", "localtimestamp", "proctime", "rand", "random", "uuid"),
+        "an expression over the tuple alone: there is no function for the present time or for random numbers",
+    ),
+    **dict.fromkeys(
+        ("lag", "lead", "previous"),
+        "an aggregate with the window sliding, count(2), count(1): First(x) is the value before, Last(x) the new one",
+    ),
+}
+#: words of SQL that are written in small letters here
+SMALL = ("and", "or", "not", "true", "false")
 CLAUSES_OF_SPL = re.compile(r"\s*(?P<stream>\w+)\s*:\s*(?P<clause>(tumbling|sliding|timeInterval)\b.*)", re.DOTALL)
 
 #: keys of an operator, without underscores and in small letters -> what to write
@@ -66,6 +112,28 @@ KEYS = {
     "withwatermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
     "allowedlateness": LATENESS,
     "grace": GRACE,
+}
+#: words of an operator that is a map, as KEYS
+KEYS_OF_A_MAP = {
+    **dict.fromkeys(("filter", "having", "condition", "when", "predicate"), "where with the condition"),
+    "select": KEYS["select"],
+}
+#: words of a join, as KEYS
+KEYS_OF_A_JOIN = {
+    "within": "window: interval, before(15m), after(15m) for event times, or window_left and window_right",
+    "type": "algorithm with inner, leftOuter, rightOuter or outer",
+    "table": "table: true in the stream of the table, under streams",
+}
+#: keys of a stream or of its event_time, as KEYS
+KEYS_OF_A_STREAM = {
+    **dict.fromkeys(
+        ("watermark", "watermarklag", "delay", "grace", "maxoutoforderness", "outoforderness", "allowedlateness"),
+        "lag under event_time: how far the watermark is behind the newest tuple",
+    ),
+    **dict.fromkeys(("valueformat", "serde", "valueserde"), "format"),
+    **dict.fromkeys(("fields", "columns", "attributes", "types"), "schema with the attributes and their types"),
+    **dict.fromkeys(("timestamp", "rowtime", "timestampextractor", "time"), "event_time with an attribute"),
+    **dict.fromkeys(("brokers", "bootstrapservers"), "kafka at the top of the file, with bootstrap.servers in it"),
 }
 #: words for operators -> what to write
 OPERATORS = {
@@ -94,9 +162,46 @@ def clause_of_another_system(text: str) -> Fault | None:
     return Fault(what, text.strip()) if what else None
 
 
-def key_of_another_system(key: str) -> str | None:
-    """What to write instead of a key of an operator; None if it is not known."""
-    return KEYS.get(key.replace("_", "").lower())
+def word_of_sql(word: str) -> str | None:
+    """What to write instead of a word in an expression; None if it is not known."""
+    return WORDS.get(word.lower())
+
+
+def small_word(word: str) -> str | None:
+    """The word in small letters, if it is one of those that SQL has in capital letters; else None."""
+    return word.lower() if word.lower() in SMALL and word not in SMALL else None
+
+
+def part_of_another_system(kind: str, word: str) -> str | None:
+    """What to write instead of a part that a window of this kind does not have; None if it is not known."""
+    return PARTS.get(kind, {}).get(word.replace("_", "").lower())
+
+
+def size_of_another_system(kind: str, word: str) -> str | None:
+    """The size of a window of this kind that another system calls `word`; None if it is not known."""
+    return SIZES.get(kind, {}).get(word.replace("_", "").lower())
+
+
+def key_of_another_system(key: str, known: Collection[str]) -> str | None:
+    """What to write instead of a key of an operator, which has the keys `known`; None if it is not known."""
+    of_this_kind = KEYS_OF_A_MAP if "map" in known else KEYS_OF_A_JOIN if "join" in known else {}
+    return (KEYS | of_this_kind).get(_plain(key))
+
+
+def key_of_a_stream_elsewhere(key: str) -> str | None:
+    """What to write instead of a key of a stream or of its event_time; None if it is not known."""
+    return KEYS_OF_A_STREAM.get(_plain(key))
+
+
+def key_of_the_file_elsewhere(key: str) -> str | None:
+    """What to write instead of a key at the top of the file; None if it is not known."""
+    if "." in key or _plain(key) in ("bootstrapservers", "brokers"):
+        return "the properties of the Kafka clients under the key kafka"
+    return None
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[_.-]", "", key).lower()
 
 
 def operator_of_another_system(key: str) -> str | None:

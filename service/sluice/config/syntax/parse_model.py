@@ -7,7 +7,7 @@ file can be checked as well.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sluice.config.syntax.cut_expressions import joined
+from sluice.config.syntax.durations import meant
 from sluice.config.syntax.file_models import (  # fmt: skip
     KINDS,
     SHAPES,
@@ -29,7 +30,12 @@ from sluice.config.syntax.file_models import (  # fmt: skip
     PortsShape,
     StreamShape,
 )
-from sluice.config.syntax.other_systems import key_of_another_system, operator_of_another_system
+from sluice.config.syntax.other_systems import (
+    key_of_a_stream_elsewhere,
+    key_of_another_system,
+    key_of_the_file_elsewhere,
+    operator_of_another_system,
+)
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
 
@@ -50,6 +56,19 @@ EXPECTED = {
     "greater_than_equal": "a number that is at least {ge}",
     "less_than_equal": "a number that is at most {le}",
     "finite_number": "a finite number",
+}
+
+
+#: key -> what its value looks like, for messages
+EXAMPLES = {
+    "kafka": "{bootstrap.servers: localhost:9092}",
+    "schema": "{id: string, amount: float64}",
+    "key": "{attributes: [id]}",
+    "mark_when": "{after: last}",
+    "window": '"tumbling, time(5m)"',
+    "align": "{zone: Europe/Berlin}",
+    "join": "{left: orders, right: payments}",
+    "order_by": "{amount: desc}",
 }
 
 
@@ -123,8 +142,7 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             report.problem(path, f'the key "{path[-1]}"', None)
         case "extra_forbidden":
             known = keys_at(path[:-1], details)
-            other = key_of_another_system(str(path[-1])) if path[0] == "operators" else None
-            if other:
+            if other := key_elsewhere(path, known):
                 report.problem(path, other, str(path[-1]))
                 return
             report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
@@ -132,9 +150,48 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             tell_operator(path, given, report)
         case "list_type" if isinstance(given, str) and path[0] == "operators":
             report.problem(path, "a list", given, f"[{given}]")
-        case kind:
-            expected = EXPECTED.get(kind, details["msg"]).format(**details.get("ctx", {})).replace("'", "")
-            report.problem(path, expected, *quoted(path, given, expected, report))
+        case "duration":
+            report.problem(path, message(details), str(given), meant(str(given)))
+        case _:
+            expected = message(details) + example(path, details["type"])
+            text, hint = quoted(path, given, message(details), report)
+            report.problem(path, expected, text, f"[{text}]" if is_output(path) and isinstance(given, str) else hint)
+
+
+def message(details: ErrorDetails) -> str:
+    """What was expected, for an error that has no message of its own."""
+    return EXPECTED.get(details["type"], details["msg"]).format(**details.get("ctx", {})).replace("'", "")
+
+
+def example(path: Path, kind: str) -> str:
+    """The end of a message about a value of the wrong kind: what such a value looks like; empty if it is not known."""
+    if kind not in ("string_type", "list_type", "dict_type", "model_type", "model_attributes_type"):
+        return ""
+    match path:
+        case ("streams", str(name)):
+            return f", such as {{topic: {name}}}"
+        case ("streams", _, "schema", _):
+            return ", such as string; an attribute holds no object and no null (`defaults` of the stream replaces null)"
+        case ("kafka",) | ("streams", _, _) | ("operators", _, _):
+            return f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
+    return ""
+
+
+def is_output(path: Path) -> bool:
+    return path[0] == "operators" and path[-1] == "output"
+
+
+def key_elsewhere(path: Path, known: Collection[str]) -> str | None:
+    """What to write instead of an unknown key that other systems have at such a place; None if it is not known."""
+    key = str(path[-1])
+    match path:
+        case ("operators", *_):
+            return key_of_another_system(key, known)
+        case ("streams", _, _) | ("streams", _, "event_time", _):
+            return key_of_a_stream_elsewhere(key)
+        case (_,):
+            return key_of_the_file_elsewhere(key)
+    return None
 
 
 def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[str | None, str | None]:
@@ -165,7 +222,8 @@ def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
     if other and not key:
         report.problem((*path, other), str(operator_of_another_system(other)), other)
         return
-    report.problem((*path, key) if key else path, f"the key {one_of(KINDS)}, and its stream", key, hints.get(key or ""))
+    what = f"the key {one_of(KINDS)}, and its stream"
+    report.problem((*path, key) if key else path, what, key or ", ".join(map(str, given)), hints.get(key or ""))
 
 
 # ---- the data without errors ----------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
-from sluice.config.syntax.durations import seconds
+from sluice.config.syntax.durations import EXAMPLES, seconds
+from sluice.config.syntax.other_systems import part_of_another_system, size_of_another_system
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
 from sluice.model.windows.window_kind import SizedKind, SizePart
@@ -74,7 +75,7 @@ def article(word: str) -> str:
 def is_expression(part: Part) -> bool:
     match part.arguments:
         case (text,):
-            return bool(text) and seconds(text) is None
+            return bool(text) and seconds(text) is None and part.meant() is None
     return False
 
 
@@ -96,14 +97,14 @@ def size(part: Part, of: SizePart) -> int | Fault:
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or of.zero else part.fault(limits(part, of))
         case _:
-            return part.fault(limits(part, of))
+            return part.fault(limits(part, of), part.meant(CALENDAR if part.word == "intervalDuration" else ()))
 
 
 def limits(part: Part, of: SizePart) -> str:
     """What a size may be (W26)."""
     least = "of any sign" if of.signed else "from 0 on" if of.zero else "above 0"
     more = ", or an expression of the tuple" if of.expression else ""
-    return f"{part.word}(seconds) with a number {least}{more} (rule {of.rule})"
+    return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {of.rule})"
 
 
 def stranger(part: Part, kind: type[SizedKind]) -> Fault:
@@ -112,7 +113,10 @@ def stranger(part: Part, kind: type[SizedKind]) -> Fault:
         return part.fault(f"no partitioned: a {kind.word} window is partitioned by partition_by alone")
     if part.word in PARTITION_EVICTION:
         return part.fault(kind.no_partition_eviction)
+    if other := part_of_another_system(kind.word, part.word):
+        return part.fault(other)
     words = [*kind.parts, *["partitioned"] * kind.says_partitioned]
     return part.fault(
-        f"{one_of(words)} in {article(kind.word)} {kind.word} window (rule W12)", nearest(part.word, words)
+        f"{one_of(words)} in {article(kind.word)} {kind.word} window (rule W12)",
+        size_of_another_system(kind.word, part.word) or nearest(part.word, words),
     )

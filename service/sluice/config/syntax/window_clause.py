@@ -180,7 +180,8 @@ def read_time(part: Part) -> Time | Fault:
             exact = given * SECOND
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
-            return part.fault(f"time(seconds) with a number above 0, at most 292 years, such as {EXAMPLES}")
+            expected = f"time(seconds) with a number above 0, at most 292 years, such as {EXAMPLES}"
+            return part.fault(expected, part.meant(CALENDAR))
 
 
 def read_delta(part: Part) -> DeltaText | Fault:
@@ -201,7 +202,8 @@ def read_age(part: Part) -> PartitionAge | Fault:
         case (text,) if (given := seconds(text)) is not None and 0 <= given <= MAX_SECONDS:
             return PartitionAge(int(given))  # V6
         case _:
-            return part.fault(f"partitionAge(seconds) with a number that is not negative, such as {EXAMPLES}")
+            expected = f"partitionAge(seconds) with a number that is not negative, such as {EXAMPLES}"
+            return part.fault(expected, part.meant())
 
 
 def read_most(part: Part) -> PartitionCount | TupleCount | Fault:

@@ -186,7 +186,10 @@ def _check_fields(avro: Avro, writer: Avro, part: Part, finder: Finder) -> None:
         except AvroError as error:
             finder.problem(SCHEMA, f"a schema with {error} (attribute {name})")
     lacking = missing(avro, [name for name, _ in part.schema]) if part.written else []
-    if lacking:
+    if apart := [name for name in lacking if name in part.elsewhere]:
+        what = "no field for an attribute that is in the key or in a header, unless it has a default"
+        finder.problem(SCHEMA, f"{what} ({', '.join(apart)})")
+    elif lacking:
         finder.problem(SCHEMA, f"a default for each field that no attribute has ({', '.join(lacking)})")
 
 

@@ -51,6 +51,8 @@ class Part:
     subject: str = ""
     registry: tuple[tuple[str, str], ...] = ()
     written: bool = False
+    #: the attributes of the stream that are in other parts of the record
+    elsewhere: frozenset[str] = frozenset()
 
     @property
     def options(self) -> Any:  # noqa: ANN401 - the block of the part's own format

@@ -17,7 +17,7 @@ from sluice.model.types import Schema, Type
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.json.json_batch import decode_surely, scannable
-from sluice.wire.json.json_values import NotOfTypeError, reader, shown
+from sluice.wire.json.json_values import NotOfTypeError, reader, remark, shown
 
 NO_DEFAULTS: Mapping[str, Any] = {}
 
@@ -84,7 +84,9 @@ def _attribute(document: dict[str, Any], name: str, type_: Type, read: Callable[
     try:
         return read(value)
     except NotOfTypeError:
-        raise Unusable(reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(value)}")) from None
+        raise Unusable(
+            reason(Reason.WRONG_TYPE, f"{name}: expected {type_}, got {shown(value)}{remark(value, type_)}")
+        ) from None
 
 
 def _columns(tuples: list[list[Any]], schema: Schema) -> pa.RecordBatch:

@@ -27,6 +27,8 @@ TIMESTAMP = re.compile(
     re.ASCII,
 )
 SHOWN = 80
+#: the last second since 1970 that a timestamp can have
+LAST_SECOND = INT64.stop // SECOND
 
 
 class NotOfTypeError(ValueError):
@@ -50,6 +52,14 @@ def reader(type_: Type) -> Callable[[Any], Any]:
         return [element(item) for item in value]
 
     return read_list
+
+
+def remark(value: object, type_: Type) -> str:
+    """What to do about a value that is not of the type, for the end of a message; mostly empty."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if type_.kind is Kind.TIMESTAMP and LAST_SECOND < abs(number) <= LAST_SECOND * 1000:
+        return " (a number is seconds since 1970; for milliseconds the type is int64)"
+    return ""
 
 
 def shown(value: object) -> str:

@@ -138,11 +138,11 @@ WRONG = {
         "streams.trades.event_time.resolution: expected none, as time is a timestamp (rule W27), got nanoseconds",
     ),
     "an unknown key": (
-        {"event_time": "{attribute: time, delay: 3}"},
+        {"event_time": "{attribute: time, dely: 3}"},
         (
-            "streams.trades.event_time.delay: expected one of the keys attribute, resolution, lag, "
+            "streams.trades.event_time.dely: expected one of the keys attribute, resolution, lag, "
             "minimum_gap, idle_after, advance, "
-            "max_future, got delay"
+            "max_future, got dely"
         ),
     ),
     "a negative lag": (
@@ -152,13 +152,16 @@ WRONG = {
     "a duration of 0": (
         {"window": "timeInterval, intervalDuration(0)"},
         (
-            "operators[0].window: expected intervalDuration(seconds) with a number above 0 (rule W26), got "
-            "intervalDuration(0)"
+            "operators[0].window: expected intervalDuration(seconds) with a number above 0, such as 30, 30s, 5m, 1h "
+            "or 1d (rule W26), got intervalDuration(0)"
         ),
     ),
     "a negative age": (
         {"window": f"{TIME_INTERVAL}, discardAge(-1)"},
-        "operators[0].window: expected discardAge(seconds) with a number from 0 on (rule W26), got discardAge(-1)",
+        (
+            "operators[0].window: expected discardAge(seconds) with a number from 0 on, such as 30, 30s, 5m, 1h or 1d "
+            "(rule W26), got discardAge(-1)"
+        ),
     ),
     "a part twice": (
         {"window": f"{TIME_INTERVAL}, intervalDuration(10)"},
@@ -189,8 +192,8 @@ WRONG = {
     "a difference of 0": (
         {"window": "slidingTime, timeDifference(0.0)"},
         (
-            "operators[0].window: expected timeDifference(seconds) with a number above 0 (rule KIP T11), got "
-            "timeDifference(0.0)"
+            "operators[0].window: expected timeDifference(seconds) with a number above 0, such as 30, 30s, 5m, 1h "
+            "or 1d (rule KIP T11), got timeDifference(0.0)"
         ),
     ),
     "half a millisecond": (
@@ -224,7 +227,10 @@ WRONG = {
     ),
     "emit with another window": (
         {"more": "emit: final"},
-        "operators[0].emit: expected emit only with a slidingTime or session window, got emit",
+        (
+            "operators[0].emit: expected emit only with a slidingTime or session window; early: count(1) gives a "
+            "result with each tuple, got emit"
+        ),
     ),
     "early results of panes that overlap": (
         {"window": "timeInterval, intervalDuration(60), creationPeriod(10)", "more": "early: time(10)"},

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from sluice.config.syntax.durations import seconds
+from sluice.config.syntax.durations import meant, seconds
 from sluice.model.expressions import Literal
 from sluice.model.spec import PartitionAge
 from sluice.model.types import FLOAT64
@@ -22,6 +22,23 @@ def test_a_duration(text, expected):
 @pytest.mark.parametrize("text", ["", "s", "5x", "5sec", "5M", "1h30m", "5s s", "1e3s", "abc", "5.s"])
 def test_no_duration(text):
     assert seconds(text) is None
+
+
+ELSEWHERE = {
+    "5 minutes": "5m", "1 minute": "1m", '"5m"': "5m", "'30 seconds'": "30s", "INTERVAL '10' MINUTES": "10m",
+    "interval 1 day": "1d", "Duration.ofMinutes(5)": "5m", "ofSeconds(30)": "30s", "Time.hours(2)": "2h",
+    "PT30S": "30s", "P1D": "1d", "P2W": "14d", "1w": "7d", "5 min": "5m", "250 millis": "250ms", "5sec": "5s",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), ELSEWHERE.items())
+def test_a_duration_of_another_system(text, expected):
+    assert meant(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "minutes", "5 apples", "P1M", "PT1H30M", "5.5 minutes", "9" * 99 + "d"])
+def test_no_duration_of_another_system(text):
+    assert meant(text) is None
 
 
 def test_settings_have_units():

@@ -90,6 +90,14 @@ def test_nan_is_read_from_its_word():
         ('{"a": "2013-01-01T25:00Z"}', TIMESTAMP, 'wrong type: a: expected timestamp, got "2013-01-01T25:00Z"'),
         ('{"a": "1500-01-01"}', TIMESTAMP, 'wrong type: a: expected timestamp, got "1500-01-01"'),
         ('{"a": 1e300}', TIMESTAMP, "wrong type: a: expected timestamp, got 1e+300"),
+        (
+            '{"a": 1704103200000}',
+            TIMESTAMP,
+            (
+                "wrong type: a: expected timestamp, got 1704103200000 "
+                "(a number is seconds since 1970; for milliseconds the type is int64)"
+            ),
+        ),
         ('{"a": "2013-01-01T24:00Z"}', TIMESTAMP, 'wrong type: a: expected timestamp, got "2013-01-01T24:00Z"'),
         ('{"a": ' + "[" * 500 + "]" * 500 + "}", INT64, "wrong type: a: expected int64, got a deeply nested value"),
         ('{"a": ""}', TIMESTAMP, 'wrong type: a: expected timestamp, got ""'),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.clause_parts import Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
@@ -31,7 +33,7 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
     parts = list(read_parts(shape.within, faults))
     found = length(parts[0]) if len(parts) == 1 and not faults else None
     if found is None:
-        typed.report.problem(path, EXPECTED, shape.within)
+        typed.report.problem(path, EXPECTED, shape.within, hint(parts, faults))
         return "clock", 1
     over, within = TIMES[parts[0].word], found
     of = typed.streams.event_times.get(shape.dedup)
@@ -43,6 +45,11 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
         what = f"tuples that come out after {shape.within} may be late for a window over event time; use eventTime"
         typed.report.caution(path, what)
     return over, within
+
+
+def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
+    """What to write for a period whose size is spelled as in another system, or stands alone."""
+    return next((of for of in (*(part.meant() for part in parts), *(fault.hint for fault in faults)) if of), None)
 
 
 def length(part: Part) -> int | None:
