@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.spec import event_oracle, oracle, session_oracle
 from tests.spec.early_oracle import Early, Open, open_windows, policy
-from tests.spec.event_oracle import MILLISECOND, SlidingTime
-from tests.spec.oracle import key_bytes
+from tests.spec.event_oracle import MILLISECOND, SlidingTime, Told
 
 Record = dict[str, Any]
 #: how many steps have the same length, before those of twice the length, and the least length (Q3)
@@ -146,9 +145,13 @@ class Quiet:
         """The results of a watermark, with the places of their windows in this order: the reach of a session, the start
         of a pane.
         """
-        reach = {(key_bytes(one.result.key), one.result.start): one.order for one in open_windows(self.window)}
-        found = list(self.window.advance(watermark))
-        return [Open(reach.get((key_bytes(told.key), told.start), told.start), told) for told in found]
+        reach = {
+            (one.rank[1], one.result.start): one.order
+            for one in open_windows(self.window)
+            if isinstance(one.result, Told)
+        }
+        found = [(told.start, Open(told.start, told)) for told in self.window.advance(watermark)]
+        return [replace(one, order=reach.get((one.rank[1], start), start)) for start, one in found]
 
 
 def run(case: dict[str, Any]) -> tuple[list[Record], list[int]]:
