@@ -191,3 +191,22 @@ def test_5_another_instance_takes_over_with_a_copy_of_the_checkpoint(service, ma
     assert service.await_end() == 5
     assert "another instance" in service.sentence
     other.end()
+
+
+@pytest.mark.slow
+def test_6_a_batch_fails(service):
+    with_input(service)
+    service.at("committing", "fail")
+    service.start()
+    assert service.await_end() == 6
+    assert "a batch failed: RuntimeError: a test asked for a failure at the moment 'committing'" in service.sentence
+    assert service.position().next_batch == 0
+
+
+@pytest.mark.slow
+def test_70_there_is_a_defect(service):
+    with_input(service)
+    service.at("preparing", "fail")
+    service.start()
+    assert service.await_end() == 70
+    assert "an unexpected error (RuntimeError: a test asked for a failure" in service.sentence

@@ -144,6 +144,7 @@ MOMENTS = {
         ("", "Producer", hanging),
     ],
     "sluice.kafka.batch_writer": [("TransactionalWriter", "write", after("written"))],
+    "sluice.spark.query": [("", "prepare", before("preparing"))],
     "sluice.spark.lanes.direct_lane": [("DirectLane", "_made", before("direct"))],
     "sluice.state.restore": [("", "write_logs", before("restoring")), ("", "adopt", before("restored"))],
     "sluice.state.upgrade.state_conversion": [
