@@ -78,13 +78,18 @@ def test_the_times_of_a_session_have_the_type_of_the_event_time(event_time: str,
     assert dict(pipeline.operators[0].outputs[0].attributes)["to"].type == kind
 
 
+EXAMPLES = "such as 30, 30s, 5m, 1h or 1d"
 WRONG = {
     "session": ({}, "inactivityGap(seconds) in a session window (rule W12)"),
     "session, inactivityGap(0)": (
-        {}, "inactivityGap(seconds) with a number above 0, or an expression of the tuple (rule G4)",
+        {}, f"inactivityGap(seconds) with a number above 0, {EXAMPLES}, or an expression of the tuple (rule G4)",
     ),
-    "session, inactivityGap(1), maximumDuration(0)": ({}, "maximumDuration(seconds) with a number above 0 (rule G9)"),
-    "session, inactivityGap(1), grace(-1)": ({}, "grace(seconds) with a number from 0 on (rule G5)"),
+    "session, inactivityGap(1), maximumDuration(0)": (
+        {}, f"maximumDuration(seconds) with a number above 0, {EXAMPLES} (rule G9)",
+    ),
+    "session, inactivityGap(1), grace(-1)": (
+        {}, f"grace(seconds) with a number from 0 on, {EXAMPLES} (rule G5)",
+    ),
     "session, inactivityGap(1), inactivityGap(2)": ({}, "inactivityGap only once (rule W12)"),
     "session, inactivityGap(1), partitioned": (
         {}, "no partitioned: a session window is partitioned by partition_by alone",
@@ -103,7 +108,10 @@ WRONG = {
         {"event_time": "event_time: n"}, "inactivityGap(seconds) in whole milliseconds, the ticks of the event time",
     ),
     "session, inactivityGap(3)": ({"more": "window_set: distinct"}, "window_set only with a slidingTime window"),
-    "tumbling, count(2), partitioned": ({"more": "emit: updates"}, "emit only with a slidingTime or session window"),
+    "tumbling, count(2), partitioned": (
+        {"more": "emit: updates"},
+        "emit only with a slidingTime or session window; early: count(1) gives a result with each tuple",
+    ),
     "timeInterval, inactivityGap(2)": (
                 {},
         ("intervalDuration, creationPeriod, discardAge, intervalOffset or partitioned in a timeInterval window "
