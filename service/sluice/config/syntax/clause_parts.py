@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sluice.config.syntax.durations import meant, with_unit
+from sluice.config.syntax.durations import spelled_here, with_unit
 from sluice.model.errors import Fault
 from sluice.time_units import SECOND
 
@@ -34,13 +34,13 @@ class Part:
     def fault(self, expected: str, hint: str | None = None) -> Fault:
         return Fault(expected, self.text, hint, self.column)
 
-    def meant(self, words: Container[str] = ()) -> str | None:
+    def spelled_here(self, words: Container[str] = ()) -> str | None:
         """The part with its size as it is written here, if another system writes the size so: `time(5m)` for
         `time(5 minutes)`. `words`: the periods of the calendar that the part may have.
         """
         given = self.arguments[0] if self.arguments and len(self.arguments) == 1 else ""
         word = given.lower().strip("\"'").removeprefix("1").strip().removesuffix("s")
-        size = word if word in words and word != given else meant(given) if with_unit(given) is None else None
+        size = word if word in words and word != given else spelled_here(given) if with_unit(given) is None else None
         return f"{self.word}({size})" if size else None
 
 
@@ -53,7 +53,7 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
             yield Part(found["word"], inside, found["text"], column, alternative)
         else:
             given = piece.strip()
-            size = given if with_unit(given) is not None else meant(given)
+            size = given if with_unit(given) is not None else spelled_here(given)
             hint = f"time({size})" if size else None
             faults.append(Fault("a word such as sliding, or a call such as count(5)", given or None, hint, column))
 

@@ -46,7 +46,7 @@ def with_unit(text: str) -> Decimal | None:
     return Decimal(found["number"]) * UNITS[found["unit"]] if found else None
 
 
-def meant(text: str) -> str | None:
+def spelled_here(text: str) -> str | None:
     """How a duration that is spelled as in another system is written here: `5m` for `5 minutes`; None if unknown."""
     for found in filter(None, (pattern.fullmatch(text.strip()) for pattern in OTHER_DURATIONS)):
         word = found["unit"].lower()

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from sluice.config.syntax.cut_expressions import joined
-from sluice.config.syntax.durations import meant
+from sluice.config.syntax.durations import spelled_here
 from sluice.config.syntax.file_models import (  # fmt: skip
     KINDS,
     SHAPES,
@@ -147,11 +147,11 @@ def report_error(details: ErrorDetails, report: Report) -> None:
                 return
             report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
         case "union_tag_not_found" | "union_tag_invalid":
-            tell_operator(path, given, report)
+            report_operator(path, given, report)
         case "list_type" if isinstance(given, str) and path[0] == "operators":
             report.problem(path, "a list", given, f"[{given}]")
         case "duration":
-            report.problem(path, message(details), str(given), meant(str(given)))
+            report.problem(path, message(details), str(given), spelled_here(str(given)))
         case _:
             expected = message(details) + example(path, details["type"])
             text, hint = quoted(path, given, message(details), report)
@@ -214,7 +214,7 @@ def keys_at(path: Path, details: ErrorDetails) -> list[str]:
     return [info.alias or name for name, info in model.model_fields.items()]
 
 
-def tell_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
+def report_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
     known = {key for model in SHAPES.values() for key in model.model_fields}
     hints = {key: nearest(key, KINDS) for key in given if key not in known}
     key = next((key for key, hint in hints.items() if hint), None)

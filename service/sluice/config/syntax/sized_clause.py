@@ -75,7 +75,7 @@ def article(word: str) -> str:
 def is_expression(part: Part) -> bool:
     match part.arguments:
         case (text,):
-            return bool(text) and seconds(text) is None and part.meant() is None
+            return bool(text) and seconds(text) is None and part.spelled_here() is None
     return False
 
 
@@ -97,7 +97,7 @@ def size(part: Part, of: SizePart) -> int | Fault:
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or of.zero else part.fault(limits(part, of))
         case _:
-            return part.fault(limits(part, of), part.meant(CALENDAR if part.word == "intervalDuration" else ()))
+            return part.fault(limits(part, of), part.spelled_here(CALENDAR if part.word == "intervalDuration" else ()))
 
 
 def limits(part: Part, of: SizePart) -> str:

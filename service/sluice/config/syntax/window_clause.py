@@ -181,7 +181,7 @@ def read_time(part: Part) -> Time | Fault:
             return Time(int(exact)) if exact == int(exact) else part.fault("time(seconds) in whole nanoseconds")
         case _:
             expected = f"time(seconds) with a number above 0, at most 292 years, such as {EXAMPLES}"
-            return part.fault(expected, part.meant(CALENDAR))
+            return part.fault(expected, part.spelled_here(CALENDAR))
 
 
 def read_delta(part: Part) -> DeltaText | Fault:
@@ -203,7 +203,7 @@ def read_age(part: Part) -> PartitionAge | Fault:
             return PartitionAge(int(given))  # V6
         case _:
             expected = f"partitionAge(seconds) with a number that is not negative, such as {EXAMPLES}"
-            return part.fault(expected, part.meant())
+            return part.fault(expected, part.spelled_here())
 
 
 def read_most(part: Part) -> PartitionCount | TupleCount | Fault:

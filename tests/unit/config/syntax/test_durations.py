@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from sluice.config.syntax.durations import meant, seconds
+from sluice.config.syntax.durations import seconds, spelled_here
 from sluice.model.expressions import Literal
 from sluice.model.spec import PartitionAge
 from sluice.model.types import FLOAT64
@@ -33,12 +33,12 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize(("text", "expected"), ELSEWHERE.items())
 def test_a_duration_of_another_system(text, expected):
-    assert meant(text) == expected
+    assert spelled_here(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "5", "minutes", "5 apples", "P1M", "PT1H30M", "5.5 minutes", "9" * 99 + "d"])
 def test_no_duration_of_another_system(text):
-    assert meant(text) is None
+    assert spelled_here(text) is None
 
 
 def test_settings_have_units():

@@ -49,7 +49,8 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
 
 def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
     """What to write for a period whose size is spelled as in another system, or stands alone."""
-    return next((of for of in (*(part.meant() for part in parts), *(fault.hint for fault in faults)) if of), None)
+    hints = (*(part.spelled_here() for part in parts), *(fault.hint for fault in faults))
+    return next(filter(None, hints), None)
 
 
 def length(part: Part) -> int | None:
