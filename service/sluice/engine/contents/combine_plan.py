@@ -39,7 +39,7 @@ STEP = np.dtype([("what", np.int32), ("into", np.int32), ("left", np.int32), ("r
 PREFETCH_THRESHOLD = 16_384
 #: a full plan has this many times the steps that are executed together. A call of a kernel from Python costs some
 #: microseconds, which is a tenth of the time of 2,048 steps
-FULL = 4
+FULL = 16
 #: the initial room for the steps of an event
 MARGIN = 64
 #: an empty table
