@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
-from sluice.testing import run_case
 from tests.spec import invariants, oracle
-from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.every_cut import CLEANED_EARLY, check_every_cut
 from tests.spec.finds import FINDS
 from tests.spec.strategies import VALUES, Case, cases, cuts
 
@@ -22,8 +21,6 @@ def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-#: what no window holds any more is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 #: windows of a few tuples are in rings, or in blocks
 in_rings_and_in_blocks = pytest.mark.parametrize(
     "limits", [CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)], ids=["in rings", "in blocks"]
@@ -31,12 +28,8 @@ in_rings_and_in_blocks = pytest.mark.parametrize(
 
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
-    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
     case = case | {"limits": limits}
-    whole = run_case(case)
-    assert differences(whole, oracle.run(case), with_groups_in_any_order(case)) == []
-    for sizes in cuts:
-        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+    check_every_cut(case, oracle.run(case), *cuts)
 
 
 @in_rings_and_in_blocks

@@ -23,19 +23,17 @@ from sluice.engine.graph_conversion import converted
 from sluice.engine.stream.items import TUPLE, WATERMARK, Items
 from sluice.engine.stream.rejected_tuples import REJECTS
 from sluice.model.changes.operator_changes import Word, changes_of, kept_of
-from sluice.model.engine_limits import EngineLimits
 from sluice.model.spec import Pipeline
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.replayer.player import with_origin
 from sluice.testing import about_input, limited, on_stream, operator_of, schema_of
 from tests.spec import dedup_strategies, event_join_strategies, event_strategies, invariants, session_strategies
 from tests.spec.buckets import plan_of
+from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import join_cases, sort_cases
 from tests.spec.strategies import Case, cases
 
 UNMATCHED = ("unmatched_left", "unmatched_right")
-#: what no window holds any more is forgotten at once, so that row numbers change
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
 @pytest.fixture(autouse=True)

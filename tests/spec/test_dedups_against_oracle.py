@@ -13,16 +13,14 @@ from sluice.engine.graph import Graph
 from sluice.engine.operators.dedup.dedup_state import DedupState
 from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.event_file import Cutter, numbered
-from sluice.replayer.player import Player, replay
+from sluice.replayer.player import Player
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.spec import dedup_oracle, invariants
 from tests.spec.comparing import differences
 from tests.spec.dedup_strategies import cases
+from tests.spec.every_cut import CLEANED_EARLY, dead_letters
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
-
-#: keys without periods are forgotten at once, not only among thousands
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +31,9 @@ def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
     case = case | {"limits": limits}
     expected, late = dedup_oracle.run(case)
-    assert dead_letters(case) == late
+    assert sorted(dead_letters(case)) == late
     for sizes in (None, *cuts):
         assert differences(run_case(case, sizes), expected, case) == [], f"cuts {sizes}"
-
-
-def dead_letters(case: Case) -> list[int]:
-    """The numbers of the events whose tuples became dead letters."""
-    records = replay(pipeline_of(case), case["input"], clock_origin=0)
-    return sorted(record["after"] for record in records if "dead_letter" in record)
 
 
 @given(cases, cuts)

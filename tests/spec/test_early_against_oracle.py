@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.testing import run_case
 from tests.spec import early_oracle, early_strategies, invariants
-from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.comparing import differences
+from tests.spec.every_cut import CLEANED_EARLY, check_every_cut
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
@@ -23,18 +24,12 @@ def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-#: what no window holds any more is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 filtered = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
-    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
     case = case | {"limits": limits}
-    whole = run_case(case)
-    assert differences(whole, early_oracle.run(case), with_groups_in_any_order(case)) == []
-    for sizes in cuts:
-        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
+    check_every_cut(case, early_oracle.run(case), *cuts)
 
 
 @given(early_strategies.tumbling, cuts)

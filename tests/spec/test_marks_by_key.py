@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sluice.config.load import load_text
 from sluice.engine.stream.items import KEY_MARK
-from sluice.model.engine_limits import EngineLimits
 from sluice.model.spreading import spread_by
 from sluice.replayer.player import replay
 from sluice.testing import on_stream, pipeline_of, run_case
@@ -19,12 +18,11 @@ from tests.service.test_spread import check as check_buckets
 from tests.service.test_spread import records_with
 from tests.spec import invariants
 from tests.spec.comparing import differences
+from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.oracle import key_bytes
 from tests.spec.strategies import Case, cuts, events
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-#: what no window holds is forgotten at once
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 SCHEMA = {"k": "string", "n": "int64", "b": "boolean", "i": "int64"}
 
 

@@ -7,16 +7,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from sluice.model.engine_limits import EngineLimits
-from sluice.replayer.player import replay
-from sluice.testing import pipeline_of, run_case
 from tests.spec import invariants, quiet_oracle, quiet_strategies
-from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
-
-#: what no window holds any more is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
 @pytest.fixture(autouse=True)
@@ -25,20 +19,10 @@ def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(case: Case, *cuts: list[int]) -> None:
-    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
     case = case | {"limits": CLEANED_EARLY}
-    whole = run_case(case)
     expected, dropped = quiet_oracle.run(case)
-    assert differences(whole, expected, with_groups_in_any_order(case)) == []
-    assert dead_letters(case) == dropped
-    for sizes in cuts:
-        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
-
-
-def dead_letters(case: Case) -> list[int]:
-    """The numbers of the events whose tuples became dead letters."""
-    records = replay(pipeline_of(case), case["input"], clock_origin=0)
-    return sorted(record["after"] for record in records if "dead_letter" in record)
+    check_every_cut(case, expected, *cuts)
+    assert sorted(dead_letters(case)) == dropped
 
 
 @given(quiet_strategies.sliding_times, cuts)

@@ -23,8 +23,8 @@ from sluice.replayer.player import Player
 from sluice.testing import limited, on_stream, pipeline_of
 from tests.spec import invariants, oracle
 from tests.spec.comparing import Record, differences, with_groups_in_any_order
+from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.strategies import Case, events, operators
-from tests.spec.test_against_oracle import CLEANED_EARLY
 
 
 @pytest.fixture(autouse=True)

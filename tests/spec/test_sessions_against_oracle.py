@@ -13,33 +13,21 @@ from sluice.columns.json_columns import python_values
 from sluice.engine.operators.session.session_state import SessionState
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.replayer.event_file import Cutter, numbered, topic_partitions
-from sluice.replayer.player import Player, replay
+from sluice.replayer.player import Player
 from sluice.testing import limited, on_stream, pipeline_of, run_case
 from tests.spec import session_oracle
 from tests.spec.comparing import differences, with_groups_in_any_order
+from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.session_strategies import cases
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-#: what no session needs is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
-
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
-    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
     case = case | {"limits": limits}
-    whole = run_case(case)
     expected, dropped = session_oracle.run(case)
-    assert differences(whole, expected, with_groups_in_any_order(case)) == []
-    assert dead_letters(case) == dropped
-    for sizes in cuts:
-        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
-
-
-def dead_letters(case: Case) -> list[int]:
-    """The numbers of the events whose tuples became dead letters."""
-    records = replay(pipeline_of(case), case["input"], clock_origin=0)
-    return sorted(record["after"] for record in records if "dead_letter" in record)
+    check_every_cut(case, expected, *cuts)
+    assert sorted(dead_letters(case)) == dropped
 
 
 @pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])

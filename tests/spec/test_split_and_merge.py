@@ -25,6 +25,7 @@ from sluice.replayer.event_file import Batch, Cutter, numbered
 from sluice.testing import limited, on_stream, pipeline_of
 from tests.spec import event_strategies, invariants
 from tests.spec.buckets import of_stream, plan_of, share
+from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases
 from tests.spec.strategies import Case, cases, events, operators
 
@@ -34,8 +35,6 @@ def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-#: what no window holds any more is forgotten at once, so that row numbers change
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 #: windows of a few tuples are in rings, or in blocks
 in_rings_and_in_blocks = pytest.mark.parametrize(
     "limits", [CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)], ids=["in rings", "in blocks"]

@@ -12,19 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.model.engine_limits import EngineLimits
 from sluice.model.spreading import spread_by
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.service.test_spread import check as check_buckets
 from tests.spec import dedup_strategies, event_strategies, invariants, session_strategies
 from tests.spec.comparing import differences
+from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import sort_cases
 from tests.spec.strategies import Case, cases, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
 STREAMS = ["a", "b", "c"]
-#: what no window holds is forgotten at once
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 
 import sluice
 from sluice.config.load import load_text
-from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.player import replay
 from sluice.testing import pipeline_of, run_case
 from tests.spec import event_oracle
 from tests.spec.comparing import differences
 from tests.spec.event_strategies import cases_of_int64
+from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.strategies import Case, cuts, operators
 from tests.spec.strategies import events as random_events
 
@@ -120,10 +120,6 @@ def test_sliding_time_windows_tell_what_they_hold():
 
 
 # ---- as aggregates do ------------------------------------------------------------------------------------------------
-
-
-#: what no window holds any more is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
 
 
 def handled(case: Case, handler: str, sizes: list[int] | None = None) -> list[Record]:

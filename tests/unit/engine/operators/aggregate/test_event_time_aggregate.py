@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
-from sluice.replayer.player import replay
-from sluice.testing import pipeline_of, run_case
+from sluice.testing import run_case
 from tests.spec import event_oracle, invariants
-from tests.spec.comparing import differences, with_groups_in_any_order
 from tests.spec.event_strategies import cases, sort_cases
+from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.strategies import Case, cuts
 
 
@@ -23,25 +22,11 @@ def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     invariants.checked(monkeypatch)
 
 
-#: what no window holds any more is forgotten at once, not only among thousands of keys
-CLEANED_EARLY = EngineLimits(uncompacted=2)
-
-
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:
-    """The order of groups is open in SPL (A8) and so in the oracle; but it must not depend on the cuts."""
     case = case | {"limits": limits}
-    whole = run_case(case)
     expected, dropped = event_oracle.run(case)
-    assert differences(whole, expected, with_groups_in_any_order(case)) == []
+    check_every_cut(case, expected, *cuts)
     assert dead_letters(case) == dropped
-    for sizes in cuts:
-        assert differences(run_case(case, sizes), whole, case) == [], f"cuts {sizes}"
-
-
-def dead_letters(case: Case) -> list[int]:
-    """The numbers of the events whose tuples became dead letters."""
-    records = replay(pipeline_of(case), case["input"], clock_origin=0)
-    return [record["after"] for record in records if "dead_letter" in record]
 
 
 @pytest.mark.parametrize("listed", [LIMITS.listed, 4], ids=["whole", "in parts"])
