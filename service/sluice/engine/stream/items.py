@@ -112,8 +112,17 @@ def concatenated(first: Items, second: Items) -> Items:
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("event", "at", "kind", "source", "watermark")
     }
-    key = np.concatenate([first.key, np.where(second.key < 0, -1, second.key + len(first.keys)).astype(np.int32)])
-    keys = pa.concat_arrays([first.keys, second.keys.cast(first.keys.type)])
+    key, keys = concatenated_keys(first.key, first.keys, second.key, second.keys)
     pairs = zip(first.tuples.columns, second.tuples.columns, strict=True)
     tuples = pa.RecordBatch.from_arrays([pa.concat_arrays(pair) for pair in pairs], schema=first.tuples.schema)
     return Items(key=key, keys=keys, tuples=tuples, **columns)
+
+
+def concatenated_keys(
+    key: np.ndarray, keys: pa.BinaryArray, more: np.ndarray, more_keys: pa.BinaryArray
+) -> tuple[np.ndarray, pa.BinaryArray]:
+    """The keys of items, followed by those of further items: the columns `key` and `keys` of all. `more` are indices
+    into `more_keys`, -1 without a key.
+    """
+    shifted = np.where(more < 0, -1, more + len(keys)).astype(np.int32)
+    return np.concatenate([key, shifted]), pa.concat_arrays([keys, more_keys.cast(keys.type)])

@@ -28,7 +28,7 @@ from sluice.engine.operators.operator import Stateful
 from sluice.engine.operators.session.session_times import ClockTimes
 from sluice.engine.stream import emit
 from sluice.engine.stream.clock import Clock
-from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, WATERMARK, Items
+from sluice.engine.stream.items import MAX_TIME, TIMER, TUPLE, WATERMARK, Items, concatenated_keys
 from sluice.engine.stream.rejected_tuples import joined, readable, rejected, rejected_late
 from sluice.engine.windows.event_time.event_records import ENDLESS, LATE, NEVER
 from sluice.engine.windows.event_time.event_ticks import Ticks
@@ -192,13 +192,13 @@ class DedupOperator(Stateful[DedupState]):
         ends = np.zeros(len(emitted), np.int64) if self._rule.clock else emitted["due"]
         marked = items.key[passing]
         keyed = marked >= 0
-        keys = pa.concat_arrays([keys, items.keys.take(pa.array(marked[keyed])).cast(keys.type)])
-        marked = np.where(keyed, len(keys) - keyed.sum() + np.cumsum(keyed) - 1, -1)
+        names = items.keys.take(pa.array(marked[keyed]))
+        key, keys = concatenated_keys(key, keys, np.where(keyed, np.cumsum(keyed) - 1, -1), names)
         return Items(
             both(event_of, items.event[passing]), both(at_of, items.at[passing]),
             both(np.full(len(emitted), TUPLE, np.int8), items.kind[passing]),
             both(words[:, -1].astype(np.int32), items.source[passing]),
-            both(key, marked.astype(key.dtype)), keys,
+            key[order], keys,
             pa.record_batch(columns, schema=self._schema),
             both(ends, self._watermarks(items)[passing]),
         )  # fmt: skip
