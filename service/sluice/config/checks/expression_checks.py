@@ -90,13 +90,13 @@ class ExpressionChecks:
             return None, UNKNOWN
         if of is None and clause.kind.needs_event_time:
             what = f"an input with event_time, as the window is a {clause.kind.word} (rule W16)"
-            self.report.problem(self.path(index, input_key(shape)), what + self.lost_time(stream))
+            self.report.problem(self.path(index, input_key(shape)), what + self.event_time_hint(stream))
             return None, UNKNOWN
         path = self.path(index)
         found = UNKNOWN if clause.faults else sized_window(clause, shape, of, path, self.report, scope=scope)
         return replace(scope, panes=window_functions(clause, of, scope.attributes)), found
 
-    def lost_time(self, stream: str) -> str:
+    def event_time_hint(self, stream: str) -> str:
         """Says how the stream would have an event time: by a line of the file, or by an attribute of its operator."""
         if stream not in self.streams.writers:
             times = [name for name, kind in self.streams.schemas.get(stream, ()) if kind == TIMESTAMP]

@@ -168,18 +168,18 @@ def word_of_sql(word: str) -> str | None:
 
 
 def small_word(word: str) -> str | None:
-    """The word in small letters, if it is one of those that SQL has in capital letters; else None."""
+    """The word in small letters, if it is a word of this grammar that stands in other letters; None otherwise."""
     return word.lower() if word.lower() in SMALL and word not in SMALL else None
 
 
 def part_of_another_system(kind: str, word: str) -> str | None:
     """What to write instead of a part that a window of this kind does not have; None if it is not known."""
-    return PARTS.get(kind, {}).get(word.replace("_", "").lower())
+    return PARTS.get(kind, {}).get(_plain(word))
 
 
 def size_of_another_system(kind: str, word: str) -> str | None:
     """The size of a window of this kind that another system calls `word`; None if it is not known."""
-    return SIZES.get(kind, {}).get(word.replace("_", "").lower())
+    return SIZES.get(kind, {}).get(_plain(word))
 
 
 def key_of_another_system(key: str, known: Collection[str]) -> str | None:
