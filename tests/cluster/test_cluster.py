@@ -71,7 +71,9 @@ def test_on_workers_that_get_everything_in_an_archive(stack, broker, standalone,
     check(stack, broker, tmp_path, standalone.url, "on-archive")
     unpacked = list(tmp_path.glob("work-*/app-*/*/environment"))
     assert len(unpacked) == WORKERS
-    assert [compiled_in(folder) for folder in unpacked] == [kernels] * WORKERS, "compiled again"
+    # A start removes kernels of modules that are not in the package, as tests leave them.
+    for folder in unpacked:
+        assert set(compiled_in(folder)) <= set(kernels), "compiled again"
 
 
 #: packages that only tests need, or that are large and that workers have from Spark
