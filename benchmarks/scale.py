@@ -199,7 +199,7 @@ def _kind(pid: int) -> str:
         return EXECUTOR_JAVA
     if "SparkSubmit" in words:
         return DRIVER_JAVA
-    if "sluice.spark.daemon" in words:
+    if "sluice.spark.workers.daemon" in words:
         return WORKERS
     return WRITER if "sluice run" in words.replace("\0", " ") else REST
 

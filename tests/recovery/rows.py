@@ -67,7 +67,7 @@ ROWS: dict[Table, dict[str, str]] = {
         "k02": "a batch fails inside the engine",
         "k03": "the task dies after the state server has answered",
         "k04": "a task that was given up goes on",
-        "k05": "the machine's daemon of workers dies",
+        "k05": "the fork server dies; on a cluster, the daemon of an executor",
         "k06": "killed while it appends to the log",
         "k07": "killed while a snapshot is written",
         "k08": "a snapshot is damaged",

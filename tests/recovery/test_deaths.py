@@ -15,8 +15,8 @@ from tests.recovery.harness.sums_and_runs import FILE, tuples
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 #: what is killed, one after the other; the direct lane needs no workers
-VICTIMS = (["state"], ["pool"], ["supervisor", "pool"], ["daemon"])
-VICTIMS_OF_SPARK = (*VICTIMS, ["worker"], ["worker", "supervisor", "pool"])
+VICTIMS = (["state"], ["pool"], ["fork server"])
+VICTIMS_OF_SPARK = (*VICTIMS, ["daemon"], ["worker"], ["worker", "fork server"])
 #: seconds that the processes of a killed service may live on
 LINGER = 10.0
 SIZE = 50

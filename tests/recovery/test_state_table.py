@@ -18,11 +18,13 @@ import pytest
 from sluice.config.load import load_text
 from sluice.files import project_file
 from sluice.replayer.player import replay
-from tests.recovery.harness.process_table import SUPERVISED, processes
+from tests.recovery.harness.process_table import processes
 from tests.recovery.harness.waiting import PATIENCE, wait_until
 from tests.unit.state.rows import FILE
 
 BATCH = 40
+#: the name of the process between a daemon and its pool
+SUPERVISED = "sluice-pool"
 KEYS = 50
 
 
@@ -250,7 +252,7 @@ def test_k04_a_task_that_was_given_up_goes_on(bucket):
     bucket.feed()
 
 
-def test_k05_the_daemon_of_the_workers_dies(bucket):
+def test_k05_the_process_dies_from_which_the_pool_was_forked(bucket):
     """Pool and state processes end, and those of a new start make the state again."""
     first = Pool(bucket.pool.folder)
     there = Bucket(first, bucket._number)  # noqa: SLF001

@@ -64,20 +64,26 @@ class TraceFilter:
 
 @contextmanager
 def filtered_stderr() -> Iterator[None]:
-    """Gives processes that start inside the context a pipe as standard error.
-
-    A thread filters the lines from the pipe and writes them to the standard error of this process.
-    """
-    ours, (reading, writing) = os.dup(STDERR), os.pipe()
+    """Gives processes that start inside the context the pipe of `filtered_pipe` as standard error."""
+    ours, writing = os.dup(STDERR), filtered_pipe()
     os.dup2(writing, STDERR)
     os.close(writing)
-    thread = threading.Thread(target=_pass_on, args=(reading, ours), name="child-stderr", daemon=True)
-    thread.start()
-    atexit.register(thread.join, LAST_WORDS)
     try:
         yield
     finally:
         os.dup2(ours, STDERR)
+        os.close(ours)
+
+
+def filtered_pipe() -> int:
+    """The file descriptor of a new pipe. A thread filters the lines that are written to it, and writes them to the
+    standard error of this process.
+    """
+    ours, (reading, writing) = os.dup(STDERR), os.pipe()
+    thread = threading.Thread(target=_pass_on, args=(reading, ours), name="child-stderr", daemon=True)
+    thread.start()
+    atexit.register(thread.join, LAST_WORDS)
+    return writing
 
 
 def _pass_on(reading: int, ours: int) -> None:

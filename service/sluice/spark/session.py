@@ -48,7 +48,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # The daemon of this package imports and compiles all that the Python workers need before it forks them.
-    "spark.python.daemon.module": "sluice.spark.daemon",
+    "spark.python.daemon.module": "sluice.spark.workers.daemon",
     "spark.python.worker.reuse": "true",
     # This property is passed in the environment of only some stages' workers, and Spark starts one daemon for each
     # different environment. Without the property one daemon serves all stages.

@@ -41,40 +41,41 @@ def _process(pid: int, session: int) -> Process | None:
 
 
 #: what the processes of a service do
-ROLES = ("driver", "jvm", "daemon", "worker", "pool", "supervisor", "state", "clock")
-#: the name of the process between the daemon and the pool, where there is one
-SUPERVISED = "sluice-pool"
-WORKERS, CLOCK = "sluice.spark.daemon", "python_streaming_source_runner"
+ROLES = ("driver", "jvm", "fork server", "daemon", "worker", "pool", "state", "clock")
+CLOCK, FORK_SERVER, DAEMON = (
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "sluice.spark.workers.fork_server",
+    "sluice.spark.workers.daemon",
+)
 
 
 def by_role(session: int) -> dict[str, list[int]]:
-    """The processes of a service by what they do.
+    """The processes of a service on a single machine by what they do.
 
-    driver      `sluice run`, which also writes the batches to Kafka
-    jvm         Spark
-    daemon      forks Spark's Python workers
-    worker      runs Spark's tasks
-    supervisor  forks the pool, and forks it anew after its death
-    pool        forks the state servers (state/server/pool.py)
-    state       keeps the state of one bucket (state/server/state_server.py)
-    clock       says how far time has passed (spark/idle_clock.py)
+    driver       `sluice run`, which also writes the batches to Kafka
+    jvm          Spark
+    fork server  forks the pool, also after its death, and the daemon (spark/workers/fork_server.py)
+    pool         forks the state servers (state/server/pool.py)
+    state        keeps the state of one bucket (state/server/state_server.py)
+    daemon       forks Spark's Python workers, once there are any; the process that asked for it has this role, too
+    worker       runs Spark's tasks
+    clock        says how far time has passed (spark/idle_clock.py)
     """
     everything = processes(session)
     found: dict[str, list[int]] = {role: [] for role in ROLES}
     found["driver"] = [one.pid for one in everything if one.pid == session]
     found["jvm"] = [one.pid for one in everything if one.arguments[0].endswith("java")]
-    found["clock"] = [one.pid for one in everything if any(part.endswith(CLOCK) for part in one.arguments)]
-    pythons = [one for one in everything if WORKERS in one.arguments]
-    daemons = {one.pid for one in pythons if one.parent not in {two.pid for two in pythons}}
-    found["daemon"] = sorted(daemons)
-    # The daemon makes a process group for its workers, after it has forked the pool.
-    found["worker"] = [one.pid for one in pythons if one.parent in daemons and one.group == one.parent]
-    first = [one for one in pythons if one.parent in daemons and one.group != one.parent]
-    supervisors = {one.pid for one in first if one.name == SUPERVISED}
-    found["supervisor"] = sorted(supervisors)
-    pools = {one.pid for one in first} - supervisors | {one.pid for one in pythons if one.parent in supervisors}
-    found["pool"] = sorted(pools)
-    found["state"] = [one.pid for one in pythons if one.parent in pools]
+    found["clock"] = [one.pid for one in everything if CLOCK in one.arguments]
+    forked = [one for one in everything if FORK_SERVER in one.arguments]
+    pids = {one.pid for one in forked}
+    servers = {one.pid for one in forked if one.parent not in pids}
+    first = [one for one in forked if one.parent in servers]
+    # A daemon makes a process group for its workers.
+    pools, daemons = ({one.pid for one in first if (one.group == one.pid) is leads} for leads in (False, True))
+    found["fork server"], found["pool"] = sorted(servers), sorted(pools)
+    found["state"] = [one.pid for one in forked if one.parent in pools]
+    found["worker"] = [one.pid for one in forked if one.parent in daemons]
+    found["daemon"] = sorted(daemons | {one.pid for one in everything if DAEMON in one.arguments})
     return found
 
 

@@ -1,18 +1,21 @@
-"""A daemon with a pool whose state servers report themselves: `python daemon.py`, with commands on its standard input.
+"""A daemon with a pool whose state servers report themselves: `python daemon.py [SOCKET]`.
 
-`ask SERVICE BUCKET VERSION` prints the number of the process of the state server and how often it was asked; `work`
-does so in a forked process; `end CHECKPOINT` ends state servers; `kill N ...` kills processes; `supervisor` and `pool`
-print numbers of processes.
+SOCKET is the file descriptor of a pool socket that has a name; the pool is then a child of the daemon.
+
+Commands on the standard input: `ask SERVICE BUCKET VERSION` prints the number of the process of the state server and
+how often it was asked; `work` does so in a forked process; `end CHECKPOINT` ends state servers; `kill N ...` kills
+processes; `supervisor` and `pool` print numbers of processes.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
-from sluice.state.server.pool import connection, end_query, received_connection, start_pool
+from sluice.state.server.pool import connection, end_query, received_connection, run_pool, start_pool
 
 
 def serve(control):
@@ -64,14 +67,18 @@ def supervisor() -> str:
 
 
 def pool() -> str:
-    return _child(int(supervisor()))
+    return _child(os.getpid() if NAMED else int(supervisor()))
 
 
 def _child(number: int) -> str:
     return Path(f"/proc/{number}/task/{number}/children").read_text().strip()
 
 
-start_pool(serve)
+NAMED = sys.argv[1:]
+if not NAMED:
+    start_pool(serve)
+elif not os.fork():
+    run_pool(socket.socket(fileno=int(*NAMED)), os.getppid(), serve)
 for line in sys.stdin:
     command, *arguments = line.split()
     known = {"ask": ask, "work": work, "end": end, "kill": kill, "pool": pool, "supervisor": supervisor}

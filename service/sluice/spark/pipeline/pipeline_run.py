@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
+from sluice.checkpoint.offset_log import first_offsets
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.groups.lag_group import InputOffsets
@@ -156,7 +157,8 @@ class PipelineRun:
         archive = SnapshotArchive.of(plan)
         uploads = SnapshotUploads(plan, archive, partial(metrics.store, name)) if archive else nullcontext()
         with uploads, Follower(kafka, name, batch_written), InputOffsets(kafka, name) as offsets:
-            yield ProgressListener(name, metrics, offsets, ProgressLog(name), history)
+            first = partial(first_offsets, plan.store)
+            yield ProgressListener(name, metrics, offsets, ProgressLog(name), history, first=first)
 
     def _shown(self, plan: Plan, *, local: bool) -> None:
         """Gives the page the function that asks the state servers of this plan's query, which starts now.
@@ -273,8 +275,12 @@ class ProgressListener:
     lag monitors read.
     """
 
-    def __init__(self, stage: str, metrics: Metrics, offsets: InputOffsets, log: ProgressLog, history: History) -> None:
-        self._stage = stage
+    def __init__(
+        self, stage: str, metrics: Metrics, offsets: InputOffsets, log: ProgressLog, history: History, *,
+        first: Callable[[], Offsets],
+    ) -> None:  # fmt: skip
+        """`first` gives the offsets at which the first batch starts, which Spark does not report."""
+        self._stage, self._first = stage, first
         self._metrics, self._offsets, self._log, self._history = metrics, offsets, log, history
 
     def __call__(self, progress: Progress) -> None:
@@ -284,21 +290,21 @@ class ProgressListener:
         self._metrics.behind(self._stage, behind)
         phases = {phase: took / 1000 for phase, took in progress["durationMs"].items()}
         if WORK in phases:  # Spark also reports while no batch runs
-            batch = Batch(progress["batchId"], progress["timestamp"], _records(progress), phases)
+            batch = Batch(progress["batchId"], progress["timestamp"], self._records(progress), phases)
             self._metrics.batch_ended(phases)
             self._history.batch_ended(batch, read, ends)
             self._log.batch_ended(batch.number, batch.records, phases.get(WHOLE, 0.0), behind)
 
+    def _records(self, progress: Progress) -> int:
+        """The number of records of the batch. Spark counts none in a batch without a job: then the number of offsets.
 
-def _records(progress: Progress) -> int:
-    """The number of records of the batch. Spark counts none in a batch without a job: then the number of offsets.
-
-    A topic partition without a start offset is not counted: the first batch of `start: latest` begins at the end.
-    """
-    source = progress["sources"][0]
-    starts, ends = flat(source["startOffset"] or {}), flat(source["endOffset"] or {})
-    offsets = sum(end - starts[place] for place, end in ends.items() if place in starts)
-    return int(source["numInputRows"]) or offsets
+        A topic partition without a start offset is not counted.
+        """
+        source = progress["sources"][0]
+        if counted := int(source["numInputRows"]):
+            return counted
+        starts, ends = flat(source["startOffset"] or {}) or self._first(), flat(source["endOffset"] or {})
+        return sum(end - starts[place] for place, end in ends.items() if place in starts)
 
 
 def offsets_of(progress: Progress) -> tuple[Offsets, Offsets]:

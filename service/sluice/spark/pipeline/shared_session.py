@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Self
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.model.spec import Pipeline
-from sluice.spark.cluster.placement import Placement
+from sluice.spark.cluster.placement import Placement, is_cluster
 from sluice.spark.failures import stopped
 from sluice.spark.session import session
-from sluice.state.server.pool import named_socket
+from sluice.spark.workers.fork_server_process import fork_server
 
 LOGGER = logging.getLogger("sluice")
 #: Spark's properties for several queries: tasks of all queries take turns. By default the tasks of an earlier batch
@@ -58,28 +57,14 @@ class SharedSession:
     def _started(
         self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]
     ) -> tuple[SparkSession, Placement | None]:
-        os.environ[VARIABLE] = to_text(pipelines)  # Java passes it on to the daemon of Spark's Python workers
-        self._stack.enter_context(named_socket())
+        os.environ[VARIABLE] = to_text(pipelines)  # for the fork server; Java passes it on to the daemons of executors
+        if not is_cluster(self._master):
+            self._stack.enter_context(fork_server())
         spark = session(self._name, self._master, self._extra)
         LOGGER.info("Spark is up", extra={"master": self._master})
         self._stack.callback(stopped, spark.stop)
-        threading.Thread(target=start_workers, args=(spark,), name="sluice-first-task", daemon=True).start()
         placed = Placement.of(spark)
         if placed is not None:
             placed.wait_for_executors(pause)
             self._stack.enter_context(placed)
         return spark, placed
-
-
-def start_workers(spark: SparkSession) -> None:
-    """Runs a task in Python: the Python processes of Spark and the pool start before the first batch needs them.
-
-    It takes some seconds of processor time, in which the topics are checked and the queries start. Without it the first
-    batch would wait for them, even if it comes an hour later.
-    """
-    with suppress(Exception):  # the session has ended; if Spark cannot run Python, the first batch reports it
-        spark.range(1, numPartitions=1).mapInArrow(_unchanged, "id long").collect()
-
-
-def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches

@@ -1,25 +1,26 @@
-"""The pool: the process that forks the state servers of buckets and connects each Spark task to the server it needs.
+"""The pool: the process that forks the state servers of buckets and connects each client to the server it needs.
 
-The pool is forked from Spark's Python daemon after all modules are imported and all kernels are compiled, so a new
-state server can work at once. Every worker that the daemon forks inherits the pool socket. A task creates a pair of
-connected sockets and sends one of them, with the number of the bucket and the name of the query, through the pool
-socket. The pool passes it on to the bucket's state server. All these processes end when the daemon ends.
+The pool is forked after all modules are imported and all kernels are compiled, so a new state server can work at once.
+A client is a Spark task or the service's own process. It creates a pair of connected sockets and sends one of them,
+with the number of the bucket and the name of the query, through the pool socket. The pool passes it on to the bucket's
+state server.
+
+On a single machine the fork server (spark/workers/fork_server.py) forks the pool, and forks it anew after its death.
+The pool socket has a name in a folder that only the service's user can open; the environment variable VARIABLE has the
+name. The service binds it and keeps it open: requests that are sent while there is no pool wait in it for the next one.
+
+On a cluster the daemon of the Python workers of each executor starts a supervisor, whose only work is to fork the pool.
+The workers inherit the pool socket. If pool and supervisor are dead, a worker cannot write to it, and ends the daemon.
+Spark then starts a new daemon and repeats the task.
+
+All these processes end when the service or the daemon ends.
 
 The name of a query has two parts, "CHECKPOINT/START". The first request of a new start ends the state servers of
 earlier starts of the same checkpoint: no request comes for them any more. `end_query` ends those of a query that will
-not start again.
+not start again. An inspection (inspection_request.py) starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
 get requests for UNASKED further batches is ended, so that its memory is free. Its state is in the checkpoint.
-
-The service's own process is no child of the daemon. It sends its requests to a second socket, which has a name in a
-folder that only the service's user can open. The environment variable VARIABLE names it to both. An inspection
-(inspection_request.py) comes through it, too: it starts no state server, and does not count as a request.
-
-Any of these processes may be killed. The parent of the pool is a supervisor, whose only work is to fork a new pool
-when the pool has died. The new pool reads the requests that are still queued in the same pool socket. If the supervisor
-was killed as well, a task cannot write to the pool socket, and it ends the daemon. Spark then starts a new daemon and
-repeats the task.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ import time
 import traceback
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +51,12 @@ UNASKED = 10
 INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
 PAUSE = 0.1
+#: the longest wait, in seconds, for room in the pool socket: without a pool, nothing takes requests out of it
+LONGEST_WAIT = 60.0
 #: maximum number of bytes of a message in the pool socket
 MAX_MESSAGE_BYTES = 4096
 
-#: environment variable with the path of the pool's second socket; without it there is none
+#: environment variable with the path of the pool socket; without it the socket has no name
 VARIABLE = "SLUICE_POOL_SOCKET"
 #: maximum length of its path: that of the address of a Unix socket
 MAX_PATH = 100
@@ -65,7 +68,7 @@ Work = Callable[[socket.socket], None]
 
 
 class PoolSocket:
-    """The end of the pool socket that this process and the workers forked from it use. One per process."""
+    """The end of a pool socket without a name that this process and the workers forked from it use. One per process."""
 
     outside: socket.socket | None = None
     #: process id of the daemon that forks the workers
@@ -73,58 +76,53 @@ class PoolSocket:
 
 
 def start_pool(work: Work) -> None:
-    """Forks the supervisor, which forks the pool.
+    """Forks the supervisor, which forks the pool. Their socket has no name.
 
     `work` is the main function of a state server. Its argument is the server's end of a socket pair, and it returns
     when the other end is closed.
     """
     inside, outside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    sockets = [inside, *_named()]
     daemon = os.getpid()
     sys.stdout.flush()
     if not os.fork():
         outside.close()
         supervisor = os.getpid()
-        _stay(lambda: _supervise(daemon, lambda: Pool(sockets, supervisor, work).run()))
-    for one in sockets:
-        one.close()
+        stay(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, work).run()))
+    inside.close()
     PoolSocket.outside, PoolSocket.daemon = outside, daemon
 
 
 @contextmanager
-def named_socket() -> Iterator[None]:
-    """Gives the pools that are started inside the context a second socket, in a folder of this user.
+def named_socket() -> Iterator[socket.socket | None]:
+    """A pool socket with a name, in a folder of this user. None if the folder's path is too long for a socket.
 
     Contexts may be nested: at its end a context names the socket that was named before.
     """
     before = os.environ.get(VARIABLE)
-    with tempfile.TemporaryDirectory(prefix="sluice-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="sluice-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         path = str(Path(folder, "pool"))
-        if len(path) < MAX_PATH:
-            os.environ[VARIABLE] = path
+        if len(path) >= MAX_PATH:
+            yield None
+            return
+        bound = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        bound.bind(path)
+        os.environ[VARIABLE] = path
         try:
-            yield
+            yield bound
         finally:
             os.environ.pop(VARIABLE, None)
             if before is not None:
                 os.environ[VARIABLE] = before
 
 
-def _named() -> list[socket.socket]:
-    """The pool's second socket, if the environment names one. The socket of an earlier daemon loses its name."""
-    path = os.environ.get(VARIABLE)
-    if not path:
-        return []
-    with suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108
-    named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    named.bind(path)
-    return [named]
+def run_pool(bound: socket.socket, parent: int, work: Work) -> None:
+    """Makes this process, a child of process `parent`, the pool of a socket with a name. It never returns."""
+    stay(lambda: Pool(bound, parent, work).run())
 
 
 def reachable() -> bool:
-    """Whether this process can send requests: a worker can, the service's own process when the pool runs."""
-    return PoolSocket.outside is not None or os.path.exists(os.environ.get(VARIABLE, ""))  # noqa: PTH110
+    """Whether this process can send requests: there is a pool on this machine, or there will be one."""
+    return PoolSocket.outside is not None or VARIABLE in os.environ
 
 
 def _supervise(daemon: int, work: Callable[[], None]) -> None:
@@ -133,7 +131,7 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
     while os.getppid() == daemon:
         pid = os.fork()
         if not pid:
-            _stay(work)
+            stay(work)
         while not os.waitpid(pid, os.WNOHANG)[0]:
             if os.getppid() != daemon:
                 os.kill(pid, signal.SIGKILL)
@@ -145,8 +143,8 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
 
     `version` is the version of the state that the request is about: the number of the batch.
 
-    Raises OSError if the pool and its supervisor are dead; in a worker it then ends the daemon. Raises RuntimeError in
-    a process that can reach no pool.
+    Raises OSError if there is no pool, and no process that will start one; in a worker on a cluster it then ends the
+    daemon. Raises RuntimeError in a process that can reach no pool.
     """
     ours, theirs = socket.socketpair()
     try:
@@ -183,12 +181,13 @@ def _send(question: list[bytes], answer: list[int]) -> None:
 
 
 def _send_by_name(question: list[bytes], answer: list[int]) -> None:
-    """Sends a request to the pool's second socket."""
+    """Sends a request to the pool socket that has a name."""
     path = os.environ.get(VARIABLE)
     if not path:
-        msg = "spark.python.daemon.module must be sluice.spark.daemon"
+        msg = "spark.python.daemon.module must be sluice.spark.workers.daemon"
         raise RuntimeError(msg)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as pool:
+        pool.settimeout(LONGEST_WAIT)
         pool.connect(path)
         socket.send_fds(pool, question, answer)
 
@@ -219,23 +218,24 @@ class StateServer:
 
 
 class Pool:
-    """The work of the pool process. `sockets` are its sockets. The pool ends when its parent process has ended."""
+    """The work of the pool process. `inside` is its socket. The pool ends when its parent process has ended."""
 
-    def __init__(self, sockets: Sequence[socket.socket], parent: int, work: Work) -> None:
-        self._sockets, self._parent, self._work = sockets, parent, work
+    def __init__(self, inside: socket.socket, parent: int, work: Work) -> None:
+        self._inside, self._parent, self._work = inside, parent, work
         #: by query (least recently used first) and by bucket
         self._servers: OrderedDict[str, dict[str, StateServer]] = OrderedDict()
 
     def run(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no code waits for the state servers, so the kernel reaps them
         while os.getppid() == self._parent:
-            for ready in select.select(self._sockets, [], [], INTERVAL)[0]:
-                name, numbers, _, _ = socket.recv_fds(ready, MAX_MESSAGE_BYTES, 1)
-                if not numbers:
-                    self._end(name.decode())
-                    continue
-                with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
-                    self._pass_request(name.decode(), task)
+            if not select.select([self._inside], [], [], INTERVAL)[0]:
+                continue
+            name, numbers, _, _ = socket.recv_fds(self._inside, MAX_MESSAGE_BYTES, 1)
+            if not numbers:
+                self._end(name.decode())
+                continue
+            with socket.socket(fileno=numbers[0]) as task, suppress(OSError):  # the task repeats its request
+                self._pass_request(name.decode(), task)
 
     def _pass_request(self, name: str, task: socket.socket) -> None:
         bucket, number, query = name.split(" ", 2)
@@ -276,12 +276,12 @@ class Pool:
         ours, theirs = socket.socketpair()
         if not os.fork():
             # Other processes wait for the end of these sockets, so a state server must not keep copies of them open.
-            for one in (ours, task, *self._sockets, *self._controls()):
+            for one in (ours, task, self._inside, *self._controls()):
                 one.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
             name_process("sluice-bucket")
-            _stay(lambda: self._work(theirs))
+            stay(lambda: self._work(theirs))
         theirs.close()
         return ours
 
@@ -301,10 +301,10 @@ class Pool:
             server.control.close()
 
 
-def _stay(work: Callable[[], None]) -> None:
+def stay(work: Callable[[], None]) -> None:
     """Runs `work` in a forked process and then exits; it never returns.
 
-    The process ignores SIGINT, SIGTERM and SIGHUP: Spark ends the daemon, and the end of the daemon ends this process.
+    The process ignores SIGINT, SIGTERM and SIGHUP: it ends when its parent ends.
     """
     code = 1
     try:

@@ -14,6 +14,9 @@ from sluice.kafka.kafka_errors import TopicPartitionsAddedError
 from sluice.spark.pipeline import pipeline_run
 from sluice.spark.pipeline.pipeline_run import RESTART_S, ProgressListener, run
 
+#: where the first batch starts
+FIRST = {("in", 0): 6}
+
 
 class Listening:
     """A listener whose receivers note their calls."""
@@ -21,7 +24,7 @@ class Listening:
     def __init__(self):
         self.metrics, self.offsets, self.log, self.history = (Mock() for _ in range(4))
         self.metrics.offsets.return_value = 3
-        self.listener = ProgressListener("p", self.metrics, self.offsets, self.log, self.history)
+        self.listener = ProgressListener("p", self.metrics, self.offsets, self.log, self.history, first=lambda: FIRST)
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def test_a_batch_counts_everywhere(listening):
     [
         pytest.param(3, 10, 3, id="Spark counts records, without markers of transactions"),
         pytest.param(0, 10, 5, id="a batch without a job: the number of offsets"),
-        pytest.param(0, None, 0, id="the first batch of a topic that is read from its end on"),
+        pytest.param(0, None, 9, id="the first batch without a job: from the offset that the query starts at"),
         pytest.param(4, None, 4, id="the first batch of a topic that is read from its beginning on"),
     ],
 )

@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,18 @@ from tests.unit.test_processes import await_true, running
 
 
 class Daemon:
-    def __init__(self, path: str = "") -> None:
-        """`path`: of the pool's second socket."""
+    def __init__(self, *named: int) -> None:
+        """`named`: the file descriptor of a pool socket that has a name."""
         script = Path(__file__).parents[1] / "daemon.py"
         self.process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={"PYTHONPATH": f"{project_file('service')}:{project_file('tests').parent}", VARIABLE: path},
+            [sys.executable, str(script), *map(str, named)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": f"{project_file('service')}:{project_file('tests').parent}"},
+            pass_fds=named,
         )  # fmt: skip
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
 
     def tell(self, command: str) -> str:
         assert self.process.stdin
@@ -39,8 +46,7 @@ class Daemon:
 def daemon() -> Iterator[Daemon]:
     one = Daemon()
     yield one
-    one.process.kill()
-    one.process.communicate()
+    one.kill()
 
 
 def test_each_bucket_has_a_state_server_that_stays(daemon):
@@ -136,13 +142,19 @@ def test_a_state_server_whose_batch_is_repeated_stays(daemon):
 
 
 @pytest.fixture
-def named() -> Iterator[Daemon]:
-    """A daemon whose pool has a second socket. This process, which is not its child, knows the socket's name."""
-    with pool.named_socket():
-        one = Daemon(os.environ[VARIABLE])
-        yield one
-        one.process.kill()
-        one.process.communicate()
+def socket_number() -> Iterator[int]:
+    """The file descriptor of a pool socket that has a name."""
+    with pool.named_socket() as bound:
+        assert bound
+        yield bound.fileno()
+
+
+@pytest.fixture
+def named(socket_number) -> Iterator[Daemon]:
+    """A daemon whose pool has a socket with a name. This process, which is not its child, knows the name, too."""
+    one = Daemon(socket_number)
+    yield one
+    one.kill()
 
 
 def asked_from_outside(bucket: int) -> tuple[int, int]:
@@ -151,31 +163,50 @@ def asked_from_outside(bucket: int) -> tuple[int, int]:
     return int(process), int(asked)
 
 
-def test_another_process_reaches_the_state_servers_of_the_workers_by_the_second_socket(named):
+def test_all_processes_reach_the_same_state_servers_by_the_name_of_the_socket(named):
     process, asked = named.ask("a", 0)
     assert asked_from_outside(0) == (process, asked + 1)
 
 
-def test_a_new_pool_has_the_second_socket_too(named):
+def test_a_request_waits_in_the_socket_for_the_next_pool(named, socket_number):
     process, _ = named.ask("a", 0)
-    named.tell(f"kill {named.tell('pool')}")
-    other, asked = asked_from_outside(0)
-    assert other != process
-    assert asked == 1
+    pool_pid = int(named.tell("pool"))
+    named.kill()
+    await_true(lambda: not running(process) and not running(pool_pid))
+    with pool.connection("a", 0, 0) as task, task.makefile("rb") as file:
+        other = Daemon(socket_number)
+        answer, asked = file.read().split()
+        other.kill()
+    assert int(answer) != process
+    assert int(asked) == 1
 
 
-def test_without_a_pool_the_second_socket_refuses(named):
-    named.ask("a", 0)
-    processes = int(named.tell("pool")), int(named.tell("supervisor"))
-    named.process.kill()
-    await_true(lambda: not any(map(running, processes)))
-    with pytest.raises(ConnectionRefusedError):
-        asked_from_outside(0)
+@pytest.mark.usefixtures("socket_number")
+def test_a_request_fails_in_limited_time_where_the_socket_is_full_and_no_pool_reads_it(monkeypatch):
+    monkeypatch.setattr(pool, "LONGEST_WAIT", 0.05)
+    with pytest.raises(OSError):  # noqa: PT011 - the limit of requests in a socket, or that of descriptors in sockets
+        fill_the_socket()
 
 
-def test_a_second_socket_inside_of_another_leaves_the_name_of_the_outer_one():
+def fill_the_socket() -> None:
+    with ExitStack() as stack:
+        while True:
+            stack.enter_context(pool.connection("a", 0, 0))
+
+
+def test_a_named_socket_inside_of_another_leaves_the_name_of_the_outer_one():
     with pool.named_socket():
         outer = os.environ[VARIABLE]
         with pool.named_socket():
             assert os.environ[VARIABLE] != outer
         assert os.environ[VARIABLE] == outer
+    assert VARIABLE not in os.environ
+
+
+def test_a_folder_whose_path_is_too_long_for_a_socket_gives_none(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * pool.MAX_PATH)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with pool.named_socket() as bound:
+        assert bound is None
+        assert not pool.reachable()

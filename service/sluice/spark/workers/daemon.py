@@ -1,0 +1,53 @@
+"""The program that Spark starts as the daemon of its Python workers.
+
+On a single machine it asks the fork server (fork_server.py) for a daemon, hands it its standard streams, and waits for
+its end: Spark reads and writes the streams of this process, and ends this process to end the daemon. It imports next to
+nothing. On a cluster it is the daemon itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+
+#: environment variable with the path of the fork server's socket; without it there is no fork server
+VARIABLE = "SLUICE_FORK_SERVER"
+#: the longest wait, in seconds, for a fork server that starts
+LONGEST_WAIT = 60.0
+
+
+def forked_daemon(path: str) -> int:
+    """Has a daemon forked, and waits for its end. Returns the exit code."""
+    question = {"arguments": sys.argv, "environment": dict(os.environ), "path": sys.path}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.settimeout(LONGEST_WAIT)
+        server.connect(path)
+        socket.send_fds(server, [b"!"], [0, 1, 2])
+        server.sendall(json.dumps(question).encode())
+        server.shutdown(socket.SHUT_WR)
+        server.settimeout(None)
+        server.recv(1)  # the daemon writes nothing; its end closes the socket
+    return 1
+
+
+def daemon() -> None:
+    """Makes this process the daemon. It never returns."""
+    from pyspark.daemon import manager  # noqa: PLC0415 - a process that asks the fork server needs none of it
+
+    from sluice.processes import forked_processes_end_with_their_parents  # noqa: PLC0415
+    from sluice.spark.workers.loaded_modules import load  # noqa: PLC0415
+    from sluice.state.server.pool import start_pool  # noqa: PLC0415
+    from sluice.state.server.state_server import serve  # noqa: PLC0415
+
+    load()
+    forked_processes_end_with_their_parents()
+    start_pool(serve)
+    manager()
+
+
+if __name__ == "__main__":
+    if server := os.environ.get(VARIABLE):
+        sys.exit(forked_daemon(server))
+    daemon()
