@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -18,14 +18,16 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 #: exit codes: the JVM was killed, or a batch failed, of which nothing is visible
 ENDED = (3, 6)
 #: what is killed, one after the other, each while a batch is on its way; "machine" is every process at once
-KILLED = ("machine", "state", "worker", "machine", "daemon", "pool", "jvm")
+KILLED = ("machine", "state", "fork server", "machine", "pool", "jvm")
+#: the same where each batch is a job of Spark
+KILLED_IN_JOBS = ("machine", "state", "worker", "machine", "daemon", "pool", "jvm")
 PART = 150
 
 
-def killed(service: Service, records: list[tuple[str, Record]]) -> None:
+def killed(service: Service, records: list[tuple[str, Record]], victims: Sequence[str] = KILLED) -> None:
     """Sends them part after part, and kills something after each."""
     service.start()
-    for number, what in enumerate(KILLED):
+    for number, what in enumerate(victims):
         moment = "produced" if what == "machine" else "feeding"
         service.at(moment)
         service.send_all(records[number * PART : (number + 1) * PART])
@@ -36,7 +38,7 @@ def killed(service: Service, records: list[tuple[str, Record]]) -> None:
         else:
             service.signal(what)
             service.go_on(moment)
-    service.send_all(records[len(KILLED) * PART :])
+    service.send_all(records[len(victims) * PART :])
 
 
 @pytest.mark.slow
@@ -71,10 +73,11 @@ operators:
 
 @pytest.mark.slow
 def test_e02_a_join_whose_sides_come_from_two_topics(services):
-    """With the tuples of either side that found no partner."""
+    """With the tuples of either side that found no partner. Each batch is a job of Spark."""
     service = services("""
 max_records_per_batch: 100
 clock: records
+direct_records: 0
 merge: timestamp
 streams:
   left: {schema: {k: string, a: int64}}
@@ -96,9 +99,9 @@ operators:
     service.create("left", "right")
     tuples = [
         ("left", {"k": f"key {n % 7}", "a": n}) if n % 2 else ("right", {"k": f"key {n * 3 % 7}", "b": n})
-        for n in range(PART * len(KILLED))
+        for n in range(PART * len(KILLED_IN_JOBS))
     ]
-    killed(service, [*tuples, ("left", CLOCK), ("right", CLOCK)])
+    killed(service, [*tuples, ("left", CLOCK), ("right", CLOCK)], KILLED_IN_JOBS)
     service.await_outputs(codes=ENDED)
     service.end()
 
