@@ -12,17 +12,20 @@ let answer = null;
 let asked = 0;
 let timer = 0;
 
-const KINDS = { tuple: "tuple", punct: "mark", watermark: "watermark", time: "time passes" };
+const KINDS = {
+  tuple: "tuple", delete: "deletion", record: "record", punct: "mark", watermark: "watermark", time: "time passes",
+};
+const OBJECTS = ["tuple", "delete", "record"]; // their content is an object
 
 // ---- events and rows ----
 
 function row(event) {
-  const kind = ["tuple", "punct", "watermark"].find((name) => name in event) || "time";
+  const kind = Object.keys(KINDS).find((name) => name in event) || "time";
   const others = Object.fromEntries(
     Object.entries(event).filter(([name]) => !["at", "stream", kind].includes(name)));
   const value = kind === "time" ? "" : event[kind];
   return { at: String(event.at), stream: event.stream || "", kind, others,
-           text: kind === "tuple" ? JSON.stringify(value).replace(/":/g, '": ').replace(/,"/g, ', "') : String(value) };
+           text: OBJECTS.includes(kind) ? JSON.stringify(value).replace(/":/g, '": ').replace(/,"/g, ', "') : String(value) };
 }
 
 // Throws an error with the reason if the row is no event.
@@ -31,8 +34,8 @@ function event(one) {
   if (one.at.trim() === "" || Number.isNaN(at)) throw new Error("the time is no number");
   const made = { at };
   if (one.stream && one.kind !== "time") made.stream = one.stream;
-  if (one.kind === "tuple") {
-    try { made.tuple = JSON.parse(one.text); } catch { throw new Error("the tuple is not JSON"); }
+  if (OBJECTS.includes(one.kind)) {
+    try { made[one.kind] = JSON.parse(one.text); } catch { throw new Error(`the ${KINDS[one.kind]} is not JSON`); }
   } else if (one.kind === "punct") made.punct = one.text || "window";
   else if (one.kind === "watermark") made.watermark = Number.isNaN(Number(one.text)) ? one.text : Number(one.text);
   return Object.assign(made, one.others);
@@ -192,6 +195,7 @@ function blank(one) {
   if (one.kind === "punct") return "window";
   if (one.kind === "watermark") return one.at;
   if (one.kind === "time") return "";
+  if (one.kind === "record") return '{"value": "not JSON"}';
   const same = rows.filter((other) => other !== one && other.kind === "tuple" && other.stream === one.stream).pop();
   if (same) return same.text;
   const stream = streams.find((other) => other.name === one.stream) || streams[0];
@@ -210,6 +214,8 @@ function letters(one) {
   if (one.kind === "punct") return one.text === "final" ? "F" : "■";
   if (one.kind === "watermark") return `w ${one.text}`;
   if (one.kind === "time") return "·";
+  if (one.kind === "delete") return "×";
+  if (one.kind === "record") return "?";
   try {
     const values = Object.values(JSON.parse(one.text));
     return values.slice(0, 2).join(" ").slice(0, 10) || "{}";
