@@ -162,10 +162,11 @@ def prometheus(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def flights_by_the_hour(folder: Path) -> Path:
-    """The example, with a window over event time, so that there are watermarks too, and one that waits for the clock,
-    so that there is a next firing.
+    """The example, with a window over event time, so that there are watermarks too, one that waits for the clock, so
+    that there is a next firing, and a store for snapshots.
     """
     pipeline = yaml.safe_load(project_file("examples/flights.yaml").read_text())
+    pipeline |= {"state": str(folder / "store"), "snapshot_interval": 1}
     pipeline["streams"]["flights"]["event_time"] = {"attribute": "time", "lag": 60, "idle_after": 1}
     pipeline["streams"]["hours"] = {"topic": "flights.hours", "format": "json"}
     pipeline["streams"]["lately"] = {"topic": "flights.lately", "format": "json"}

@@ -168,11 +168,11 @@ class SnapshotUploads:
     def _look_at_retention(self) -> None:
         if self._clock() - self._looked < RETENTION_S:
             return
-        self._looked = self._clock()
         start, last = self._plans.get(self._version() - 1), offset_log.last_planned(self._plan.store)
         end = offset_log.known(self._plan.store, last)
         if start is None or end is None:
             return
+        self._looked = self._clock()
         found = oldest_needed(self._kafka, start.offsets, end.offsets)
         self._margins = {place: one.needed - one.oldest for place, one in found.items()}
         for (topic, partition), one in found.items():
