@@ -41,7 +41,8 @@ class StoreReport(NamedTuple):
     written   bytes that were written into the store since the report before
     since     planned time of the batch after which a restore would read the inputs, nanoseconds since 1970; None if it
               would read all batches
-    margins   by topic partition: the first offset that a restore would read, minus the oldest one in Kafka
+    margins   by topic partition: the first offset that a restore would read, minus the oldest one in Kafka; 0 if it
+              would read none
     """
 
     up: bool
@@ -110,7 +111,8 @@ TABLE = (
         "sluice_restore_margin_records",
         Gauge,
         PLACE,
-        "First offset that a restore would read, minus the oldest offset in Kafka; below 0 a restore is impossible.",
+        "First offset that a restore would read, minus the oldest offset in Kafka; 0 if it would read none; below 0 a "
+        "restore is impossible.",
     ),
     Metric(
         "sluice_next_firing_timestamp_seconds",

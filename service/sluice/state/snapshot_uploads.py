@@ -174,7 +174,9 @@ class SnapshotUploads:
             return
         self._looked = self._clock()
         found = oldest_needed(self._kafka, start.offsets, end.offsets)
-        self._margins = {place: one.needed - one.oldest for place, one in found.items()}
+        # A restore reads nothing from the others. Without a value of theirs, an alert about an earlier one would stay.
+        margins = {place: one.needed - one.oldest for place, one in found.items()}
+        self._margins = dict.fromkeys(end.offsets, 0) | margins
         for (topic, partition), one in found.items():
             if one.oldest > one.needed:
                 LOGGER.warning(

@@ -13,7 +13,7 @@ from sluice.kafka.planned_batch import Planned
 from sluice.state import snapshot_uploads as module
 from sluice.state.input_retention import NeededOffset
 from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner
-from sluice.state.snapshot_uploads import SnapshotUploads
+from sluice.state.snapshot_uploads import RETENTION_S, SnapshotUploads
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
 from tests.unit.state.rows import plan_of
@@ -55,11 +55,12 @@ class Given:
         monkeypatch.setattr(module, "owner_of", lambda _: owner)
         monkeypatch.setattr(module.ledger, "plans", lambda *_: dict(self.ledger))
         monkeypatch.setattr(module.ledger, "forget_plans", self._forget)
-        monkeypatch.setattr(
-            module, "oldest_needed", lambda _, starts, __: {PLACE: NeededOffset(starts[PLACE], self.oldest)}
-        )
+        monkeypatch.setattr(module, "oldest_needed", self._oldest_needed)
         self.archive = SnapshotArchive(self.remote, 1)
         self.restart()
+
+    def _oldest_needed(self, _, starts, ends):
+        return {PLACE: NeededOffset(starts[PLACE], self.oldest)} if starts[PLACE] < ends[PLACE] else {}
 
     def _forget(self, kafka, query, query_id, batches):
         for batch in batches:
@@ -170,10 +171,23 @@ def test_a_new_start_goes_on_with_what_the_store_has(given):
     assert given.versions() == [8, 10]
 
 
-def test_retention_that_has_passed_is_told(given, caplog):
+def test_retention_that_has_passed_is_logged_until_a_snapshot_is_newer(given, caplog):
+    """The margin is then 0: nothing is left of an alert."""
     given.commit(4)
     given.snapshot(5)
+    given.commit(5)
     given.oldest = 60
-    report = given.step()
-    assert report.margins == {PLACE: 50 - 60}
+    assert given.step().margins == {PLACE: 50 - 60}
     assert "Kafka has deleted the records before offset 60" in caplog.text
+    given.now += max(HALF, RETENTION_S)
+    given.snapshot(6)
+    given.step()
+    given.now += RETENTION_S
+    assert given.step().margins == {PLACE: 0}
+
+
+def test_the_margin_of_retention_is_there_as_soon_as_there_is_a_snapshot(given):
+    given.step()
+    given.commit(4)
+    given.snapshot(5)
+    assert given.step().margins == {PLACE: 0}
