@@ -45,6 +45,8 @@ RECEIVED = pa.schema([
 #: number of records of a topic partition in one Arrow batch that is made of them
 RECORDS_PER_BATCH = 100_000
 SCHEMA = pa.schema([("bucket", pa.int32()), ("holds", pa.int32()), ("packed", pa.binary())])
+#: the last time that int64 has in nanoseconds, in 2262
+LAST_MICROSECOND = np.iinfo(np.int64).max // 1000
 #: kind of a record -> its name in the report
 WORDS = {TUPLE: "tuple"} | NAMES
 
@@ -147,7 +149,7 @@ class PartitionRouter:
         if self._offset is None:
             self._offset = int(offsets[0])
         numbers = NUMBERS * (offsets - self._offset) + ITSELF
-        times = pc.cast(batch.column("timestamp"), pa.int64()).to_numpy() * 1000
+        times = _nanoseconds(batch.column("timestamp"))
         setting = RejectCollector(batch)
         rows = self._usable(batch, numbers, times, setting)
         packed = [
@@ -175,7 +177,7 @@ class PartitionRouter:
             np.flatnonzero(times > self._latest),
             reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
         )
-        kind, watermark, riding, tuples = received(self._records, batch, setting)
+        kind, watermark, riding, tuples = received(self._records, batch, times, setting)
         row = np.flatnonzero(setting.alive | riding)  # a mark is kept even if the tuple that carries it cannot be used
         stamp = np.maximum(np.maximum.accumulate(times[row]), self._newest)
         if len(stamp):
@@ -224,6 +226,14 @@ class PartitionRouter:
             columns.append(pa.array(rows.watermark))
             names.append("@watermark")
         return pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
+
+
+def _nanoseconds(timestamps: pa.TimestampArray) -> np.ndarray:
+    """Timestamps of records, which are in microseconds, as nanoseconds since 1970. A time after 2262 is the last one
+    that int64 has.
+    """
+    found: np.ndarray = np.minimum(pc.cast(timestamps, pa.int64()).to_numpy(), LAST_MICROSECOND) * 1000
+    return found
 
 
 def buckets_of(spread: Keys, first: int, tuples: pa.RecordBatch, buckets: int) -> np.ndarray:

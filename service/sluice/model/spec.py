@@ -307,6 +307,8 @@ class Stream:
     key: Key | None = None
     #: attributes that are in headers: (attribute, name of the header)
     headers: tuple[tuple[str, str], ...] = ()
+    #: the attribute that is the timestamp of the record; None: no attribute is
+    record_timestamp: str | None = None
     #: (attribute, its value for records without one); a timestamp is in nanoseconds
     defaults: tuple[tuple[str, Any], ...] = ()
     #: how window marks are written: as a "header" of the last tuple of the firing (marks of firings without tuples are
@@ -347,8 +349,8 @@ class Stream:
 
     @property
     def value_schema(self) -> Schema:
-        """The attributes that are neither in the key nor in headers."""
-        elsewhere = {*(self.key.attributes if self.key else ()), *dict(self.headers)}
+        """The attributes that are neither in the key nor in headers, nor the timestamp of the record."""
+        elsewhere = {*(self.key.attributes if self.key else ()), *dict(self.headers), self.record_timestamp}
         return tuple((name, type_) for name, type_ in self.schema if name not in elsewhere)
 
 

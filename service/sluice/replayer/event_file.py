@@ -27,7 +27,7 @@ from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, c
 from sluice.engine.stream.watermark_text import watermark
 from sluice.model.errors import SluiceError
 from sluice.model.spec import DELETES, EMPTY, Stream
-from sluice.model.types import Type
+from sluice.model.types import TIMESTAMP, Type
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
 from sluice.wire.json.json_values import remark
 
@@ -92,9 +92,9 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
     """Yields an event for each line of a file of plain records: the line is the value of a Kafka record.
 
     The time of the event is the attribute `field` of the line, a JSON object: seconds since 1970 or ISO 8601, or whole
-    units of the event time if it is that attribute. A line with an earlier time than a line before it, or without one,
-    gets the time of the line before it, as records do that a service reads. Raises EventError if the first JSON object
-    has no such time.
+    units of the event time if it is that attribute. It is the timestamp of the record. The event of a line with an
+    earlier time than a line before it has the time of that line, as with records that a service reads; a line without a
+    time gets that of the line before it. Raises EventError if the first JSON object has no such time.
     """
     of = stream.event_time
     tick = of.tick if of is not None and of.attribute == field and of.tick > 1 else None
@@ -110,13 +110,14 @@ def read_plain(path: Path, field: str, stream: Stream, name: str | None = None) 
             continue
         now = max(found for found in (time, now) if found is not None)
         for one, text in waiting:
-            yield one, _plain(stream.name, now, text)
+            yield one, _plain(stream.name, now, text, now if time is None else time)
         waiting.clear()
-    yield from ((one, _plain(stream.name, 0, text)) for one, text in waiting)
+    yield from ((one, _plain(stream.name, 0, text, 0)) for one, text in waiting)
 
 
-def _plain(stream: str, now: int, value: bytes) -> Event:
-    return {"at": Decimal(now).scaleb(-9), "stream": stream, "record": {"value": value}}
+def _plain(stream: str, now: int, value: bytes, time: int) -> Event:
+    own = {} if time == now else {"timestamp": Decimal(time).scaleb(-9)}
+    return {"at": Decimal(now).scaleb(-9), "stream": stream, "record": {"value": value} | own}
 
 
 def _time_in(place: str, line: bytes, field: str, tick: int | None, *, needed: bool) -> int | None:
@@ -280,7 +281,7 @@ class _Stretch:
         if type(source) is not int or source < (0 if "topic_partition" in event else UNKNOWN):
             raise EventError(place, f"`topic_partition` must be a number from 0 on, got {_quoted(source)}")
         if "record" in event:
-            self._records.append(Recorded(place, number, at, source, *_record(place, event["record"])))
+            self._records.append(Recorded(place, number, at, source, *_record(place, event["record"], at)))
         elif "tuple" in event or "delete" in event:
             self._items.append((number, at, TUPLE, source, 0))
             self._tuples.append(self._row(place, event))
@@ -288,7 +289,7 @@ class _Stretch:
             self._places.append(place)
         else:
             kind = _mark(place, event["punct"]) if "punct" in event else WATERMARK
-            watermark = _watermark(place, event["watermark"]) if kind == WATERMARK else 0
+            watermark = _time(place, "watermark", event["watermark"]) if kind == WATERMARK else 0
             for partition in range(self._partitions or 1) if source == UNKNOWN else [source]:
                 self._items.append((number, at, kind, partition, watermark))
 
@@ -334,6 +335,8 @@ class _Stretch:
 
     def _column(self, name: str, type_: Type) -> pa.Array:
         try:
+            if name == self._stream.record_timestamp:
+                return _timestamps([values.get(name) for values in self._tuples], self._times_of_tuples())
             if name in self._defaults:
                 return _filled([values.get(name) for values in self._tuples], type_, self._defaults[name])
             return column([values[name] for values in self._tuples], type_)
@@ -341,6 +344,9 @@ class _Stretch:
             found = self.first_wrong()
             assert found is not None  # noqa: S101 - a column that cannot be made has a wrong value
             raise found[1] from None
+
+    def _times_of_tuples(self) -> np.ndarray:
+        return np.array([at for _, at, kind, *_ in self._items if kind == TUPLE], np.int64)
 
     def first_wrong(self) -> tuple[int, EventError] | None:
         """The first tuple with a missing or wrong attribute: the number of its event, and its error."""
@@ -352,7 +358,7 @@ class _Stretch:
         return None
 
     def _good(self, values: Mapping[str, Any], name: str, type_: Type) -> bool:
-        if values.get(name) is None and name in self._defaults:
+        if values.get(name) is None and (name in self._defaults or name == self._stream.record_timestamp):
             return True
         return name in values and fits(values[name], type_)
 
@@ -370,6 +376,14 @@ def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:
     known = pa.concat_arrays([pa.array([default], arrow_type(type_)), column(there, type_)])
     given = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
     return known.take(pa.array(np.where(given, np.cumsum(given), 0)))
+
+
+def _timestamps(values: Sequence[Any], at: np.ndarray) -> pa.Array:
+    """The timestamps of records as a column: those that tuples have; None becomes the time `at` of the event."""
+    given = np.array([value is not None for value in values], np.bool_)
+    times = at.copy()
+    times[given] = column([value for value in values if value is not None], TIMESTAMP).view(pa.int64()).to_numpy()
+    return pa.array(times).view(arrow_type(TIMESTAMP))
 
 
 def _tuple(place: str, values: object) -> Mapping[str, Any]:
@@ -396,15 +410,19 @@ def _mark(place: str, word: object) -> int:
     return MARKS[word]
 
 
-def _record(place: str, record: object) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    """Value, key and headers of a Kafka record in an event."""
-    if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers"}:
-        raise EventError(place, f"`record` must be an object with value, key and headers, got {_quoted(record)}")
+def _record(
+    place: str, record: object, at: int
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]:
+    """Value, key, headers and timestamp of a Kafka record in an event at the time `at`."""
+    if not isinstance(record, dict) or not record.keys() <= {"value", "key", "headers", "timestamp"}:
+        what = "an object with value, key, headers and timestamp"
+        raise EventError(place, f"`record` must be {what}, got {_quoted(record)}")
     headers = record.get("headers") or {}
     if not isinstance(headers, dict):
         raise EventError(place, f"`headers` must be an object, got {_quoted(headers)}")
     pairs = [(name, _bytes(place, f"header {name}", value)) for name, value in headers.items()]
-    return _bytes(place, "value", record.get("value")), _bytes(place, "key", record.get("key")), pairs
+    time = _time(place, "timestamp", record["timestamp"]) if "timestamp" in record else at
+    return _bytes(place, "value", record.get("value")), _bytes(place, "key", record.get("key")), pairs, time
 
 
 def _bytes(place: str, what: str, value: object) -> bytes | None:
@@ -423,11 +441,11 @@ def _bytes(place: str, what: str, value: object) -> bytes | None:
             return orjson.dumps(value)
 
 
-def _watermark(place: str, value: object) -> int:
+def _time(place: str, key: str, value: object) -> int:
     try:
         return watermark(value)
     except ValueError:
-        problem = f"`watermark` must be seconds since 1970 or an ISO 8601 time, got {_quoted(value)}"
+        problem = f"`{key}` must be seconds since 1970 or an ISO 8601 time, got {_quoted(value)}"
         raise EventError(place, problem) from None
 
 

@@ -31,7 +31,8 @@ def decoded(
     columns = [pa.array([getattr(one, name) for one in records], pa.binary()) for name in PARTS]
     columns.append(pa.array([one.headers or None for one in records], TYPE))
     batch = pa.RecordBatch.from_arrays(columns, names=[*PARTS, "headers"])
-    kind, watermark, riding, tuples = received(Records.of(stream, registry), batch, rejects)
+    times = np.array([one.time for one in records], np.int64)
+    kind, watermark, riding, tuples = received(Records.of(stream, registry), batch, times, rejects)
     is_tuple = ((kind == TUPLE) | riding) & rejects.alive
     behind = np.zeros(len(records), np.bool_)
     behind[is_tuple] = standing(stream, tuples)[1]

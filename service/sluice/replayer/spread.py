@@ -15,7 +15,10 @@ UNKNOWN = -1
 
 
 class Recorded(NamedTuple):
-    """A Kafka record in an event: its place for messages, the number and the time of the event, and its content."""
+    """A Kafka record in an event: its place for messages, the number and the time of the event, and its content.
+
+    time   the timestamp of the record, which may be earlier than the clock; nanoseconds since 1970
+    """
 
     place: str
     number: int
@@ -24,6 +27,7 @@ class Recorded(NamedTuple):
     value: bytes | None
     key: bytes | None
     headers: list[tuple[str, bytes | None]]
+    time: int
 
 
 class RejectedRecord(NamedTuple):

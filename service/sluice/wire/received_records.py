@@ -55,8 +55,9 @@ class Received(NamedTuple):
     tuples: pa.RecordBatch
 
 
-def received(codec: Records, batch: pa.RecordBatch, rejects: Rejects) -> Received:
-    """Decodes the columns `value`, `key` and `headers` of a batch. Ignores the rows that are rejected already.
+def received(codec: Records, batch: pa.RecordBatch, times: np.ndarray, rejects: Rejects) -> Received:
+    """Decodes the columns `value`, `key` and `headers` of a batch, whose records have the timestamps `times`
+    (nanoseconds since 1970). Ignores the rows that are rejected already.
 
     Rejects the records that cannot be used.
     """
@@ -66,7 +67,7 @@ def received(codec: Records, batch: pa.RecordBatch, rejects: Rejects) -> Receive
     riding = np.isin(kind, MARKS_ON_TUPLES)
     if riding.any():
         riding &= _filled(batch.column("value")) & rejects.alive
-    tuples = _tuples(codec, batch, np.flatnonzero(((kind == TUPLE) | riding) & rejects.alive), rejects)
+    tuples = _tuples(codec, batch, times, np.flatnonzero(((kind == TUPLE) | riding) & rejects.alive), rejects)
     return Received(kind, watermark, riding, tuples)
 
 
@@ -86,7 +87,9 @@ def _filled(values: pa.Array) -> np.ndarray:
     return pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False) > 0  # type: ignore[no-any-return]
 
 
-def _tuples(codec: Records, batch: pa.RecordBatch, rows: np.ndarray, rejects: Rejects) -> pa.RecordBatch:
+def _tuples(
+    codec: Records, batch: pa.RecordBatch, times: np.ndarray, rows: np.ndarray, rejects: Rejects
+) -> pa.RecordBatch:
     """Decodes the tuples of these rows. Rejects rows that cannot be decoded, and rows with a null value unless the
     stream is a table.
     """
@@ -98,7 +101,7 @@ def _tuples(codec: Records, batch: pa.RecordBatch, rows: np.ndarray, rejects: Re
         rows = rows[~null[rows]]
     if len(rows) < len(values):
         values, keys, headers = (column.take(pa.array(rows)) for column in (values, keys, headers))
-    decoded = (codec.decode_table if table else codec.decode)(values, keys, headers)
+    decoded = (codec.decode_table if table else codec.decode)(values, keys, headers, times[rows])
     for index, why in decoded.bad:
         rejects.reject([rows[index]], why)
     return decoded.tuples

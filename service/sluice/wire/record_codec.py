@@ -1,4 +1,6 @@
-"""Decodes and encodes the records of a stream: values, keys and headers, each with the codec of its format."""
+"""Decodes and encodes the records of a stream: values, keys and headers, each with the codec of its format, and the
+timestamps of records.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pyarrow.compute as pc
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
 from sluice.model.spec import DELETES, EMPTY, Coding, Stream
-from sluice.model.types import Schema
+from sluice.model.types import TIMESTAMP, Schema
 from sluice.wire.dead_letter_record import Reason, reason
 from sluice.wire.decoded import Decoded, in_order, record_batch
 from sluice.wire.formats.format_contract import Codec, Part
@@ -22,7 +24,7 @@ from sluice.wire.formats.format_table import codec
 
 @dataclass(frozen=True)
 class Records:
-    """Decodes and encodes the records of a stream: values, keys and headers."""
+    """Decodes and encodes the records of a stream."""
 
     stream: Stream
     value: Codec
@@ -34,10 +36,13 @@ class Records:
         """`properties` configure the schema registry."""
         return _records(stream, tuple(sorted(properties.items())))
 
-    def decode(self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray) -> Decoded:
-        """The tuples in these records. `values` must not have nulls.
+    def decode(
+        self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray, times: np.ndarray | None = None
+    ) -> Decoded:
+        """The tuples in these records. `values` must not have nulls. `times` has the timestamps of the records in
+        nanoseconds since 1970. It is needed for a stream with a `record_timestamp`.
 
-        A record that is bad in several parts gets the reason of the first one: value, key, then headers.
+        A record that is bad in several parts gets the reason of the first one: value, key, headers, then timestamp.
         """
         stream = self.stream
         parts = [(self.value, stream.value_schema, values)]
@@ -47,15 +52,21 @@ class Records:
             schema = ((attribute, dict(stream.schema)[attribute]),)
             parts.append((self.headers[attribute], schema, last_values(headers, header)))
         decoded = [_or_defaults(column, form, schema, dict(stream.defaults)) for form, schema, column in parts]
+        if stream.record_timestamp is not None:
+            assert times is not None  # noqa: S101 - the readers of inputs pass them
+            decoded.append(_timestamps(stream.record_timestamp, times))
         return decoded[0] if len(decoded) == 1 else _together(decoded, stream.schema, len(values))
 
-    def decode_table(self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray) -> Decoded:
+    def decode_table(
+        self, values: pa.BinaryArray, keys: pa.BinaryArray, headers: pa.ListArray, times: np.ndarray
+    ) -> Decoded:
         """The tuples in these records of a table, with the attribute DELETES. A record without a value deletes the row
         of its key: its tuple has the attributes of the key, and 0, false or nothing in the others (M4).
         """
         rows = values.is_valid().to_numpy(zero_copy_only=False)
         kept = pa.array(rows)
-        decoded = self.decode(*(column.filter(kept) for column in (values, keys, headers))).at(np.flatnonzero(rows))
+        some = (values.filter(kept), keys.filter(kept), headers.filter(kept))
+        decoded = self.decode(*some, times[rows]).at(np.flatnonzero(rows))
         if rows.all():
             return _flagged(decoded, deletes=False)
         deleted = self._deleted(keys.filter(pa.array(~rows))).at(np.flatnonzero(~rows))
@@ -127,6 +138,15 @@ def last_values(headers: pa.ListArray, name: str) -> pa.BinaryArray:
         here = np.flatnonzero(pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False))
         found[pc.list_parent_indices(headers).to_numpy()[here]] = here
     return values.take(pa.array(found, mask=found < 0))
+
+
+def _timestamps(attribute: str, times: np.ndarray) -> Decoded:
+    """The attribute that is the timestamp of the record. A record without a timestamp is bad: Kafka has -1 for it."""
+    fields = arrow_schema(((attribute, TIMESTAMP),))
+    good, bad = np.flatnonzero(times >= 0), np.flatnonzero(times < 0)
+    column = pa.array(times[good], pa.int64()).view(fields[0].type)
+    why = reason(Reason.MISSING, f"{attribute}: expected a record with a timestamp, got none")
+    return Decoded(record_batch([column], fields, len(good)), good, [(row, why) for row in bad.tolist()])
 
 
 def _or_defaults(column: pa.BinaryArray, form: Codec, schema: Schema, defaults: Mapping[str, Any]) -> Decoded:

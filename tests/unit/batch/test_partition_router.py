@@ -42,7 +42,7 @@ def record(key="a", number=1, *, at=0, mark=None, value=b"", offset=7):
         "key": None,
         "value": value if mark else json.dumps({"key": key, "number": number}).encode(),
         "headers": json.dumps([{"key": "sluice-mark", "value": b64encode(mark.encode()).decode()}]) if mark else None,
-        "place": place(0, 1), "offset": offset, "timestamp": at * 1_000_000,
+        "place": place(0, 1), "offset": offset, "timestamp": round(at * 1_000_000),
     }  # fmt: skip
 
 
@@ -157,3 +157,24 @@ def test_where_all_are_dead_letters_no_bucket_is_told_anything():
 def test_records_are_counted():
     found = routed([record(), record(), record(mark="window"), record(mark="clock"), record(number="x")], buckets=2)
     assert Report.from_json(dict(found["rest"])[COUNTS]).read == {"in": {"tuple": 2, "window": 1, "clock": 1}}
+
+
+SENT = PIPELINE.replace("number: int64}}", "number: int64, sent: timestamp}, record_timestamp: sent}")
+
+
+def test_an_attribute_has_the_timestamp_of_its_own_record():
+    found = routed([record(at=1), record(at=5.001), record(mark="window", at=4), record(at=3)], text=SENT)
+    ((rows, _),) = found[0]
+    times = rows.column("sent").view(pa.int64()).to_pylist()
+    assert times == [SECOND, 5_001_000_000, None, 3 * SECOND], "the stamp of the third is 5 s, as the clock says"
+
+
+#: microseconds; in nanoseconds they are beyond int64
+IN_3000 = 32_503_680_000_000_000
+
+
+@pytest.mark.parametrize("text", [PIPELINE, SENT])
+def test_a_record_from_a_year_beyond_the_range_of_times_is_too_far_ahead(text):
+    found = routed([record(at=1), record() | {"timestamp": IN_3000}, record(at=2)], text=text)
+    assert stamps(found[0]) == [1, 2]
+    assert [holds for holds, _ in found["rest"]] == [COUNTS, DEAD_LETTERS]

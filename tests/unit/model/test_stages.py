@@ -39,6 +39,23 @@ def test_an_exchange_is_written_by_one_stage_and_read_by_the_next():
     assert [stream.name for stream in one.outputs] == [stream.name for stream in two.inputs] == ["b"]
 
 
+APART = """
+pipeline: p
+streams:
+  a: {topic: a, schema: {k: string, l: string, sent: timestamp}, record_timestamp: sent}
+  b: {topic: b}
+  c: {topic: c}
+operators:
+  - {name: one, aggregate: a, window: "tumbling, count(2), partitioned", partition_by: [k], output: {b: {k: k}}}
+  - {name: two, aggregate: a, window: "tumbling, count(2), partitioned", partition_by: [l], output: {c: {l: l}}}
+"""
+
+
+def test_each_stage_that_reads_an_input_has_the_timestamps_of_its_records():
+    found = stages(load_text(APART, "p.yaml"))
+    assert [[stream.record_timestamp for stream in stage.inputs] for stage in found] == [["sent"], ["sent"]]
+
+
 BACK = """
 pipeline: p
 streams:

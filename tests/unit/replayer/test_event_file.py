@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sluice.engine.stream.items import FINAL, TUPLE, WINDOW
 from sluice.model.spec import DELETES, Coding, Key, Stream
-from sluice.model.types import FLOAT64, INT64, STRING, Schema
+from sluice.model.types import FLOAT64, INT64, STRING, TIMESTAMP, Schema
 from sluice.replayer.event_file import Cutter, EventError, numbered, read, topic_partitions
 
 SCHEMA: Schema = (("name", STRING), ("x", INT64), ("f", FLOAT64))
@@ -134,3 +136,39 @@ def test_the_row_of_a_table_is_deleted_by_its_key():
 def test_a_deletion_that_cannot_be_used(stream: Stream, delete: object, error: str):
     with pytest.raises(EventError, match=re.escape(f"event 0: {error}")):
         Cutter([stream]).batch(list(numbered([{"at": 0, "delete": delete}])))
+
+
+SENT = Stream("trades", (("x", INT64), ("sent", TIMESTAMP)), record_timestamp="sent")
+
+
+def times(*events: dict[str, Any], stream: Stream = SENT) -> list[int]:
+    """The timestamps of the records of tuples, nanoseconds since 1970."""
+    (batch,) = Cutter([stream]).batches(numbered(events), 9)
+    found: list[int] = batch.inputs["trades"].tuples.column("sent").view(pa.int64()).to_pylist()
+    return found
+
+
+def test_a_tuple_has_the_time_of_its_event_as_the_timestamp_of_its_record():
+    exact = Decimal("1357017300.123456789")
+    assert times({"at": 0.5, "tuple": {"x": 1}}, {"at": 1}, {"at": exact, "tuple": {"x": 2, "sent": None}}) == [
+        500_000_000, 1_357_017_300_123_456_789,
+    ]  # fmt: skip
+
+
+def test_a_tuple_that_gives_the_timestamp_of_its_record_may_be_late():
+    events = [
+        {"at": n, "tuple": {"x": 1} | sent} for n, sent in enumerate(({}, {"sent": 0.25}, {"sent": "1970-01-01"}))
+    ]
+    assert times(*events) == [0, 250_000_000, 0]
+
+
+def test_a_timestamp_of_a_record_that_is_no_time_is_an_error():
+    with pytest.raises(EventError, match='event 1: attribute "sent" must be timestamp, got "soon"'):
+        times({"at": 0, "tuple": {"x": 1}}, {"at": 1, "tuple": {"x": 1, "sent": "soon"}})
+
+
+def test_a_row_of_a_table_has_the_timestamp_of_its_record():
+    table = Stream(
+        "trades", (("x", INT64), ("sent", TIMESTAMP)), key=Key(("x",), Coding()), table=True, record_timestamp="sent"
+    )
+    assert times({"at": 3, "tuple": {"x": 1}}, {"at": 4, "delete": {"x": 1}}, stream=table) == [3 * 10**9, 0]

@@ -73,7 +73,35 @@ def test_a_record_without_value_is_a_mark_alone():
     assert [one.get("punct", "tuple") for one in played(events)] == ["tuple", "window"]
 
 
-@pytest.mark.parametrize("content", [5, {"values": 1}, {"value": {"base64": "?"}}, {"headers": [1]}])
+SENT = """
+pipeline: one
+streams:
+  in: {topic: in, schema: {x: int64, sent: timestamp}, record_timestamp: sent}
+  out: {topic: out}
+operators:
+  - {name: only, map: in, output: {out: {x: x, sent: sent}}}
+"""
+
+
+def test_a_record_has_the_time_of_its_event_or_a_timestamp_of_its_own():
+    events = [
+        {"at": 1.5, "record": {"value": {"x": 1}}},
+        {"at": 2, "record": {"value": {"x": 2}, "timestamp": 0.001}},
+        {"at": 3, "record": {"value": {"x": 3}, "timestamp": "2024-04-01T10:00:00.123Z"}},
+    ]
+    assert [one["tuple"]["sent"] for one in played(events, SENT)] == [
+        "1970-01-01T00:00:01.5Z", "1970-01-01T00:00:00.001Z", "2024-04-01T10:00:00.123Z",
+    ]  # fmt: skip
+
+
+def test_a_timestamp_before_1970_is_none_as_in_the_service():
+    (found,) = played([{"at": 0, "record": {"value": {"x": 1}, "timestamp": -0.001}}], SENT)
+    assert found["dead_letter"]["reason"] == "missing attribute: sent: expected a record with a timestamp, got none"
+
+
+@pytest.mark.parametrize(
+    "content", [5, {"values": 1}, {"value": {"base64": "?"}}, {"headers": [1]}, {"value": "{}", "timestamp": "noon"}]
+)
 def test_a_wrong_record_is_an_error(content):
     with pytest.raises(EventError, match="event 0: "):
         played([{"at": 1, "record": content}])
@@ -178,6 +206,17 @@ def test_the_time_may_go_back(tmp_path):
         {"shop": "B", "x": 1, "t": 3}
         """
     assert plain(tmp_path, lines)[0]["after"] == 1
+
+
+def test_the_time_is_the_timestamp_of_the_record_also_if_it_goes_back(tmp_path):
+    lines = """\
+        {"x": 1, "t": 5.25}
+        {"x": 2, "t": 3}
+        {"x": 3}
+        """
+    assert [one["tuple"]["sent"] for one in plain(tmp_path, lines, SENT)] == [
+        "1970-01-01T00:00:05.25Z", "1970-01-01T00:00:03Z", "1970-01-01T00:00:05.25Z",
+    ]  # fmt: skip
 
 
 def test_a_timer_counts_from_the_first_record(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -17,14 +19,18 @@ from sluice.wire.record_codec import Records
 STREAM = Stream("in", (("x", INT64),), topic="in")
 
 
-def decoded(*records: tuple[bytes | None, str | None], rejects: Rejects | None = None) -> tuple[Received, Rejects]:
-    """Of records with these values and mark headers."""
+def decoded(
+    *records: tuple[bytes | None, str | None], rejects: Rejects | None = None, stream: Stream = STREAM,
+    times: list[int] | None = None,
+) -> tuple[Received, Rejects]:  # fmt: skip
+    """Of records with these values and mark headers, and with timestamps in nanoseconds."""
     headers = [None if word is None else [("sluice-mark", word.encode())] for _, word in records]
     values = [value for value, _ in records]
     columns = [pa.array(values, pa.binary()), pa.nulls(len(records), pa.binary()), pa.array(headers, TYPE)]
     rejects = rejects or Rejects(len(records))
     batch = pa.RecordBatch.from_arrays(columns, names=["value", "key", "headers"])
-    return received(Records.of(STREAM, {}), batch, rejects), rejects
+    stamps = np.array(times or [0] * len(records), np.int64)
+    return received(Records.of(stream, {}), batch, stamps, rejects), rejects
 
 
 def test_tuples_marks_and_marks_on_tuples():
@@ -60,20 +66,61 @@ def test_rows_that_are_rejected_already_are_not_decoded():
     assert np.flatnonzero(rejects.alive).tolist() == [1]
 
 
+SENT = Stream("in", (("sent", TIMESTAMP), ("x", INT64)), topic="in", record_timestamp="sent")
+#: milliseconds of which a float64 has no exact number of nanoseconds
+MILLISECOND, EXACT = 1_000_000, 1_711_965_600_123_000_000
+
+
+def sent(found: Received) -> list[int]:
+    """The timestamps in the tuples, nanoseconds since 1970."""
+    times: list[int] = found.tuples.column("sent").view(pa.int64()).to_pylist()
+    return times
+
+
+def test_the_timestamp_of_a_record_is_an_attribute():
+    found, rejects = decoded(
+        (b'{"x": 1}', None), (b"", "window"), (b'{"x": 2}', "window"), (b'{"x": 3, "sent": "2000-01-01"}', None),
+        stream=SENT, times=[EXACT, 7, EXACT - MILLISECOND, 0],
+    )  # fmt: skip
+    assert sent(found) == [EXACT, EXACT - MILLISECOND, 0], "a field of the value with its name has no effect"
+    assert found.tuples.column("x").to_pylist() == [1, 2, 3]
+    assert not rejects
+
+
+def test_a_record_that_kafka_has_no_timestamp_for_is_a_dead_letter():
+    records = ((b'{"x": 1}', None), (b'{"x": 2}', None), (b'{"x": "?"}', None))
+    found, rejects = decoded(*records, stream=SENT, times=[-MILLISECOND, 5, -MILLISECOND])
+    assert sent(found) == [5]
+    assert rejects.reasons == {
+        0: "missing attribute: sent: expected a record with a timestamp, got none",
+        2: 'wrong type: x: expected int64, got "?"',
+    }
+
+
+def test_the_timestamp_may_be_the_only_attribute():
+    alone = Stream("in", (("sent", TIMESTAMP),), topic="in", record_timestamp="sent")
+    found, rejects = decoded((b"{}", None), (b'{"x": 1}', None), (b"[", None), stream=alone, times=[1, 2, 3])
+    assert sent(found) == [1, 2]
+    assert [*rejects.reasons] == [2]
+
+
 TABLE = Stream(
     "customers", (("name", STRING), ("customer", INT64), ("since", TIMESTAMP), ("tags", list_of(STRING))),
     topic="customers", key=Key(("customer",), Coding("json")), table=True,
 )  # fmt: skip
 
 
-def rows(*records: tuple[bytes | None, bytes | None, str | None]) -> tuple[Received, Rejects]:
-    """Of records of the table with these keys, values and mark headers."""
+def rows(
+    *records: tuple[bytes | None, bytes | None, str | None], stream: Stream = TABLE, times: list[int] | None = None
+) -> tuple[Received, Rejects]:
+    """Of records of the table with these keys, values and mark headers, and with timestamps in nanoseconds."""
     headers = [None if word is None else [("sluice-mark", word.encode())] for *_, word in records]
     keys, values = ([record[part] for record in records] for part in (0, 1))
     columns = [pa.array(values, pa.binary()), pa.array(keys, pa.binary()), pa.array(headers, TYPE)]
     rejects = Rejects(len(records))
     batch = pa.RecordBatch.from_arrays(columns, names=["value", "key", "headers"])
-    return received(Records.of(TABLE, {}), batch, rejects), rejects
+    stamps = np.array(times or [0] * len(records), np.int64)
+    return received(Records.of(stream, {}), batch, stamps, rejects), rejects
 
 
 VALUE = b'{"name": "Ada", "since": "1970-01-01T00:00:01Z", "tags": ["a"]}'
@@ -100,3 +147,14 @@ def test_a_record_of_a_table_whose_key_cannot_be_decoded_is_a_dead_letter():
     assert {row: why.partition(":")[0] for row, why in rejects.reasons.items()} == {
         0: "not JSON", 1: "missing attribute", 2: "no value",
     }  # fmt: skip
+
+
+def test_a_row_of_a_table_has_the_timestamp_of_its_record_and_a_deletion_has_none():
+    stream = replace(TABLE, record_timestamp="since")
+    found, rejects = rows(
+        (SEVEN, None, None), (EIGHT, b'{"name": "Ada", "tags": []}', None), stream=stream, times=[4, 5]
+    )
+    assert [(row["customer"], row["since"].value, row[DELETES]) for row in found.tuples.to_pylist()] == [
+        (7, 0, True), (8, 5, False),
+    ]  # fmt: skip
+    assert not rejects

@@ -1,4 +1,4 @@
-"""Checks how the tuples of streams are encoded: formats, keys, headers and defaults.
+"""Checks how the tuples of streams are encoded: formats, keys, headers, timestamps and defaults.
 
 What a format itself asks of the file, each format of wire/formats/ checks.
 """
@@ -6,7 +6,7 @@ What a format itself asks of the file, each format of wire/formats/ checks.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -15,7 +15,7 @@ from sluice.config.syntax.file_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest
 from sluice.model.spec import Coding, Key, Stream
-from sluice.model.types import Schema, Type
+from sluice.model.types import TIMESTAMP, Schema, Type
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import FORMATS
 
@@ -58,8 +58,9 @@ class StreamFormats:
         """The attributes of a stream without `schema`, taken from its `schema_key`. None if they are unknown."""
         path: Path = ("streams", name)
         coding = self.coding(path, shape)
-        if shape.key or shape.headers:
-            self.report.problem((*path, "schema"), "a schema, as attributes are in keys or headers", None)
+        if shape.key or shape.headers or shape.record_timestamp:
+            where = "keys or headers" if shape.key or shape.headers else "the timestamp of the record"
+            self.report.problem((*path, "schema"), f"a schema, as attributes are in {where}", None)
             return None
         return FORMATS[coding.format].attributes(coding.options, PlaceInFile(self.report, path))
 
@@ -73,10 +74,15 @@ class StreamFormats:
             self.coding(path, shape),
             Key(tuple(shape.key.attributes), self.coding((*path, "key"), shape.key)) if shape.key else None,
             tuple(shape.headers.items()),
+            shape.record_timestamp,
             tuple(self.defaults(name, shape, dict(schema or ()))),
             watermarks=shape.watermarks, partitions=shape.partitions, exchange=shape.exchange,
             table=shape.table,
         )  # fmt: skip
+        if written and stream.record_timestamp is not None:
+            what = "no record_timestamp, as an operator writes this stream: it is for streams that are read from Kafka"
+            self.report.problem((*path, "record_timestamp"), what)
+            stream = replace(stream, record_timestamp=None)
         if schema is not None and shape.topic is not None:
             self.check(stream, written=written)
         return stream
@@ -134,7 +140,9 @@ class StreamFormats:
             self.check_part((*path, "key"), Part(stream.key.coding, stream.key_schema, defaults, written=written))
 
     def check_places(self, path: Path, stream: Stream, known: dict[str, Type]) -> None:
-        """Checks that each attribute in the key or in headers exists, and that it is in only one of these places."""
+        """Checks that each attribute in the key, in headers or in the timestamp of the record exists, and that it is in
+        only one of these places.
+        """
         taken: set[str] = set()
         for position, attribute in enumerate(stream.key.attributes if stream.key else ()):
             self.check_place((*path, "key", "attributes", position), attribute, known, taken)
@@ -143,6 +151,17 @@ class StreamFormats:
             if not header or header.startswith(RESERVED_PREFIX):
                 what = f"the name of a header that does not begin with {RESERVED_PREFIX}"
                 self.report.problem((*path, "headers", attribute), what, header)
+        if stream.record_timestamp is not None:
+            self.check_place((*path, "record_timestamp"), stream.record_timestamp, known, taken)
+            self.check_timestamp(path, stream.record_timestamp, known.get(stream.record_timestamp), stream)
+
+    def check_timestamp(self, path: Path, attribute: str, type_: Type | None, stream: Stream) -> None:
+        """Each record has a timestamp, so the attribute needs no default."""
+        if type_ is not None and type_ != TIMESTAMP:
+            self.report.problem((*path, "record_timestamp"), f"a timestamp, not {attribute}, a {type_}", attribute)
+        if attribute in dict(stream.defaults):
+            what = f"no default for {attribute}, as it is the timestamp of the record"
+            self.report.problem((*path, "defaults", attribute), what)
 
     def check_place(self, path: Path, attribute: str, known: dict[str, Type], taken: set[str]) -> None:
         if attribute not in known:

@@ -243,6 +243,12 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
         description="Attributes that are stored in headers of the record, as text: attribute -> name of the header.",
         examples=[{"trace": "trace-id"}],
     )
+    record_timestamp: str | None = Field(
+        None,
+        description="For an input stream: the attribute, of type timestamp, that is the timestamp of the Kafka record. "
+        "It is not part of the value, and may be the event time.",
+        examples=["sent"],
+    )
     defaults: dict[str, Any] = Field(
         {},
         description="The value of an attribute, in JSON, for records in which the attribute is missing or null.",

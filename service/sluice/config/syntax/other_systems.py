@@ -28,6 +28,7 @@ GRACE = (
     "stream, which holds the watermark back"
 )
 EARLY = "early as a key of its own, as in early: time(10), for results of an open window"
+EXTRACTED = "event_time with an attribute; record_timestamp names an attribute that is the timestamp of the record"
 GLOBAL = "sliding or tumbling with a policy; a window over everything does not exist"
 
 #: the beginning of a clause, in any case -> what to write; the first that fits counts
@@ -132,7 +133,7 @@ KEYS_OF_A_STREAM = {
     ),
     **dict.fromkeys(("valueformat", "serde", "valueserde"), "format"),
     **dict.fromkeys(("fields", "columns", "attributes", "types"), "schema with the attributes and their types"),
-    **dict.fromkeys(("timestamp", "rowtime", "timestampextractor", "time"), "event_time with an attribute"),
+    **dict.fromkeys(("timestamp", "rowtime", "timestampextractor", "time"), EXTRACTED),
     **dict.fromkeys(("brokers", "bootstrapservers"), "kafka at the top of the file, with bootstrap.servers in it"),
 }
 #: words for operators -> what to write
