@@ -48,6 +48,14 @@ def test_an_answer_has_the_picture_and_its_steps(client: TestClient):
     assert found["streams"] == [{"name": "numbers", "attributes": {"x": "int64"}}]
 
 
+def test_a_tuple_needs_no_attribute_for_the_timestamp_of_its_record(client: TestClient):
+    text = FILE.replace("schema: {x: int64}", "schema: {x: int64, sent: timestamp}, record_timestamp: sent")
+    assert text != FILE
+    found = story(client, text).json()
+    assert (found["problems"], found["error"]) == ([], None)
+    assert found["streams"] == [{"name": "numbers", "attributes": {"x": "int64"}}]
+
+
 def test_problems_are_those_of_check_with_their_lines(client: TestClient):
     found = story(client, FILE.replace("tumbling", "tumblin")).json()
     assert found["svg"] is None

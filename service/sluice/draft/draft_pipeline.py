@@ -54,8 +54,11 @@ def _streams(topic: str, sample: Sample, stream: str) -> Iterator[str]:
     for one in sample.attributes:
         if one.problem:
             yield f"      # left out: {json.dumps(one.name)}: {one.problem}"
+    if _time(usable) is None:
+        what = "the timestamp of the record, for the next two suggestions"
+        yield _commented(f"      # {_free(sample)}: timestamp", what)
     yield from _places_and_defaults(usable)
-    yield from _event_time(usable)
+    yield from _event_time(sample, usable)
     yield _commented(f"  results: {{topic: {_word(f'{topic}.results')}}}", "the output; a start creates the topic")
     yield _commented(f"  dead: {{topic: {_word(f'{topic}.dead')}}}", "records that cannot be used, with the reason")
 
@@ -86,12 +89,21 @@ def _places_and_defaults(usable: Sequence[Attribute]) -> Iterator[str]:
         yield _commented(f"    defaults: {{{values}}}", "without a default such a record is a dead letter")
 
 
-def _event_time(usable: Sequence[Attribute]) -> Iterator[str]:
+def _event_time(sample: Sample, usable: Sequence[Attribute]) -> Iterator[str]:
     time = _time(usable)
-    if time is not None:
+    if time is None:
+        yield f"    # record_timestamp: {_free(sample)}"
+        yield _commented(f"    # event_time: {{attribute: {_free(sample)}, lag: 10s}}", "for windows over this time")
+    else:
         unit = f", resolution: {time.resolution}" if time.resolution else ""
         line = f"    # event_time: {{attribute: {_word(time.name)}, lag: 10s{unit}}}"
         yield _commented(line, "for windows over the time in the records")
+
+
+def _free(sample: Sample) -> str:
+    """The name of an attribute for the timestamp of the record, which no attribute has."""
+    taken = {one.name for one in sample.attributes}
+    return next(name for name in map("sent{}".format, ("", *range(2, len(taken) + 3))) if name not in taken)
 
 
 def _time(usable: Sequence[Attribute]) -> Attribute | None:
@@ -108,8 +120,7 @@ def _operator(sample: Sample, stream: str) -> Iterator[str]:
     yield f"    aggregate: {stream}"
     yield _commented(f"    window: sliding, count(10){by}", f"the last ten tuples{of_each}, at each tuple")
     yield _commented(f"    # window: tumbling, time(1m){by}", "each minute of the clock")
-    if _time(usable):
-        yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
+    yield _commented(f"    # window: timeInterval, intervalDuration(1m){by}", "each minute of event time")
     if group:
         yield f"    partition_by: [{_word(group)}]"
     yield "    output:"

@@ -29,8 +29,9 @@ Event = dict[str, Any]
 def record(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[Event]:
     """The last committed records of each topic partition, at most `most` of each, ordered by their timestamps.
 
-    The records of a topic partition keep their order: a record with an earlier timestamp than one before it gets the
-    timestamp of that one, as in a service. Raises TopicError if there is no such topic.
+    The records of a topic partition keep their order: the event of a record with an earlier timestamp than one before
+    it has the time of that one, as in a service, and the record in it has its own timestamp. Raises TopicError if there
+    is no such topic.
     """
     stretches = [_events(partition, messages) for partition, messages in _last(kafka, topic, most)]
     for *_, event in heapq.merge(*stretches, key=lambda one: one[:3]):
@@ -70,17 +71,24 @@ def _events(partition: int, messages: list[Message]) -> list[tuple[int, int, int
     """An event for each record, with its time in milliseconds, its topic partition and its offset."""
     found, newest = [], 0
     for message in messages:
-        newest = max(newest, message.timestamp()[1])
+        own = message.timestamp()[1]
+        newest = max(newest, own)
         content = {"value": message.value(), "key": message.key()}
         parts = {name: shown_bytes(part) for name, part in content.items() if part is not None}
         if headers := headers_of(message):
             parts["headers"] = {name: None if value is None else shown_bytes(value) for name, value in headers}
+        if own < newest:
+            parts["timestamp"] = _seconds(own)
         event = {
-            "at": float(Decimal(newest).scaleb(-3)), "topic_partition": partition, "offset": message.offset(),
+            "at": _seconds(newest), "topic_partition": partition, "offset": message.offset(),
             "record": parts,
         }  # fmt: skip
         found.append((newest, partition, message.offset() or 0, event))
     return found
+
+
+def _seconds(milliseconds: int) -> float:
+    return float(Decimal(milliseconds).scaleb(-3))
 
 
 def shown_bytes(content: bytes) -> Any:  # noqa: ANN401 - a JSON value

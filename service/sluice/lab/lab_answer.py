@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.config.load import check_text
 from sluice.model.errors import Hint, Problem, SluiceError
-from sluice.model.spec import Pipeline
+from sluice.model.spec import Pipeline, Stream
 from sluice.pictures import labels
 from sluice.pictures.step_rows import event_words
 from sluice.pictures.story import Story
@@ -36,7 +36,7 @@ def answer(text: str, events: Sequence[Event], file: str) -> dict[str, Any]:
     problems, hints   what `sluice check` prints, each with its line (null: the whole file)
     error             why the events cannot be run; `event` is the number of the event, null for all
     svg, steps        the picture, and one text for each step
-    streams           the input streams with their attributes
+    streams           the input streams with the attributes that the tuple of an event needs
     """
     checked = check_text(text, file, environment=None)
     found: dict[str, Any] = {
@@ -46,14 +46,16 @@ def answer(text: str, events: Sequence[Event], file: str) -> dict[str, Any]:
     }  # fmt: skip
     if checked.pipeline is None:
         return found
-    found["streams"] = [
-        {"name": stream.name, "attributes": {name: str(type_) for name, type_ in stream.schema}}
-        for stream in checked.pipeline.inputs
-    ]
+    found["streams"] = [{"name": stream.name, "attributes": _needed(stream)} for stream in checked.pipeline.inputs]
     try:
         return found | _ran(checked.pipeline, events)
     except SluiceError as error:
         return found | {"error": str(error), "event": _event_of(str(error))}
+
+
+def _needed(stream: Stream) -> dict[str, str]:
+    """The attributes with their types, without the one that is the timestamp of the record: the event has its time."""
+    return {name: str(type_) for name, type_ in stream.schema if name != stream.record_timestamp}
 
 
 def _ran(pipeline: Pipeline, events: Sequence[Event]) -> dict[str, Any]:

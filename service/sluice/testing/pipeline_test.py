@@ -120,7 +120,10 @@ class PipelineTest:
     # ---- inputs ------------------------------------------------------------------------------------------------------
 
     def send(self, stream: str, *tuples: Mapping[str, Any], topic_partition: int | None = None) -> Self:
-        """Tuples of an input stream, with values as in JSON. Without `topic_partition` their keys choose it."""
+        """Tuples of an input stream, with values as in JSON. Without `topic_partition` their keys choose it.
+
+        A tuple without the attribute that `record_timestamp` names has the present time of the clock in it.
+        """
         for one in tuples:
             self._feed({"stream": stream, "tuple": dict(one)}, topic_partition)
         return self
@@ -128,10 +131,17 @@ class PipelineTest:
     def record(
         self, stream: str, value: bytes | str | None, *, key: bytes | str | None = None,
         headers: Mapping[str, bytes | str] | None = None, topic_partition: int | None = None,
+        timestamp: Time | None = None,
     ) -> Self:  # fmt: skip
-        """A Kafka record, which is decoded as the service decodes it. One that cannot be decoded is a dead letter."""
+        """A Kafka record, which is decoded as the service decodes it. One that cannot be decoded is a dead letter.
+
+        `timestamp` is the timestamp of the record; without it, the present time of the clock.
+        """
         parts = {"value": value, "key": key, "headers": dict(headers or {})}
-        self._feed({"stream": stream, "record": {n: part for n, part in parts.items() if part}}, topic_partition)
+        record = {name: part for name, part in parts.items() if part} | (
+            {} if timestamp is None else {"timestamp": timestamp}
+        )
+        self._feed({"stream": stream, "record": record}, topic_partition)
         return self
 
     def mark(self, stream: str, *, topic_partition: int | None = None) -> Self:

@@ -94,6 +94,16 @@ def test_the_suggestions_are_right_when_the_signs_of_comments_are_removed(times)
     assert check_text(tumbling.replace("# window: tumbling", "window: tumbling"), "f").problems == ()
 
 
+def test_without_a_time_in_the_records_their_timestamp_is_suggested():
+    text = of({"x": 1, "sent": "a"}, {"x": 2, "sent": "b"})
+    chosen = text
+    for suggested in ("sent2: timestamp", "record_timestamp: sent2", "event_time: {attribute: sent2"):
+        assert f"# {suggested}" in chosen
+        chosen = chosen.replace(f"# {suggested}", suggested)
+    chosen = chosen.replace("    window: sliding", "    # window: sliding")
+    assert check_text(chosen.replace("# window: timeInterval", "window: timeInterval"), "f").problems == ()
+
+
 @pytest.mark.parametrize(
     ("values", "type_"),
     [
@@ -119,7 +129,7 @@ def test_types(values, type_):
 )
 def test_a_number_that_may_be_a_time_is_suggested_as_event_time(values, unit):
     text = of(*({"ts": value, "x": 1.0} for value in values))
-    suggested = f"    # event_time: {{attribute: ts, lag: 10s, resolution: {unit}}}" if unit else "event_time"
+    suggested = f"    # event_time: {{attribute: ts, lag: 10s, resolution: {unit}}}" if unit else "event_time: {attribute: ts"
     assert (suggested in text) is (unit is not None)
     assert (f"; {unit} since 1970?" in text) is (unit is not None)
     assert ("average_x" in text) is (unit is not None), "no average of times is computed"

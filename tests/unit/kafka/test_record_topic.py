@@ -36,7 +36,7 @@ def test_records_become_events(kafka, topic):
     assert events == [
         {"at": 4.0, "topic_partition": 1, "offset": 0, "record": {"value": '{"x": 2}'}},
         {"at": 5.0, "topic_partition": 0, "offset": 0, "record": {"value": {"x": 1}, "key": "A"}},
-        {"at": 5.0, "topic_partition": 0, "offset": 1, "record": {"value": {"base64": "/w=="}}},
+        {"at": 5.0, "topic_partition": 0, "offset": 1, "record": {"value": {"base64": "/w=="}, "timestamp": 3.0}},
         {"at": 6.0, "topic_partition": 0, "offset": 2, "record": {"value": "", "headers": {"sluice-mark": "window"}}},
     ]
     found = list(replay(load_text(PIPELINE, "p.yaml"), events))
@@ -48,6 +48,27 @@ def test_records_become_events(kafka, topic):
     assert result.exit_code == 0, result.exception
     printed = [json.loads(line) for line in result.stdout.splitlines()]
     assert printed == [events[0], events[3]]
+
+
+SENT = """
+pipeline: one
+streams:
+  in: {topic: in, schema: {x: int64, sent: timestamp}, record_timestamp: sent}
+  out: {topic: out}
+operators:
+  - {name: only, map: in, output: {out: {x: x, sent: sent}}}
+"""
+
+
+def test_a_replay_of_recorded_events_has_the_timestamps_of_the_records(kafka, topic):
+    producer = Producer(kafka)
+    for x, at in enumerate((1_711_965_600_123, 1_711_965_599_999, 1_711_965_601_000)):
+        producer.produce(topic, json.dumps({"x": x}), partition=0, timestamp=at)
+    producer.flush(10)
+    found = replay(load_text(SENT, "p.yaml"), list(record(kafka, topic, 10)))
+    assert [one["tuple"]["sent"] for one in found] == [
+        "2024-04-01T10:00:00.123Z", "2024-04-01T09:59:59.999Z", "2024-04-01T10:00:01Z",
+    ]  # fmt: skip
 
 
 def test_a_topic_that_does_not_exist(kafka, name):

@@ -155,3 +155,23 @@ def test_a_stream_that_is_unknown():
 def test_a_tuple_that_does_not_fit_names_the_attribute():
     with pytest.raises(EventError, match='attribute "amount" must be float64'):
         shop().send("orders", order("a", "much"))  # type: ignore[arg-type]
+
+
+SENT = """
+pipeline: sent
+streams:
+  orders: {topic: orders, schema: {n: int64, sent: timestamp}, record_timestamp: sent}
+  copies: {topic: copies}
+operators:
+  - {name: copy, map: orders, output: {copies: {n: n, sent: sent}}}
+"""
+
+
+def test_a_timestamp_of_a_record_is_the_present_time_unless_the_test_gives_it():
+    test = PipelineTest(SENT, start="2024-05-01T10:00:00Z").send("orders", {"n": 1}).advance(1.5)
+    test.record("orders", '{"n": 2}').record("orders", '{"n": 3}', timestamp="2024-05-01T09:00:00Z")
+    test.send("orders", {"n": 4, "sent": 0}).record("orders", '{"n": 5}', timestamp=0)
+    assert [(one["n"], one["sent"]) for one in test.tuples("copies")] == [
+        (1, "2024-05-01T10:00:00Z"), (2, "2024-05-01T10:00:01.5Z"), (3, "2024-05-01T09:00:00Z"),
+        (4, "1970-01-01T00:00:00Z"), (5, "1970-01-01T00:00:00Z"),
+    ]  # fmt: skip

@@ -54,7 +54,8 @@ def _stream(stream: Stream) -> str:
     if stream.name.endswith(RETURNING):
         exchange = f": tuples of {stream.name.removesuffix(RETURNING)} that return in a later batch"
     table = ", a table: the first batch loads it and reads nothing else" if stream.table else ""
-    return f"{stream.name}: topic {stream.topic}, {stream.value.format}{exchange}{table}"
+    time = f", {stream.record_timestamp} is the timestamp of the record" if stream.record_timestamp else ""
+    return f"{stream.name}: topic {stream.topic}, {stream.value.format}{time}{exchange}{table}"
 
 
 def _buckets(stage: Stage) -> Iterator[str]:

@@ -133,7 +133,7 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
 
 
 #: the fields of a stream on which the bytes of its records depend
-CODED = ("schema", "value", "key", "headers", "defaults")
+CODED = ("schema", "value", "key", "headers", "record_timestamp", "defaults")
 
 
 def _of_exchanges(definition: Definition, old: Pipeline, new: Pipeline) -> Iterator[Change]:

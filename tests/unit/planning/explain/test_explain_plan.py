@@ -214,3 +214,13 @@ def test_operators_that_read_one_input_with_different_keys_say_why_they_are_apar
     assert lines.count(f"  apart       since {reason}") == 2
     assert "  buckets     tuples are spread: orders by shop, customer" in lines
     assert "  buckets     tuples are spread: orders by customer" in lines
+
+
+def test_an_input_says_which_attribute_is_the_timestamp_of_its_records(tmp_path: Path):
+    file = tmp_path / "shop.yaml"
+    head = HEAD.replace("topic: orders,", "topic: orders, record_timestamp: time,").replace(
+        "  best: {topic: best}\n", ""
+    )
+    file.write_text(f"{head}operators:{TOTALS}")
+    lines = CliRunner().invoke(main, ["explain", str(file)]).output.splitlines()
+    assert "  reads       orders: topic orders, json, time is the timestamp of the record" in lines

@@ -113,6 +113,15 @@ def test_records_between_two_stages_keep_their_format(tmp_path: Path, before: st
         require_accepted(pipeline(new, tmp_path), accept=True)
 
 
+def test_another_place_of_an_input_attribute_keeps_the_states(tmp_path: Path):
+    """Whether it is in the value, in a header or the timestamp of the record: the tuples after the change have it."""
+    before = ONE.replace("v: int64}}", "v: int64, t: timestamp}}")
+    with_checkpoints(before, tmp_path)
+    for place in ("record_timestamp: t", "headers: {t: time}", "key: {attributes: [t]}"):
+        now = before.replace("t: timestamp}}", f"t: timestamp}}, {place}}}")
+        assert words(file_changes(pipeline(now, tmp_path))) == {"totals": "kept", "best": "kept"}
+
+
 #: the name, the input, the key and the output of each of some aggregates
 Operators = Sequence[tuple[str, str, str, str]]
 BY_K, BY_C, BEST = ("by_k", "in", "k", "ks"), ("by_c", "in", "c", "ds"), ("best", "pass", "c", "cs")
