@@ -1,0 +1,68 @@
+"""Windows over the timestamps of the Kafka records, with late records, in both lanes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sluice.inspect.record_topic import record
+from sluice.inspect.verify import verify
+from sluice.replayer.player import replay
+from tests.service.playing import ORIGIN
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PIPELINE = """
+streams:
+  clicks:
+    schema: {{page: string, sent: timestamp, number: int64}}
+    key: {{attributes: [page]}}
+    record_timestamp: sent
+    event_time: {{attribute: sent, lag: 2}}
+  out: {{}}
+  dead: {{}}
+operators:
+  - name: pages
+    aggregate: clicks
+    window: {window}
+    partition_by: [page]
+    output: {{out: {{page: page, first: Min(sent), last: Max(sent), numbers: Collect(number)}}}}
+dead_letters: dead
+clock: records
+buckets: 2
+max_records_per_batch: 4
+direct_records: {direct}
+"""
+#: the page and the record timestamp of each click, in milliseconds
+CLICKS = [
+    ("a", 0), ("b", 1500), ("a", 4001), ("b", 3000), ("a", 9999), ("a", 10_000), ("b", 8000), ("b", 12_345), ("a", 3),
+    ("a", 31_000), ("b", 60_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("direct", [0, 2000], ids=["as jobs of Spark", "without a job of Spark"])
+@pytest.mark.parametrize(
+    "window", ["timeInterval, intervalDuration(10), partitioned", "slidingTime, timeDifference(3), grace(4)"]
+)
+def test_windows_over_record_timestamps_are_those_of_a_replay_of_the_recorded_topic(service, window, direct):
+    service.create("clicks")
+    pipeline = service.pipeline(PIPELINE.format(window=window, direct=direct))
+    service.send("clicks", [
+        {"key": page, "value": json.dumps({"number": n, "sent": "not read"}), "timestamp": ORIGIN + at}
+        for n, (page, at) in enumerate(CLICKS)
+    ])  # fmt: skip
+    service.run(pipeline)
+
+    kafka = {"bootstrap.servers": service.broker}
+    made = list(replay(pipeline, record(kafka, service.topic("clicks"), 100), clock_origin="first"))
+    shown = [{word: one[word] for word in ("tuple", "punct") if word in one} for one in made if "stream" in one]
+    assert service.outputs("out") == shown
+    assert sum("tuple" in one for one in shown) > 3
+
+    (late,) = (one["dead_letter"] for one in made if "dead_letter" in one)
+    (letter,) = service.read("dead")
+    assert late["tuple"]["sent"] == "2013-01-01T00:26:40.003Z"
+    reason = late["reason"].replace("late: ", "late: operator pages: ")
+    assert (json.loads(letter.value())["number"], dict(letter.headers())["sluice-reason"].decode()) == (8, reason)
+    assert verify(pipeline).differences == []
