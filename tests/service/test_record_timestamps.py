@@ -66,3 +66,36 @@ def test_windows_over_record_timestamps_are_those_of_a_replay_of_the_recorded_to
     reason = late["reason"].replace("late: ", "late: operator pages: ")
     assert (json.loads(letter.value())["number"], dict(letter.headers())["sluice-reason"].decode()) == (8, reason)
     assert verify(pipeline).differences == []
+
+
+STAGES = """
+streams:
+  clicks: {schema: {page: string, sent: timestamp}, record_timestamp: sent, event_time: {attribute: sent, lag: 2}}
+  tens: {exchange: true}
+  thirties: {}
+operators:
+  - name: tens
+    aggregate: clicks
+    window: timeInterval, intervalDuration(10), partitioned
+    partition_by: [page]
+    output: {tens: {sent: intervalLast(), clicks: Count()}}
+  - name: thirties
+    aggregate: tens
+    window: timeInterval, intervalDuration(30)
+    output: {thirties: {sent: intervalStart(), clicks: Sum(clicks)}}
+clock: records
+buckets: 2
+"""
+
+
+def test_a_time_of_the_records_passes_an_exchange_in_the_value(service):
+    service.create("clicks")
+    pipeline = service.pipeline(STAGES)
+    clicks = [*CLICKS, ("a", 95_000)]
+    sent = [{"value": json.dumps({"page": page}), "timestamp": ORIGIN + at} for page, at in clicks]
+    service.send("clicks", sent)
+    service.run(pipeline, until=lambda: len(service.read("thirties")) >= 4)
+    made = replay(pipeline, record({"bootstrap.servers": service.broker}, service.topic("clicks"), 100))
+    expected = [one["tuple"] for one in made if one.get("stream") == "thirties" and "tuple" in one]
+    assert [one["clicks"] for one in expected] == [8, 1, 1]
+    assert [one["tuple"] for one in service.outputs("thirties") if "tuple" in one] == expected
