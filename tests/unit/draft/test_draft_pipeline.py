@@ -129,7 +129,9 @@ def test_types(values, type_):
 )
 def test_a_number_that_may_be_a_time_is_suggested_as_event_time(values, unit):
     text = of(*({"ts": value, "x": 1.0} for value in values))
-    suggested = f"    # event_time: {{attribute: ts, lag: 10s, resolution: {unit}}}" if unit else "event_time: {attribute: ts"
+    suggested = (
+        f"    # event_time: {{attribute: ts, lag: 10s, resolution: {unit}}}" if unit else "event_time: {attribute: ts"
+    )
     assert (suggested in text) is (unit is not None)
     assert (f"; {unit} since 1970?" in text) is (unit is not None)
     assert ("average_x" in text) is (unit is not None), "no average of times is computed"

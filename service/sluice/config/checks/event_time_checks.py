@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from sluice.config.syntax.expression_grammar import ExpressionError, Scope, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, EventTimeShape, SortShape
+from sluice.config.syntax.other_systems import names_timestamp_of_record
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.sized_clause import Sizes
 from sluice.config.syntax.window_clause import ParsedClause
@@ -38,6 +39,8 @@ def event_time(
     kind = types.get(shape.attribute)
     if kind is None:
         what = f"an attribute of {stream} ({', '.join(types)}) (rule W16)"
+        if names_timestamp_of_record(shape.attribute):
+            what += "; record_timestamp makes one of the timestamp of the record"
         report.problem(inner, what, shape.attribute, nearest(shape.attribute, types))
         return None
     if kind not in (TIMESTAMP, INT64, FLOAT64):

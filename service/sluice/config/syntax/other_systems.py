@@ -136,6 +136,8 @@ KEYS_OF_A_STREAM = {
     **dict.fromkeys(("timestamp", "rowtime", "timestampextractor", "time"), EXTRACTED),
     **dict.fromkeys(("brokers", "bootstrapservers"), "kafka at the top of the file, with bootstrap.servers in it"),
 }
+#: words for the timestamp of a record where an attribute is expected, as KEYS
+RECORD_TIMESTAMPS = ("timestamp", "rowtime", "recordtimestamp", "recordtime", "kafkatimestamp", "messagetimestamp")
 #: words for operators -> what to write
 OPERATORS = {
     "filter": "map with the input stream, and where with the condition",
@@ -192,6 +194,11 @@ def key_of_another_system(key: str, known: Collection[str]) -> str | None:
 def key_of_a_stream_elsewhere(key: str) -> str | None:
     """What to write instead of a key of a stream or of its event_time; None if it is not known."""
     return KEYS_OF_A_STREAM.get(_plain(key))
+
+
+def names_timestamp_of_record(word: str) -> bool:
+    """Whether a word that is no attribute seems to mean the timestamp of the record."""
+    return _plain(word) in RECORD_TIMESTAMPS
 
 
 def key_of_the_file_elsewhere(key: str) -> str | None:
