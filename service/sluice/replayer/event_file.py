@@ -22,12 +22,13 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.columns.json_columns import column, fits, nanoseconds
+from sluice.columns.json_columns import column, fits
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
-from sluice.engine.stream.watermark_text import watermark
+from sluice.engine.stream.watermark_text import to_text, watermark
 from sluice.model.errors import SluiceError
 from sluice.model.spec import DELETES, EMPTY, Stream
 from sluice.model.types import Type
+from sluice.replayer.event_clock import EXPECTED, clock_time
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
 from sluice.wire.json.json_values import remark
 
@@ -184,6 +185,8 @@ class Cutter:
         self._only = inputs[0].name if len(inputs) == 1 else None
         self._count = 0
         self._now: int | None = None
+        #: what the times of the events are, in words; a file has one form of times
+        self._form: str | None = None
 
     def batches(self, events: Iterable[Placed], size: int) -> Iterator[Batch]:
         events = iter(events)
@@ -231,15 +234,20 @@ class Cutter:
 
     def _at(self, place: str, event: Event) -> int:
         at = event.get("at")
-        if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
-            raise EventError(place, f"`at` must be a number of seconds, got {_quoted(at) if 'at' in event else 'none'}")
         try:
-            now = int(np.int64(nanoseconds(at)))
+            now = clock_time(at)
+        except TypeError:
+            raise EventError(
+                place, f"`at` must be {EXPECTED}, got {_quoted(at) if 'at' in event else 'none'}"
+            ) from None
         except (ArithmeticError, ValueError):
             raise EventError(place, f"`at` is not a time between the years 1677 and 2262: {at}") from None
+        form, text = ("an ISO 8601 time", to_text) if isinstance(at, str) else ("a number of seconds", _seconds)
+        if self._form not in (None, form):
+            raise EventError(place, f"`at` must be {self._form} as in the events before, got {_quoted(at)}")
         if self._now is not None and now < self._now:
-            raise EventError(place, f"`at` goes back from {_seconds(self._now)} to {_seconds(now)}")
-        self._now = now
+            raise EventError(place, f"`at` goes back from {text(self._now)} to {text(now)}")
+        self._now, self._form = now, form
         return now
 
     def _stream(self, place: str, event: Event, *, needed: bool) -> _Stretch | None:
