@@ -67,11 +67,13 @@ def replay(
 ) -> Iterator[Record]:
     """Yields the outputs of the pipeline for these events, as records that `sluice replay` prints.
 
-    `events` is a file of JSON lines (`name` is its name in error messages) or the events themselves. Periodic timers
-    count from `clock_origin`: seconds, an ISO 8601 text, or "first" for the time of the first event; None: the origin in
-    the pipeline file, or 0; without one in the file, "first" if the first event's time is a text. `batch` is the number of events that are processed at a time. With `trace` the window events of
-    all operators are among the records, each before the outputs that it causes. `ended` is called after the last record
-    with each line of the summary. Raises EventError for an event that cannot be used.
+    `events` is a file of JSON lines (`name` is its name in error messages) or the events themselves. `batch` is the
+    number of events that are processed at a time. With `trace` the window events of all operators are among the
+    records, each before the outputs that it causes. `ended` is called after the last record with each line of the
+    summary. Raises EventError for an event that cannot be used.
+
+    Periodic timers count from `clock_origin`: seconds, an ISO 8601 text, or "first" for the time of the first event.
+    None: the origin in the pipeline file; if it has none, "first" if the time of the first event is a text, else 0.
 
     With `at`, the file has plain records of the input `stream` (optional if there is one input), one JSON object per
     line; `at` is the attribute of their time, and timers count from the first record. `partitions` is the number of
