@@ -15,6 +15,8 @@ MAX_SECONDS = Decimal(2**63 - 1) / SECOND
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 OR = re.compile(r"(?<=[\s)])or(?=\s)")
+#: words with which other systems begin a size, as in `SIZE 1 MINUTE`
+SIZE_WORDS = re.compile(r"^(size|of|range|every|gap|advance by|slide)\s+", re.IGNORECASE)
 INTEGER = re.compile(r"[-+]?\d+")
 
 
@@ -53,7 +55,8 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
             yield Part(found["word"], inside, found["text"], column, alternative)
         else:
             given = piece.strip()
-            size = given if with_unit(given) is not None else spelled_here(given)
+            alone = SIZE_WORDS.sub("", given)
+            size = alone if with_unit(alone) is not None else spelled_here(alone)
             hint = f"time({size})" if size else None
             faults.append(Fault("a word such as sliding, or a call such as count(5)", given or None, hint, column))
 
