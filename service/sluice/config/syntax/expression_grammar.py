@@ -286,14 +286,20 @@ class Typing:
             return self.aggregate(tree, function, given)
         if name == "Custom":
             return self.custom(tree, given)
-        known: list[str] = [*FUNCTIONS]
-        if self.scope.no_aggregates is None:  # Min and Max have one argument, min and max have two
-            known = [*known, *AGGREGATES, "Custom"] if len(given) > 1 else [*AGGREGATES, *known, "Custom"]
         for argument in given:
             self.of(argument)
+        return self.no_function(tree, name, len(given))
+
+    def no_function(self, tree: Tree[Token], name: Token, count: int) -> Expression | None:
+        """Reports a call of an unknown name with `count` arguments."""
         if instead := word_of_sql(name):
             return self.fault(tree, instead, got=str(name))
         other = small_word(name) or OTHER_NAMES.get(name.lower())
+        if other in SIGNATURES and other not in self.scope.panes:
+            return self.pane(tree, SIGNATURES[other], [])
+        known: list[str] = [*FUNCTIONS]
+        if self.scope.no_aggregates is None:  # Min and Max have one argument, min and max have two
+            known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
         hint = other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known)
         return self.fault(tree, "a function", hint, str(name))
 
@@ -349,7 +355,8 @@ class Typing:
         types = tuple(argument.type for argument in given)
         found = match(function, types)
         if found is None or not constants_fit(found.signature, given):
-            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}")
+            hint = None if any(s.parameters for s in function.signatures) else f"{function.name}()"
+            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)
 

@@ -7,6 +7,7 @@ file can be checked as well.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +78,8 @@ EXAMPLES = {
 }
 
 
+#: an order as SQL writes it
+ORDER = re.compile(r"(?P<by>\w+)(\s+(?P<word>asc|desc))?", re.IGNORECASE)
 #: key at the top -> what its value has
 WHOLE = {
     "streams": " from names to streams, such as {trades: {topic: trades}}",
@@ -168,6 +171,9 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             report.problem(path, "a list", given, f"[{given}]")
         case _ if isinstance(given, str) and path[0] == "streams" and path[2:] == ("key",):
             report.problem(path, message(details) + example(path, details["type"]), given, f"{{attributes: [{given}]}}")
+        case _ if path[-1] == "order_by" and isinstance(given, str) and (order := ORDER.fullmatch(given)):
+            hint = f"{{{order['by']}: {(order['word'] or 'asc').lower()}}}"
+            report.problem(path, message(details) + example(path, details["type"]), given, hint)
         case "duration":
             report.problem(path, message(details), str(given), spelled_here(str(given)))
         case "literal_error" if isinstance(given, str) and (other := value_of_another_system(str(path[-1]), given)):

@@ -71,7 +71,7 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
     missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
     if missing and in_words_of(kind, faults):
         missing = []
-    missing = [word for word in missing if not any((fault.hint or "").startswith(f"{word}(") for fault in faults)]
+    missing = [word for word in missing if not any(f"{word}(" in f"{one.hint} {one.expected}" for one in faults)]
     faults.extend(Fault(f"{word}(seconds) in {article(kind.word)} {kind.word} window (rule W12)") for word in missing)
     return Sizes(kind, sizes, expressions, seen, months)
 

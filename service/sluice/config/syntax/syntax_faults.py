@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from sluice.config.syntax.durations import spelled_here
-from sluice.config.syntax.other_systems import small_word, word_of_sql
+from sluice.config.syntax.other_systems import WORDS, small_word, word_of_sql
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.functions import FUNCTIONS, OTHER_NAMES
 
@@ -19,6 +19,7 @@ SIGNS_ELSEWHERE: tuple[tuple[re.Pattern[str], int, str, str | None], ...] = (
     (re.compile("<>"), 1, "an operator", "!="),
     (re.compile("::"), 0, "a function that converts, such as int64(x), in place of ::", None),
     (re.compile(r"interval '?\d+'?( [a-z]+)?", re.IGNORECASE), 9, "a duration such as 5m, in place of INTERVAL", None),
+    (re.compile(r"distinct [a-z_]\w*", re.IGNORECASE), 9, WORDS["distinct"], None),
     (re.compile(r"(?<=\()\*(?=\s*\))"), 0, "nothing between the parentheses, as in Count()", None),
     (re.compile(r"\*(?=\s*\Z)"), 0, "attributes by name; output as a list, [stream], writes all of the input", None),
 )
