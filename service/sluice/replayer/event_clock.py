@@ -8,6 +8,7 @@ import numpy as np
 
 from sluice.columns.json_columns import nanoseconds
 from sluice.wire.json import json_values
+from sluice.wire.json.json_values import LAST_SECOND
 
 #: what an `at` must be, for messages
 EXPECTED = 'seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"'
@@ -26,3 +27,10 @@ def clock_time(at: object) -> int:
     if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
         raise TypeError(at)
     return int(np.int64(nanoseconds(at)))
+
+
+def too_large(at: object) -> str:
+    """The end of a message about a number that is out of range: it may be in a smaller unit; empty for others."""
+    if isinstance(at, int) and abs(at) > LAST_SECOND:
+        return ", as a number is seconds; perhaps it has milliseconds"
+    return ""

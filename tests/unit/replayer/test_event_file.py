@@ -62,7 +62,13 @@ GOOD = '{"at": 5, "tuple": {"name": "a", "x": 1, "f": 1.0}}'
 WRONG = {
     '{"at": 5': "not JSON: unexpected end of data: line 2 column 1 (char 9); among plain records (--at FIELD) such "
     "a line is a dead letter",
-    "[1]": "expected a JSON object, got [1]",
+    '{"at": 5},': "not JSON: unexpected content after document: line 1 column 10 (char 9); each line is an object of "
+    "its own, without a list around them or commas between them",
+    "[1]": "expected a JSON object in each line, got [1]",
+    '{"at": 5, "x": 1}':
+        'unknown key "x"; an event has at, stream, tuple, punct, watermark, and attributes are in tuple',
+    '{"at": 1767261600000}': "`at` is not a time between the years 1677 and 2262: 1767261600000, as a number is "
+    "seconds; perhaps it has milliseconds",
     '{"tuple": {}}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got none',
     '{"at": "5"}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got "5"',
     '{"at": true}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got true',

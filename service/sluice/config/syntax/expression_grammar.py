@@ -295,7 +295,7 @@ class Typing:
         if instead := word_of_sql(name):
             return self.fault(tree, instead, got=str(name))
         other = small_word(name) or OTHER_NAMES.get(name.lower())
-        if other in SIGNATURES and other not in self.scope.panes:
+        if other is not None and other in SIGNATURES and other not in self.scope.panes:
             return self.pane(tree, SIGNATURES[other], [])
         known: list[str] = [*FUNCTIONS]
         if self.scope.no_aggregates is None:  # Min and Max have one argument, min and max have two

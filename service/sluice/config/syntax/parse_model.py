@@ -172,8 +172,8 @@ def report_error(details: ErrorDetails, report: Report) -> None:
         case _ if isinstance(given, str) and path[0] == "streams" and path[2:] == ("key",):
             report.problem(path, message(details) + example(path, details["type"]), given, f"{{attributes: [{given}]}}")
         case _ if path[-1] == "order_by" and isinstance(given, str) and (order := ORDER.fullmatch(given)):
-            hint = f"{{{order['by']}: {(order['word'] or 'asc').lower()}}}"
-            report.problem(path, message(details) + example(path, details["type"]), given, hint)
+            written = f"{{{order['by']}: {(order['word'] or 'asc').lower()}}}"
+            report.problem(path, message(details) + example(path, details["type"]), given, written)
         case "duration":
             report.problem(path, message(details), str(given), spelled_here(str(given)))
         case "literal_error" if isinstance(given, str) and (other := value_of_another_system(str(path[-1]), given)):
