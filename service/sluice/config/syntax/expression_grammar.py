@@ -15,7 +15,7 @@ from sluice.api.class_loader import ClassError
 from sluice.config.syntax.durations import seconds
 from sluice.config.syntax.other_systems import small_word, word_of_sql
 from sluice.config.syntax.syntax_faults import syntax_fault
-from sluice.model.errors import Fault, nearest, one_of
+from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
 from sluice.model.functions import (
     AGGREGATES,
@@ -29,7 +29,7 @@ from sluice.model.functions import (
     is_regex,
     match,
 )
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, Type
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type
 from sluice.model.windows.kinds import SIGNATURES, kinds_with
 
 GRAMMAR = r"""
@@ -72,6 +72,7 @@ QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 
 RESERVED = ("and", "or", "not", "true", "false")
 LIMIT = 2**63
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: the beginning of what is expected in place of an unknown name
 NO_ATTRIBUTE = "an attribute of "
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
@@ -269,7 +270,26 @@ class Typing:
         self.perhaps_texts(tree, sides, values)
         if sign == "or" and all(value is not None and value.type == STRING for value in values):
             return self.fault(tree, "two booleans on the sides of or; + joins texts")
-        return self.apply(tree, OPERATORS[sign], values, Call)
+        return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
+
+    def with_conversion(
+        self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
+    ) -> str | None:
+        """The text with the conversion that makes it right: of a value that is added to a string, or of a string that
+        is compared with a timestamp; None for others.
+        """
+        types = [value.type for value in values if value is not None]
+        if len(types) < len(sides) or any(kind.element for kind in types):
+            return None
+        if sign == "+" and types.count(STRING) == 1:
+            word, side = "string", sides[1 - types.index(STRING)]
+        elif sign in COMPARISONS and STRING in types and TIMESTAMP in types:
+            word, side = "timestamp", sides[types.index(STRING)]
+        else:
+            return None
+        start, end = side.meta.start_pos, side.meta.end_pos
+        written = f"{self.text[:start]}{word}({self.text[start:end]}){self.text[end : tree.meta.end_pos]}"
+        return written[tree.meta.start_pos :]
 
     def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
         return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
@@ -348,6 +368,7 @@ class Typing:
         function: Function,
         arguments: list[Expression | None],
         node: type[Call | AggregateCall],
+        hint: str | None = None,
     ) -> Expression | None:
         given = [argument for argument in arguments if argument is not None]
         if len(given) < len(arguments):
@@ -355,7 +376,8 @@ class Typing:
         types = tuple(argument.type for argument in given)
         found = match(function, types)
         if found is None or not constants_fit(found.signature, given):
-            hint = None if any(s.parameters for s in function.signatures) else f"{function.name}()"
+            if not any(s.parameters for s in function.signatures):
+                hint = f"{function.name}()"
             return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)
@@ -367,7 +389,11 @@ class Typing:
         beside = any(value is not None and value.type == STRING for value in values)
         results = sides[1:] if tree.data == "conditional" and not any(values[1:]) else ()
         names = [side for side in (sides if beside else results) if side.data == "name"]
+        if len(self.faults) > MAX_FINDINGS:  # no more are shown, and a long expression would take long
+            return
         unknown = {side.meta.start_pos: side.meta.end_pos for side in names if self.is_unknown(side)}
+        if not unknown:
+            return
         text = self.text[: tree.meta.end_pos]
         for start, end in sorted(unknown.items(), reverse=True):
             text = f'{text[:start]}"{text[start:end]}"{text[end:]}'

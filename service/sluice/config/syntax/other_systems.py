@@ -42,7 +42,10 @@ CLAUSES: tuple[tuple[str, str], ...] = (
     (r"(count_?windows?|tumbling_count|sliding_count)\b", COUNTED),
     (r"globalwindows?\b|unlimitedwindows?\b", GLOBAL),
     (r".*,\s*(early|emit)\s*\(", EARLY),
-    (r".*,\s*((partition|group|keyed?)\s+)?by\s+\w", "partition_by as a key of its own, as in partition_by: [user]"),
+    (
+        r".*,\s*((partition(ed)?|group(ed)?|keyed?)\s+)?by\s+\w",
+        "partition_by as a key of its own, as in partition_by: [user]",
+    ),
     (r"sliding\s*\(\s*[^\s)]", f"sliding without parentheses, and a policy behind a comma; or {HOPPING}"),
 )
 #: kind of a window -> parts that other systems give it, without underscores and in small letters -> what to write
@@ -81,6 +84,7 @@ WORDS: dict[str, str] = {
     "between": "two comparisons joined by and (1 <= x and x <= 3), in place of BETWEEN",
     "as": "a function that converts, such as int64(x) or float64(x), in place of CAST(x AS ...)",
     "over": "an aggregate whose window is sliding, with partition_by, in place of OVER",
+    "concat": "texts with + between them, in place of concat; string(x) makes a text of a number",
     "distinct": "CountDistinct(x) or CollectDistinct(x), in place of DISTINCT",
     **dict.fromkeys(("case", "when", "then", "else", "if", "iif"), "condition ? value : other value"),
     **dict.fromkeys(
@@ -147,6 +151,9 @@ KEYS_OF_A_STREAM = {
         ("watermark", "watermarklag", "delay", "grace", "maxoutoforderness", "outoforderness", "allowedlateness"),
         "lag under event_time: how far the watermark is behind the newest tuple",
     ),
+    **dict.fromkeys(
+        ("lag", "idleafter", "resolution"), "this key under event_time, as in event_time: {attribute: time, lag: 5s}"
+    ),
     **dict.fromkeys(("valueformat", "serde", "valueserde"), "format"),
     **dict.fromkeys(("kafkatopic", "topicname"), "topic"),
     **dict.fromkeys(
@@ -197,6 +204,7 @@ VALUES = {
     "algorithm": {
         "full": "outer", "fullouter": "outer", "leftouter": "leftOuter", "rightouter": "rightOuter", "cross": "inner",
     },
+    "clock": {"wall": "processing", "system": "processing", "record": "records", "eventtime": "records"},
     "start": {"oldest": "earliest", "beginning": "earliest", "newest": "latest", "end": "latest"},
     "delivery": {"exactlyoncev2": "exactly_once", "atleastonce": "at_least_once", "exactlyonce": "exactly_once"},
     "resolution": {
