@@ -14,6 +14,7 @@ from sluice.config.syntax.other_systems import line_of_spl
 from sluice.config.syntax.unquoted import in_quotes, quoted_line
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
+from sluice.model.secrets import is_secret
 
 #: maximum number of values after aliases are expanded, because a small file with aliases can stand for a huge one
 MAX_VALUES = 100_000
@@ -22,6 +23,8 @@ DEEPEST = 100
 #: keys at the top below which no value is shown, because it may be a password
 SECRET = (("kafka",), ("registry",), ("state_options",))
 SHOWN = 60
+#: a key with its colon, somewhere in a line
+KEY = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s)")
 
 
 @dataclass(slots=True)
@@ -121,8 +124,12 @@ def compose(text: str, file: str) -> yaml.Node | None:
         node: yaml.Node | None = yaml.compose(text, Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
-        expected, hint = f"YAML without errors ({error.problem})", None
+        written = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
+        got = None if written is None else without_secret(written)
+        problem = (
+            error.problem if got == written else "perhaps the value needs quotes"
+        )  # YAML's text may have the value
+        expected, hint = f"YAML without errors ({problem})", None
         if clause := line_of_spl(got or ""):
             expected, hint = "the window clause without its stream", f"window: {clause}"
         elif quoted := quoted_line(got or ""):
@@ -133,6 +140,12 @@ def compose(text: str, file: str) -> yaml.Node | None:
     except yaml.YAMLError as error:
         raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
     return node
+
+
+def without_secret(line: str) -> str:
+    """The line without what stands behind a key such as `sasl.password`."""
+    keys = (found for found in KEY.finditer(line) if is_secret(found["name"]))
+    return next((f"{line[: found.end()]} ***" for found in keys), line)
 
 
 def check_bounds(events: Iterable[yaml.Event], file: str) -> None:

@@ -68,6 +68,16 @@ def test_a_value_that_begins_with_a_tag_is_a_problem_and_stays_whole():
     ]
 
 
+@pytest.mark.parametrize(
+    "line", ["sasl.password: !abc}", "sasl.password: *abc }", "{a: b, 'sasl.password' : \"abc\" d"]
+)
+def test_a_line_that_is_no_yaml_is_shown_without_its_password(line):
+    with pytest.raises(PipelineError) as raised:
+        read_text(f"kafka: {{\n  {line}\n", "f")
+    assert "abc" not in str(raised.value)
+    assert "***" in str(raised.value)
+
+
 def test_a_list_as_key_is_a_problem():
     assert [str(p) for p in read_text("[a, b]: 1", "f").problems] == ['f:1: expected a word as key, got "[a, b]"']
 
