@@ -27,10 +27,10 @@ def replay(
     """Runs a pipeline over events, without Spark and Kafka, and yields the records that `sluice replay` prints.
 
     `pipeline` is the path of a pipeline file or a loaded Pipeline. `events` is the path of a file with one JSON object
-    per line, or an iterable of the events themselves. `clock_origin` is the time from which timers count: seconds, or
-    "first" for the time of the first event. None means the value in the pipeline file, or 0 if there is none. `batch`
-    is the number of events that are handled at a time; it does not change the outputs. With `trace`, window events are
-    among the records (docs/window-events.md).
+    per line, or an iterable of the events themselves. `clock_origin` is the time from which timers count: seconds, an
+    ISO 8601 text, or "first" for the time of the first event. None means the value in the pipeline file; if there is
+    none, the first event for times that are texts, else 0. `batch` is the number of events that are handled at a time;
+    it does not change the outputs. With `trace`, window events are among the records (docs/window-events.md).
 
     With `at` the file has plain records of the input `stream`, one JSON object per line, with their time in `at`.
     `partitions` is the number of topic partitions over which events are spread by their keys (docs/replay.md).

@@ -176,3 +176,11 @@ def test_an_answer_takes_less_than_a_tenth_of_a_second(client: TestClient):
         story(client, events=events)
         taken.append(time.process_time() - start)
     assert min(taken) < 0.1
+
+
+def test_times_in_iso_8601_are_shown_in_seconds(tmp_path: Path):
+    (tmp_path / "sums.yaml").write_text(FILE)
+    events = tmp_path / "sums.jsonl"
+    events.write_text('{"at": "2026-01-01T10:00:00.5Z", "tuple": {"x": 1}}\n{"at": "ten"}\n')
+    found = presets(tmp_path / "sums.yaml", events)["sums.yaml"]
+    assert [event["at"] for event in found.events] == [1767261600.5, "ten"]

@@ -272,7 +272,7 @@ def goes_on(
     service.await_outputs()
     service.end()
     lines = service.whole_log().splitlines()
-    assert len([line for line in lines if "of the ledger, and is restored" in line]) >= LOSSES
+    assert len([line for line in lines if "it is restored to batch" in line]) >= LOSSES
     restored = [line for line in lines if "checkpoint restored" in line]  # missing after a kill at "restored"
     assert snapshots is None or not restored or any("the store" in line for line in restored), restored
 

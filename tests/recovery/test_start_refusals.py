@@ -281,8 +281,10 @@ def test_s9_a_file_of_spark_and_lost_buckets_are_made_again(history, how, patter
         file.unlink()
     else:
         file.write_bytes(b"\0" * file.stat().st_size)
+    named = f"its file {file.relative_to(service.checkpoint)} is damaged" if file.exists() else ""
     service.start()
     assert_goes_on(service)
+    assert named in service.log()
 
 
 @pytest.mark.slow

@@ -43,6 +43,14 @@ T = TypeVar("T")
 RESTORE = "restore it from a copy of the checkpoint, or start anew with an empty folder and --reset-ledger"
 
 
+class SparkFileError(CheckpointError):
+    """One of Spark's files is damaged or missing. `found` says which one and how, without what to do about it."""
+
+    def __init__(self, store: CheckpointStore, name: str, found: str) -> None:
+        super().__init__(f"{store.location(name)}: it is {found}; {RESTORE}")
+        self.found = f"its file {name} is {found}"
+
+
 def batches(store: CheckpointStore) -> tuple[int | None, int | None]:
     """The numbers of the last committed batch and of the last planned batch; None if there is none."""
     return max(batches_in(store, COMMITTED), default=None), last_planned(store)
@@ -139,7 +147,7 @@ def offsets_read(store: CheckpointStore) -> Offsets:
 
 
 def verify(store: CheckpointStore) -> None:
-    """Raises CheckpointError if a file that Spark reads when a query starts is damaged or missing."""
+    """Raises SparkFileError if a file that Spark reads when a query starts is damaged or missing."""
     committed, last = batches(store)
     if last is None and committed is None:
         _optional(store, METADATA, _metadata)
@@ -161,18 +169,17 @@ def _optional(store: CheckpointStore, name: str, parse: Callable[[str], object])
 
 
 def _needed(store: CheckpointStore, name: str, parse: Callable[[str], object]) -> None:
-    """Checks a file. Raises CheckpointError if it does not exist."""
+    """Checks a file. Raises SparkFileError if it does not exist."""
     try:
         _checked(store, name, parse)
     except FileNotFoundError:
-        message = f"{store.location(name)}: it is missing; {RESTORE}"
-        raise CheckpointError(message) from None
+        raise SparkFileError(store, name, "missing") from None
 
 
 def _checked(store: CheckpointStore, name: str, parse: Callable[[str], T]) -> T:
     """The parsed content of one of Spark's files.
 
-    Raises CheckpointError if the file cannot be read or parsed, or if its checksums differ. Raises FileNotFoundError if
+    Raises SparkFileError if the file cannot be read or parsed, or if its checksums differ. Raises FileNotFoundError if
     there is no such file.
     """
     try:
@@ -182,8 +189,7 @@ def _checked(store: CheckpointStore, name: str, parse: Callable[[str], T]) -> T:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{store.location(name)}: it is damaged ({error}); {RESTORE}"
-        raise CheckpointError(message) from error
+        raise SparkFileError(store, name, f"damaged ({error})") from error
 
 
 def _compare(data: bytes, store: CheckpointStore, name: str) -> None:

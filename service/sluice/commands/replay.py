@@ -29,7 +29,12 @@ CHUNK = 1 << 20
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("events", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--clock-origin", metavar="SECONDS|first", help="Origin of the timers [default: that of the FILE, or 0].")
+@click.option(
+    "--clock-origin",
+    metavar="TIME|first",
+    help="Origin of the timers: seconds or ISO 8601, or the first event [default: that of the FILE, or 0; the first "
+    "event for plain records and for times in ISO 8601].",
+)
 @click.option(
     "--batch", type=click.IntRange(min=1), default=BATCH, help="Events per batch. The output does not depend on it."
 )
@@ -63,6 +68,7 @@ def replay(
     {"at": 1.5, "tuple": {"x": 1}}       a tuple at 1.5 seconds of the operator clock
     {"at": 2.0, "punct": "window"}       a mark, "window" or "final"
     {"at": 9.0}                          the clock advances
+    `at` may also be a time in ISO 8601: {"at": "2026-01-01T10:00:00Z", ...}. All events have the same form.
     An event has "stream" if the pipeline has several inputs, and may have "topic_partition".
 
     At the end a summary is printed to standard error: the numbers of inputs and outputs, and why an operator wrote

@@ -63,7 +63,7 @@ from sluice.model.spec import (  # fmt: skip
 )
 from sluice.model.spec import Operator as OperatorSpec
 from sluice.model.spreading import equalities_apart, layout
-from sluice.model.topology import follows_clock, origin_of
+from sluice.model.topology import follows_clock, partitioning_stream
 from sluice.model.types import STRING, Schema
 from sluice.time_units import UNSET
 
@@ -387,7 +387,7 @@ class Graph:
         maps and dedups, and one for any other stream (KIP T2).
         """
         if isinstance(spec.window, SlidingTime):
-            return self._partitions.get(origin_of(self._pipeline, spec.input), 1)
+            return self._partitions.get(partitioning_stream(self._pipeline, spec.input), 1)
         return source_count(self._pipeline, spec.input, self._partitions)
 
     def _align(self, state: GraphState, stream: str, items: Items) -> Items:

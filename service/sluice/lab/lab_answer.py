@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sluice.pictures.step_rows import event_words
 from sluice.pictures.story import Story
 from sluice.pictures.story_builder import CALENDAR, build_story
 from sluice.pictures.svg_drawing import drawing
+from sluice.replayer.event_clock import clock_time
 from sluice.replayer.player import period
 from sluice.time_units import SECOND
 
@@ -112,7 +114,9 @@ def _step(story: Story, number: int) -> dict[str, Any]:
 
 
 def parsed(events: str) -> list[Event]:
-    """The events of a text with one JSON object a line. Raises LabError for a line that is none."""
+    """The events of a text with one JSON object a line, their times in seconds: the page moves them by fractions of a
+    second. Raises LabError for a line that is no JSON object.
+    """
     found: list[Event] = []
     for number, line in enumerate(events.splitlines(), 1):
         if line.strip():
@@ -124,5 +128,13 @@ def parsed(events: str) -> list[Event]:
             if not isinstance(event, dict):
                 message = f"line {number}: expected a JSON object"
                 raise LabError(message)
-            found.append(event)
+            found.append(_in_seconds(event))
     return found
+
+
+def _in_seconds(event: Event) -> Event:
+    """The event with its time in seconds if it is a text; one that is no time stays, and is reported when it is run."""
+    if isinstance(event.get("at"), str):
+        with suppress(TypeError, ValueError):
+            return {**event, "at": clock_time(event["at"]) / SECOND}
+    return event

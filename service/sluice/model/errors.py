@@ -116,12 +116,15 @@ def spell(path: Path) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most similar to `word`; None if none is similar."""
+    """The known word most similar to `word`, in letters of any case; None if none is similar."""
     if len(word) > MAX_LETTERS:
         return None
-    words = list(islice(known, MAX_KNOWN))
-    same = [w for w in words if w.lower() == word.lower()]
-    return next(iter(same or difflib.get_close_matches(word, words, n=1, cutoff=0.6)), None)
+    words: dict[str, str] = {}
+    for one in islice(known, MAX_KNOWN):
+        words.setdefault(one.lower(), one)
+    lower = word.lower()
+    same = [lower] if lower in words else difflib.get_close_matches(lower, words, n=1, cutoff=0.6)
+    return words[same[0]] if same else None
 
 
 def one_of(words: Iterable[str]) -> str:

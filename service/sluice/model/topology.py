@@ -137,12 +137,12 @@ def fed(pipeline: Pipeline) -> list[Stream]:
 # ---- what comes from the inputs --------------------------------------------------------------------------------------
 
 
-def origin_of(pipeline: Pipeline, stream: str) -> str:
+def partitioning_stream(pipeline: Pipeline, stream: str) -> str:
     """The stream whose topic partitions the tuples of a stream are in: maps and dedups keep them, as the tasks of Kafka
     Streams do (KIP T2).
     """
     writer = pipeline.writer_of(stream)
-    return origin_of(pipeline, writer.input) if isinstance(writer, Map | Dedup) else stream
+    return partitioning_stream(pipeline, writer.input) if isinstance(writer, Map | Dedup) else stream
 
 
 def follows_clock(pipeline: Pipeline, stream: str) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
+
+from sluice.model.errors import nearest
 
 
 class Kind(Enum):
@@ -57,6 +60,10 @@ OTHER_NAMES = {
 }
 
 
+#: a list as other systems write it: `array<string>`, `List[string]`, `ARRAY(VARCHAR)`, `string[]`
+LISTS = re.compile(r"(array|list)\s*[<(\[](?P<of>[^<>\[\]()]+)[>)\]]|(?P<of_brackets>[^<>\[\]()]+)\[\]")
+
+
 def list_of(element: Type) -> Type:
     return Type(Kind.LIST, element)
 
@@ -71,6 +78,19 @@ def parse_type(text: str) -> Type:
         msg = f"one of {names}, or list<...> of one of them"
         raise ValueError(msg)
     return SCALARS[word]
+
+
+def similar_type(text: str) -> str | None:
+    """The type that a text of another system means, or that it resembles: `list<int64>` for `ARRAY<INT>`; None if none
+    is known.
+    """
+    word = text.strip().lower().removesuffix("?")
+    if found := LISTS.fullmatch(word):
+        element = similar_type(found["of"] or found["of_brackets"])
+        return None if element is None else f"list<{element}>"
+    word = word.partition("(")[0].strip()
+    near = nearest(word, SCALARS)
+    return OTHER_NAMES.get(word) or (None if near is None else str(SCALARS[near]))
 
 
 Schema = tuple[tuple[str, Type], ...]

@@ -57,14 +57,14 @@ def _window(story: Story, change: Change) -> Text:
         text.append(f"-{chip.label}", GONE).append(" ")
     if change.fired:
         text.append("▶ ", FIRED)
-    text.append("[", FIRED if change.fired else "")
-    for place, chip in enumerate(chips):
-        text.append(" " if place else "").append_text(_chip(chip, change))
-    text.append("]", FIRED if change.fired else "")
-    for chip in behind:
-        text.append(" ").append_text(
-            Text(f"{labels.LATE} {chip.label}", "red") if chip in change.late else _chip(chip, change)
-        )
+    if chips or change.fired or not change.late:  # a late tuple changes no window, and may have none
+        text.append("[", FIRED if change.fired else "")
+        for place, chip in enumerate(chips):
+            text.append(" " if place else "").append_text(_chip(chip, change))
+        text.append("]", FIRED if change.fired else "").append(" " if behind else "")
+    for place, chip in enumerate(behind):
+        late = Text(f"{labels.LATE} {chip.label}", "red") if chip in change.late else _chip(chip, change)
+        text.append(" " if place else "").append_text(late)
     if change.ended:
         text.append(f" {change.ended}", SOFT)
     return text

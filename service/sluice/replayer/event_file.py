@@ -22,12 +22,13 @@ import orjson
 import pyarrow as pa
 
 from sluice.columns.arrow_types import arrow_schema, arrow_type
-from sluice.columns.json_columns import column, fits, nanoseconds
+from sluice.columns.json_columns import column, fits
 from sluice.engine.stream.items import FINAL, TUPLE, WATERMARK, WINDOW, Items, concatenated
-from sluice.engine.stream.watermark_text import watermark
+from sluice.engine.stream.watermark_text import to_text, watermark
 from sluice.model.errors import SluiceError
 from sluice.model.spec import DELETES, EMPTY, Stream
 from sluice.model.types import TIMESTAMP, Type
+from sluice.replayer.event_clock import EXPECTED, clock_time, too_large
 from sluice.replayer.spread import UNKNOWN, Recorded, RejectedRecord, Spread
 from sluice.wire.json.json_values import remark
 
@@ -137,7 +138,8 @@ def _time_in(place: str, line: bytes, field: str, tick: int | None, *, needed: b
         if not needed:
             return None
         what = f"seconds since 1970 or an ISO 8601 time in {_quoted(field)}"
-        raise EventError(place, f"expected {what}, got {_quoted(value)}{_nearest(field, document)}") from None
+        near = "" if field in document else _nearest(field, document) or f"; the line has {', '.join(document)}"[:200]
+        raise EventError(place, f"expected {what}, got {_quoted(value)}{near}") from None
 
 
 def numbered(events: Iterable[Event]) -> Iterator[Placed]:
@@ -151,9 +153,13 @@ def _parsed(line: bytes, place: str) -> Event:
         event = orjson.loads(line)
     except ValueError as error:
         hint = "among plain records (--at FIELD) such a line is a dead letter"
+        if line.rstrip().endswith((b"},", b"[", b"]")):
+            hint = "each line is an object of its own, without a list around them or commas between them"
         raise EventError(place, f"not JSON: {error}; {hint}") from None
     if not isinstance(event, dict):
-        raise EventError(place, f"expected a JSON object, got {line[:240].decode(errors='replace').strip()[:60]}")
+        raise EventError(
+            place, f"expected a JSON object in each line, got {line[:240].decode(errors='replace').strip()[:60]}"
+        )
     if isinstance(event.get("at"), float) and abs(event["at"]) >= EXACT_BELOW:
         event["at"] = json.loads(line, parse_float=Decimal)["at"]
     return event
@@ -185,6 +191,8 @@ class Cutter:
         self._only = inputs[0].name if len(inputs) == 1 else None
         self._count = 0
         self._now: int | None = None
+        #: what the times of the events are, in words; a file has one form of times
+        self._form: str | None = None
 
     def batches(self, events: Iterable[Placed], size: int) -> Iterator[Batch]:
         events = iter(events)
@@ -219,7 +227,8 @@ class Cutter:
             raise EventError(place, f"none of the keys of an event ({_quoted(next(iter(event)))}): {what}")
         for key in event:
             if key not in KEYS:
-                raise EventError(place, f"unknown key {_quoted(key)}{_nearest(key, KEYS)}")
+                known = _nearest(key, KEYS) or f"; an event has {', '.join(KEYS[:5])}, and attributes are in tuple"
+                raise EventError(place, f"unknown key {_quoted(key)}{known}")
         at = self._at(place, event)
         contents = [key for key in CONTENTS if key in event]
         if len(contents) > 1:
@@ -232,15 +241,21 @@ class Cutter:
 
     def _at(self, place: str, event: Event) -> int:
         at = event.get("at")
-        if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
-            raise EventError(place, f"`at` must be a number of seconds, got {_quoted(at) if 'at' in event else 'none'}")
         try:
-            now = int(np.int64(nanoseconds(at)))
+            now = clock_time(at)
+        except TypeError:
+            raise EventError(
+                place, f"`at` must be {EXPECTED}, got {_quoted(at) if 'at' in event else 'none'}"
+            ) from None
         except (ArithmeticError, ValueError):
-            raise EventError(place, f"`at` is not a time between the years 1677 and 2262: {at}") from None
+            what = f"`at` is not a time between the years 1677 and 2262: {at}{too_large(at)}"
+            raise EventError(place, what) from None
+        form, text = ("an ISO 8601 time", to_text) if isinstance(at, str) else ("a number of seconds", _seconds)
+        if self._form not in (None, form):
+            raise EventError(place, f"`at` must be {self._form} as in the events before, got {_quoted(at)}")
         if self._now is not None and now < self._now:
-            raise EventError(place, f"`at` goes back from {_seconds(self._now)} to {_seconds(now)}")
-        self._now = now
+            raise EventError(place, f"`at` goes back from {text(self._now)} to {text(now)}")
+        self._now, self._form = now, form
         return now
 
     def _stream(self, place: str, event: Event, *, needed: bool) -> _Stretch | None:

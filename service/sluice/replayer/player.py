@@ -14,18 +14,19 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from sluice.columns.json_columns import json_values, nanoseconds
+from sluice.columns.json_columns import json_values
 from sluice.engine.graph import Clock, Graph, GraphState, Observer
 from sluice.engine.library.trace import tracers
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, KEY_MARK, TIMER, TUPLE, WATERMARK, WINDOW, Items
 from sluice.engine.stream.mark_conditions import marked
 from sluice.engine.stream.rejected_tuples import REJECTS
-from sluice.engine.stream.watermark_text import to_text
+from sluice.engine.stream.watermark_text import NUMBER, to_text
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import fed, returning
 from sluice.model.types import Schema, Type
+from sluice.replayer.event_clock import EXPECTED, clock_time
 from sluice.replayer.event_file import (
     Batch,
     Cutter,
@@ -66,11 +67,13 @@ def replay(
 ) -> Iterator[Record]:
     """Yields the outputs of the pipeline for these events, as records that `sluice replay` prints.
 
-    `events` is a file of JSON lines (`name` is its name in error messages) or the events themselves. Periodic timers
-    count from `clock_origin`: a number of seconds, or "first" for the time of the first event; None: the origin in the
-    pipeline file, or 0. `batch` is the number of events that are processed at a time. With `trace` the window events of
-    all operators are among the records, each before the outputs that it causes. `ended` is called after the last record
-    with each line of the summary. Raises EventError for an event that cannot be used.
+    `events` is a file of JSON lines (`name` is its name in error messages) or the events themselves. `batch` is the
+    number of events that are processed at a time. With `trace` the window events of all operators are among the
+    records, each before the outputs that it causes. `ended` is called after the last record with each line of the
+    summary. Raises EventError for an event that cannot be used.
+
+    Periodic timers count from `clock_origin`: seconds, an ISO 8601 text, or "first" for the time of the first event.
+    None: the origin in the pipeline file; if it has none, "first" if the time of the first event is a text, else 0.
 
     With `at`, the file has plain records of the input `stream` (optional if there is one input), one JSON object per
     line; `at` is the attribute of their time, and timers count from the first record. `partitions` is the number of
@@ -113,9 +116,6 @@ def prepared(
     partitions: int | None = None,
 ) -> Prepared:
     """What a replay with these arguments runs (see `replay`). Raises SluiceError if they contradict the pipeline."""
-    if at is not None and clock_origin is None and pipeline.settings.clock_origin is None:
-        clock_origin = "first"
-    pipeline = with_origin(pipeline, clock_origin)
     kept = events if isinstance(events, Path) else list(events)
     plain = None if at is None else _plain_stream(pipeline, stream)
 
@@ -124,12 +124,20 @@ def prepared(
             return read_plain(kept, at, plain, name)
         return read(kept, name, naming=naming) if isinstance(kept, Path) else numbered(kept)
 
+    if clock_origin is None and pipeline.settings.clock_origin is None and _since_1970(placed(), at):
+        clock_origin = "first"
+    pipeline = with_origin(pipeline, clock_origin)
     counts = dict.fromkeys([one.name for one in pipeline.inputs], 1)
     if plain is None:
         counts = topic_partitions(placed(b"topic_partition"), [*counts])
     counts = {one: max(count, partitions or 1) for one, count in counts.items()}
     require_scope(pipeline, counts)
     return Prepared(pipeline, placed, counts, Cutter(fed(pipeline), pipeline.settings.registry, partitions))
+
+
+def _since_1970(events: Iterator[Placed], at: str | None) -> bool:
+    """Whether the events have real times for certain: they are plain records, or the first time is a text."""
+    return at is not None or any(isinstance(event.get("at"), str) for _, event in islice(events, 1))
 
 
 def _plain_stream(pipeline: Pipeline, name: str | None) -> Stream:
@@ -353,15 +361,16 @@ def with_origin(pipeline: Pipeline, clock_origin: str | float | None) -> Pipelin
     if clock_origin is None:
         origin = pipeline.settings.clock_origin or 0
     else:
-        origin = None if clock_origin == "first" else _seconds(clock_origin)
+        origin = None if clock_origin == "first" else _origin(clock_origin)
     return changed(pipeline, settings=changed(pipeline.settings, clock_origin=origin))
 
 
-def _seconds(number: str | float) -> int:
+def _origin(given: str | float) -> int:
     try:
-        return nanoseconds(Decimal(str(number)))
-    except (ArithmeticError, ValueError):
-        msg = f'clock_origin is a number of seconds or "first", not "{number}"'
+        text = str(given)
+        return clock_time(Decimal(text) if NUMBER.fullmatch(text) else text)
+    except (ArithmeticError, TypeError, ValueError):
+        msg = f'clock_origin is {EXPECTED}, or "first", not "{given}"'
         raise SluiceError(msg) from None
 
 
@@ -376,8 +385,11 @@ def from_origin(events: Iterator[Placed], pipeline: Pipeline) -> Iterator[Placed
 
 
 def _check_ticks(place: str, event: Event, origin: int, shortest: int) -> None:
-    at = event.get("at")
-    if isinstance(at, int | float | Decimal) and (nanoseconds(at) - origin) // shortest > MAX_TICKS:
+    try:
+        at = clock_time(event.get("at"))
+    except (ArithmeticError, TypeError, ValueError):
+        return  # it is reported where the event is read
+    if (at - origin) // shortest > MAX_TICKS:
         problem = (
             f"the first event is more than {MAX_TICKS:,} timer periods of {shortest / 1e9:g} s after the clock's "
             "origin; set clock_origin (`--clock-origin first` lets the clock start at the first event)"

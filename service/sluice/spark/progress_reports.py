@@ -23,6 +23,12 @@ def newest_timestamp(query: StreamingQuery) -> str:
     return str(report.timestamp()) if report is not None else ""
 
 
+def newest_batch(query: StreamingQuery) -> int | None:
+    """The number of the batch in the newest report; None if there is none yet."""
+    report = query._jsq.lastProgress()  # noqa: SLF001
+    return int(report.batchId()) if report is not None else None
+
+
 def reports_after(query: StreamingQuery, timestamp: str) -> list[Progress]:
     """The reports that are newer than the one with this timestamp, oldest first; all that Spark keeps if it is gone."""
     found: list[Progress] = []

@@ -20,6 +20,7 @@ from sluice.checkpoint.checkpoint_store import (
     put_bytes,
 )
 from sluice.checkpoint.folder_store import FolderStore
+from sluice.checkpoint.offset_log import SparkFileError
 from sluice.checkpoint.open_store import store_of
 from sluice.checkpoint.replacement import CHANGE, COMPLETE, RESTORING, adopt
 from sluice.kafka import ledger
@@ -35,6 +36,8 @@ LOGGER = logging.getLogger("sluice.state")
 #: the isolation of a read of the position while a transaction may be open. The read does not wait for the end of the
 #: transaction, and gives the last committed position
 OPEN = "read_uncommitted"
+#: the line of the log about a restore: the checkpoint, the reason, and the batch of the ledger
+RESTORED = "checkpoint %s: %s; it is restored to batch %d of the ledger"
 
 
 def open_checkpoint(
@@ -66,14 +69,14 @@ def open_checkpoint(
         stand = ledger.read_position(kafka, pipeline.name)
     ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
     archive = _archive(plan, anew=reset_ledger or stand is None)  # without a ledger no batch was ever written
-    if not _fits(plan, stand):
+    if _mismatch(plan, stand):
         _restore(plan, archive, only_check=True)
     ledger.end_open_transaction(kafka, pipeline.name)
     buckets = wanted_buckets(pipeline) or plan.buckets
     if buckets != plan.buckets:
         plan = _rescaled(plan, buckets, archive)
-    elif not _fits(plan, ledger.read_position(kafka, pipeline.name)):
-        _restore(plan, archive)
+    elif mismatch := _mismatch(plan, ledger.read_position(kafka, pipeline.name)):
+        _restore(plan, archive, mismatch=mismatch)
     offset_log.remove_stale_checksums(store)
     plan_first_batch(plan)
     return plan
@@ -94,11 +97,12 @@ def follow_ledger(pipeline: Pipeline, found: Mapping[str, Topic]) -> None:
         return
     plan = Plan.of(pipeline, _claimed(pipeline, store, stand), found)
     ledger.require_same_checkpoint(stand, pipeline.name, plan.query, _committed(store, stand))
-    if not _fits(plan, stand):
+    if mismatch := _mismatch(plan, stand):
         from sluice.state import restore  # noqa: PLC0415 - see _restore
 
-        plans = ledger.plans(kafka, pipeline.name, plan.query)
-        restore.restore(plan, stand.next_batch - 1, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
+        batch, plans = stand.next_batch - 1, ledger.plans(kafka, pipeline.name, plan.query)
+        LOGGER.log(logging.WARNING if _damage(plan) else logging.DEBUG, RESTORED, plan.checkpoint, mismatch, batch)
+        restore.restore(plan, batch, plans, SnapshotArchive.of(plan), level=logging.DEBUG)
 
 
 def _convert(pipeline: Pipeline, store: CheckpointStore, found: Mapping[str, Topic], *, accept: bool) -> None:
@@ -150,10 +154,15 @@ def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
 
 
 def _restore(
-    plan: Plan, archive: SnapshotArchive | None, into: Plan | None = None, *, only_check: bool = False
+    plan: Plan,
+    archive: SnapshotArchive | None,
+    into: Plan | None = None,
+    *,
+    mismatch: str = "",
+    only_check: bool = False,
 ) -> bool:
     """Restores the checkpoint, with the number of buckets of `into` if that is given. Returns False if the ledger has
-    no batch. With `only_check`, only raises RestoreError if that is clearly impossible.
+    no batch. With `only_check`, only raises RestoreError if that is clearly impossible. `mismatch` is the reason.
     """
     from sluice.state import restore  # noqa: PLC0415 - it imports the engine, which takes 1 s and is rarely needed
 
@@ -166,10 +175,8 @@ def _restore(
         if only_check:
             restore.require_restorable(plan, batch, plans, archive)
             return True
-        if into is None:
-            LOGGER.warning(
-                "checkpoint %s: it is not at batch %d of the ledger, and is restored", plan.checkpoint, batch
-            )
+        if mismatch:
+            LOGGER.warning(RESTORED, plan.checkpoint, mismatch, batch)
         restore.restore(plan, batch, plans, archive, into)
     except StoreError as error:
         message = (
@@ -221,19 +228,33 @@ def _committed(store: CheckpointStore, stand: LedgerPosition | None) -> int | No
     return offset_log.batches(store)[0]
 
 
-def _fits(plan: Plan, stand: LedgerPosition | None) -> bool:
-    """Whether the service can go on with the checkpoint as it is."""
+def _mismatch(plan: Plan, stand: LedgerPosition | None) -> str:
+    """What keeps the service from going on with the checkpoint as it is, in words; empty if nothing does."""
     if stand is None:
-        return True
+        return ""
+    if damage := _damage(plan):
+        return damage
+    committed, planned = offset_log.batches(plan.store)
+    try:
+        if ledger.fits(stand, committed, planned, digest_of=partial(offset_log.digest, plan.store)):
+            lost = None if committed is None else next((one for one in _folders(plan) if not one.is_dir()), None)
+            return "" if lost is None else f"its folder buckets/{lost.name} is missing"
+    except SparkFileError as error:
+        return error.found
+    if ledger.fits(stand, committed, planned, digest_of=lambda _: None):
+        return f"it planned other records for batch {stand.next_batch - 1} than were written"
+    return "it has no committed batch" if committed is None else f"its last committed batch is {committed}"
+
+
+def _damage(plan: Plan) -> str:
+    """Which of Spark's files is damaged or missing, in words; empty if all that a start needs are whole."""
     try:
         offset_log.verify(plan.store)
-        committed, planned = offset_log.batches(plan.store)
-        digest_of = partial(offset_log.digest, plan.store)
-        fitting = ledger.fits(stand, committed, planned, digest_of=digest_of)
+    except SparkFileError as error:
+        return error.found
     except CheckpointError as error:
-        LOGGER.warning("%s", error)
-        return False
-    return fitting and (committed is None or all(map(Path.is_dir, _folders(plan))))
+        return str(error)
+    return ""
 
 
 def _folders(plan: Plan) -> Iterator[Path]:

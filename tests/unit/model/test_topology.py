@@ -11,7 +11,7 @@ import pytest
 from sluice.config.load import load_text
 from sluice.model.spec import Pipeline
 from sluice.model.stages import stages
-from sluice.model.topology import closing, fed, follows_clock, origin_of, returning
+from sluice.model.topology import closing, fed, follows_clock, partitioning_stream, returning
 from sluice.planning.explain.firing_words import firing
 from tests.unit.replayer.test_player import briefly, everything
 
@@ -130,8 +130,8 @@ def made_around(reads: str, events: list[dict[str, Any]], advance: str = "true")
 
 def test_maps_and_dedups_keep_topic_partitions():
     pipeline = loaded()
-    assert [origin_of(pipeline, stream) for stream in ("in", "mapped", "deduped")] == ["in"] * 3
-    assert [origin_of(pipeline, stream) for stream in ("both", "counted")] == ["in+other", "counted"]
+    assert [partitioning_stream(pipeline, stream) for stream in ("in", "mapped", "deduped")] == ["in"] * 3
+    assert [partitioning_stream(pipeline, stream) for stream in ("both", "counted")] == ["in+other", "counted"]
 
 
 @pytest.mark.parametrize(("advance", "both"), [("true", True), ("false", False)])

@@ -91,6 +91,14 @@ def test_the_table_of_the_terminal_shows_firings_and_outputs():
     assert "[1, 2] ■" in text
 
 
+def test_the_table_shows_a_late_tuple_without_a_window_that_it_did_not_enter():
+    console = Console(width=100, record=True, color_system=None)
+    console.print(table(story(PANES, {"at": 0, "watermark": 110}, event(1, ts=101.0, x=7))))
+    (line,) = [line for line in console.export_text().splitlines() if "x=7" in line]
+    assert "✕ 7" in line
+    assert "[" not in line
+
+
 def test_a_tuple_that_is_in_the_first_of_two_firings_lies_before_the_line():
     chip = Chip(1, "1", {"x": 1})
     change = Change(Window("sum"), (), entered=(chip,), fired=((chip,), ()))

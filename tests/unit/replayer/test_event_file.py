@@ -64,10 +64,18 @@ GOOD = '{"at": 5, "tuple": {"name": "a", "x": 1, "f": 1.0}}'
 WRONG = {
     '{"at": 5': "not JSON: unexpected end of data: line 2 column 1 (char 9); among plain records (--at FIELD) such "
     "a line is a dead letter",
-    "[1]": "expected a JSON object, got [1]",
-    '{"tuple": {}}': "`at` must be a number of seconds, got none",
-    '{"at": "5"}': '`at` must be a number of seconds, got "5"',
-    '{"at": true}': "`at` must be a number of seconds, got true",
+    '{"at": 5},': "not JSON: unexpected content after document: line 1 column 10 (char 9); each line is an object of "
+    "its own, without a list around them or commas between them",
+    "[1]": "expected a JSON object in each line, got [1]",
+    '{"at": 5, "x": 1}':
+        'unknown key "x"; an event has at, stream, tuple, punct, watermark, and attributes are in tuple',
+    '{"at": 1767261600000}': "`at` is not a time between the years 1677 and 2262: 1767261600000, as a number is "
+    "seconds; perhaps it has milliseconds",
+    '{"tuple": {}}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got none',
+    '{"at": "5"}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got "5"',
+    '{"at": true}': '`at` must be seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z", got true',
+    '{"at": "2026-01-01T10:00:00Z"}':
+        '`at` must be a number of seconds as in the events before, got "2026-01-01T10:00:00Z"',
     '{"at": 1e300}': "`at` is not a time between the years 1677 and 2262: 1E+300",
     '{"at": 4.5}': "`at` goes back from 5 to 4.5",
     '{"at": 5, "tupel": {}}': 'unknown key "tupel", perhaps "tuple"',
@@ -97,6 +105,27 @@ def test_a_wrong_line_is_named_with_its_place(line: str, tmp_path: Path):
     with pytest.raises(EventError) as raised:
         list(cutter().batches(read(file, "events.jsonl"), 10))
     assert str(raised.value) == f"events.jsonl:3: {WRONG[line]}"
+
+
+def test_a_time_may_be_a_text_and_is_the_seconds_since_1970():
+    texts = ["2026-01-01", "2026-01-01T10:00:00Z", "2026-01-01 10:00:00.000000001", "2026-01-01T11:00:01+01:00"]
+    (batch,) = cutter().batches(numbered([{"at": text} for text in texts]), 9)
+    ten = 1767261600 * 10**9
+    assert batch.at.tolist() == [ten - 36_000 * 10**9, ten, ten + 1, ten + 10**9]
+
+
+@pytest.mark.parametrize(
+    ("at", "problem"),
+    [
+        (5, "`at` must be an ISO 8601 time as in the events before, got 5"),
+        ("2026-01-01T09:59:59.5Z", "`at` goes back from 2026-01-01T10:00:00Z to 2026-01-01T09:59:59.5Z"),
+        ("2026-02-30T10:00:00Z", "`at` is not a time between the years 1677 and 2262: 2026-02-30T10:00:00Z"),
+        ("3026-01-01T10:00:00Z", "`at` is not a time between the years 1677 and 2262: 3026-01-01T10:00:00Z"),
+    ],
+)
+def test_a_wrong_time_among_times_that_are_texts(at: object, problem: str):
+    with pytest.raises(EventError, match=f"^event 1: {re.escape(problem)}$"):
+        list(cutter().batches(numbered([{"at": "2026-01-01T10:00:00Z"}, {"at": at}]), 9))
 
 
 def test_with_several_inputs_the_stream_must_be_named():

@@ -245,8 +245,11 @@ def test_values_come_out_as_json_has_them():
 
 @pytest.mark.parametrize(
     ("origin", "ticks"),
-    [("first", [2]), (1356998401, [2]), (1356998394.5, [1, 2]), ("1356998384", [0, 0, 2]), ("1356998407", [])],
-)
+    [
+        ("first", [2]), (1356998401, [2]), (1356998394.5, [1, 2]), ("1356998384", [0, 0, 2]), ("1356998407", []),
+        ("2013-01-01T00:00:01Z", [2]),
+    ],
+)  # fmt: skip
 def test_timers_count_from_the_clocks_origin(origin: Any, ticks: list[int]):
     records = everything(pipeline(TICKS), PLAYED, clock_origin=origin)
     assert [r["after"] for r in records if "punct" in r] == ticks
@@ -255,6 +258,26 @@ def test_timers_count_from_the_clocks_origin(origin: Any, ticks: list[int]):
 def test_the_pipeline_file_may_say_where_the_clock_starts():
     records = everything(pipeline(TICKS + "clock_origin: 2013-01-01T00:00:01Z\n"), PLAYED)
     assert [r["after"] for r in records if "punct" in r] == [2]
+
+
+#: PLAYED with times in ISO 8601
+DATED = [
+    event | {"at": text}
+    for event, text in zip(
+        PLAYED, ("2013-01-01T00:00:04Z", "2013-01-01T00:00:05Z", "2013-01-01T01:00:15+01:00"), strict=True
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("more", "origin"),
+    [("", "first"), ("clock_origin: 2013-01-01T00:00:01Z\n", None), ("", 1356998394.5)],
+    ids=["nothing", "file", "command"],
+)
+def test_timers_count_from_the_first_time_that_is_a_text_unless_an_origin_is_given(more: str, origin: Any):
+    given = None if origin == "first" else origin
+    records = everything(pipeline(TICKS + more), DATED, clock_origin=given)
+    assert records == everything(pipeline(TICKS + more), PLAYED, clock_origin=origin)
 
 
 def test_a_million_ticks_before_the_first_event_are_a_mistake():
@@ -282,7 +305,9 @@ operators: [{{name: one, aggregate: in, window: "{window}", {more} output: {{out
 
 
 def test_an_origin_that_is_no_time():
-    with pytest.raises(SluiceError, match='clock_origin is a number of seconds or "first", not "today"'):
+    with pytest.raises(
+        SluiceError, match=r'^clock_origin is seconds, or an ISO 8601 time such as .*, or "first", not "today"$'
+    ):
         list(sluice.replay(pipeline(TICKS), PLAYED, clock_origin="today"))
 
 

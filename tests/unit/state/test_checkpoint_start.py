@@ -46,6 +46,7 @@ class Given:
         monkeypatch.setattr(checkpoint_start.ledger, "read_position", lambda *_: self.position)
         monkeypatch.setattr(checkpoint_start.ledger, "end_open_transaction", lambda *_: None)
         monkeypatch.setattr(checkpoint_start.ledger, "plans", lambda *_: {})
+        monkeypatch.setattr(restore, "require_restorable", lambda *_: None)
         monkeypatch.setattr(restore, "restore", lambda plan, *_, **__: self.restored.append(plan))
 
 
@@ -76,3 +77,60 @@ def test_an_instance_that_follows_leaves_a_conversion_that_the_ledger_lacks_as_i
     put_bytes(given.store, CHANGE, b"{}")
     follow_ledger(given.pipeline, TOPICS)
     assert given.restored == []
+
+
+# ---- the reason of a restore -----------------------------------------------------------------------------------------
+
+ENTRY = 'v1\n{"batchTimestampMs":1}\n{"one":{"0":7},"other":{"0":3}}\n'
+#: the files of a checkpoint whose last committed batch is 4
+FILES = {
+    "metadata": '{"id": "8b8f6e46-0d5c-4c2e-8f0b-3f7f5a3a3f0e"}',
+    "sources/0/0": '\0v1\n{"one":{"0":5},"other":{"0":0}}',
+    "offsets/3": ENTRY,
+    "offsets/4": ENTRY,
+    "commits/4": 'v1\n{"nextBatchWatermarkMs":0}',
+    "buckets/0/1.log": "",
+}
+
+
+def reasons(given: Given, caplog: pytest.LogCaptureFixture, files: dict[str, str]) -> list[str]:
+    """The lines about restores in the log of a start with these files, without the folder of the checkpoint."""
+    for name, text in files.items():
+        put_bytes(given.store, name, text.encode())
+    open_checkpoint(given.pipeline, TOPICS, "start")
+    folder = f"checkpoint {given.store.location()}: "
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith(folder)]
+    assert len(lines) == len(given.restored)
+    return [line.removeprefix(folder) for line in lines]
+
+
+def test_a_checkpoint_at_the_batch_of_the_ledger_is_not_restored(given: Given, caplog: pytest.LogCaptureFixture):
+    given.position = LedgerPosition(5, given.query)
+    assert reasons(given, caplog, FILES) == []
+
+
+@pytest.mark.parametrize(
+    ("position", "files", "reason"),
+    [
+        (8, FILES, "its last committed batch is 4"),
+        (5, {}, "it has no committed batch"),
+        (5, FILES | {"metadata": "{"}, "its file metadata is damaged (Expecting property name"),
+        (5, FILES | {"offsets/4": ""}, "its file offsets/4 is damaged ("),
+        (5, {name: text for name, text in FILES.items() if name != "offsets/3"}, "its file offsets/3 is missing"),
+        (5, {name: text for name, text in FILES.items() if name[:7] != "buckets"}, "its folder buckets/0 is missing"),
+    ],
+    ids=["older", "lost", "damaged", "empty", "missing", "bucket"],
+)
+def test_the_log_says_why_a_checkpoint_is_restored(
+    given: Given, caplog: pytest.LogCaptureFixture, position: int, files: dict[str, str], reason: str
+):
+    given.position = LedgerPosition(position, given.query)
+    (line,) = reasons(given, caplog, files)
+    assert line.startswith(reason)
+    assert line.endswith(f"; it is restored to batch {position - 1} of the ledger")
+
+
+def test_so_it_says_that_another_copy_wrote_the_batch(given: Given, caplog: pytest.LogCaptureFixture):
+    given.position = LedgerPosition(5, given.query, "another digest")
+    expected = "it planned other records for batch 4 than were written; it is restored to batch 4 of the ledger"
+    assert reasons(given, caplog, FILES) == [expected]

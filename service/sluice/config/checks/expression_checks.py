@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sluice.config.checks.event_time_checks import sized_window, window_functions
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.window_checks import UNKNOWN
-from sluice.config.syntax.expression_grammar import ExpressionError, Scope, check_syntax, parse
+from sluice.config.syntax.expression_grammar import NO_ATTRIBUTE, ExpressionError, Scope, check_syntax, parse
 from sluice.config.syntax.file_models import AggregateShape, CustomShape, OperatorShape, SortShape, input_key, inputs_of
 from sluice.config.syntax.parse_model import ParsedModel
 from sluice.config.syntax.problem_report import Report
 from sluice.config.syntax.window_clause import ParsedClause
-from sluice.model.errors import Path
+from sluice.model.errors import Fault, Path
 from sluice.model.expressions import Attribute, Expression
 from sluice.model.spec import Output, Window
 from sluice.model.types import BOOLEAN, FLOAT64, TIMESTAMP, Kind
+
+#: words without signs between them
+WORDS = re.compile(r"\w+( \w+)+")
 
 
 @dataclass(slots=True)
@@ -37,14 +41,17 @@ class ExpressionChecks:
         schema = self.streams.schemas.get(stream)
         return None if schema is None else Scope(name or stream, dict(schema), no_aggregates)
 
-    def expression(self, path: Path, text: str, scope: Scope | None) -> Expression | None:
+    def expression(
+        self, path: Path, text: str, scope: Scope | None, *, perhaps_text: bool = False
+    ) -> Expression | None:
+        """The typed expression; None if it is wrong, which is reported. `perhaps_text`: it could be a text alone."""
         try:
             if scope is not None:
                 return parse(text, scope)
             check_syntax(text)
         except ExpressionError as error:
             for fault in error.faults:
-                self.report.fault(path, fault)
+                self.report.fault(path, as_text(fault, text) if perhaps_text else fault)
         return None
 
     def condition(self, path: Path, text: str | None, scope: Scope | None) -> Expression | None:
@@ -156,7 +163,18 @@ class ExpressionChecks:
         for name, text in given.items():
             path = self.path(index, "output", stream, name)
             self.streams.check_attribute(path, name)
-            expression = self.expression(path, text, scope)
+            expression = self.expression(path, text, scope, perhaps_text=True)
             if expression is not None:
                 found[name] = expression
         return found
+
+
+def as_text(fault: Fault, text: str) -> Fault:
+    """The fault of an expression which may be meant as a text: YAML removes the quotes around a value, so that a text
+    needs quotes of its own inside of them.
+    """
+    unknown = fault.got == text and fault.expected.startswith(NO_ATTRIBUTE)
+    if fault.hint is not None or not (unknown or (fault.expected == "an operator" and WORDS.fullmatch(text))):
+        return fault
+    expected = f"{fault.expected} or a text in quotes inside of YAML's quotes"
+    return replace(fault, expected=expected, hint=f"\"'{text}'\"")

@@ -24,7 +24,7 @@ from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import Path, nearest, spell
 from sluice.model.spec import EventTime
 from sluice.model.topology import RETURNING, closing, cycle, upstream_first
-from sluice.model.types import OTHER_NAMES, SCALARS, Schema, parse_type
+from sluice.model.types import Schema, parse_type, similar_type
 
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
 #: maximum length of a name in characters; a broker accepts ids of clients, groups and transactions of up to 32,767
@@ -117,8 +117,7 @@ class Streams:
             try:
                 schema.append((name, parse_type(text)))
             except ValueError as error:
-                hint = OTHER_NAMES.get(text.strip().lower().partition("(")[0]) or nearest(text, SCALARS)
-                self.report.problem((*path, name), str(error), text, hint)
+                self.report.problem((*path, name), str(error), text, similar_type(text))
         if len(self.report.problems) == before and stream not in self.shaped.unclear:
             self.schemas[stream] = tuple(schema)
 

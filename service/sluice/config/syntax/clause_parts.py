@@ -15,6 +15,8 @@ MAX_SECONDS = Decimal(2**63 - 1) / SECOND
 
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 OR = re.compile(r"(?<=[\s)])or(?=\s)")
+#: words with which other systems begin a size, as in `SIZE 1 MINUTE`
+SIZE_WORDS = re.compile(r"^(size|of|range|every|gap|advance by|slide)\s+", re.IGNORECASE)
 INTEGER = re.compile(r"[-+]?\d+")
 
 
@@ -53,9 +55,25 @@ def read_parts(text: str, faults: list[Fault]) -> Iterator[Part]:
             yield Part(found["word"], inside, found["text"], column, alternative)
         else:
             given = piece.strip()
-            size = given if with_unit(given) is not None else spelled_here(given)
-            hint = f"time({size})" if size else None
-            faults.append(Fault("a word such as sliding, or a call such as count(5)", given or None, hint, column))
+            faults.append(
+                Fault("a word such as sliding, or a call such as count(5)", given or None, meant(given), column)
+            )
+
+
+def meant(text: str) -> str | None:
+    """What to write for a piece that is neither a word nor a call; None if it is not known.
+
+    It is `time(5m)` for `5 minutes`, `count(5)` for `count 5`, and `tumbling, count(5)` where the comma is missing.
+    """
+    alone = SIZE_WORDS.sub("", text)
+    if size := alone if with_unit(alone) is not None else spelled_here(alone):
+        return f"time({size})"
+    word, _, rest = text.partition(" ")
+    if SIZE_WORDS.match(text):
+        return None
+    if PART.fullmatch(word) and (INTEGER.fullmatch(rest) or with_unit(rest) is not None or spelled_here(rest)):
+        return f"{word}({spelled_here(rest) or rest})"
+    return f"{word}, {rest.strip()}" if PART.fullmatch(word) and PART.fullmatch(rest) else None
 
 
 def choices(text: str) -> Iterator[tuple[int, str]]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.exceptions import UnexpectedInput
 
 from sluice.api import custom
 from sluice.api.class_loader import ClassError
 from sluice.config.syntax.durations import seconds
 from sluice.config.syntax.other_systems import small_word, word_of_sql
-from sluice.model.errors import Fault, nearest, one_of
+from sluice.config.syntax.syntax_faults import syntax_fault
+from sluice.model.errors import MAX_FINDINGS, Fault, nearest, one_of
 from sluice.model.expressions import AggregateCall, Attribute, Call, Expression, Literal, walk
 from sluice.model.functions import (
     AGGREGATES,
@@ -28,7 +29,7 @@ from sluice.model.functions import (
     is_regex,
     match,
 )
-from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, Type
+from sluice.model.types import BOOLEAN, FLOAT64, INT64, STRING, TIMESTAMP, Type
 from sluice.model.windows.kinds import SIGNATURES, kinds_with
 
 GRAMMAR = r"""
@@ -71,6 +72,9 @@ QUALIFIED.1: /[^\W\d]\w*\.[^\W\d]\w*/
 
 RESERVED = ("and", "or", "not", "true", "false")
 LIMIT = 2**63
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+#: the beginning of what is expected in place of an unknown name
+NO_ATTRIBUTE = "an attribute of "
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
 MAX_DIGITS = 1000
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
@@ -125,41 +129,6 @@ def parse_tree(text: str) -> Tree[Token]:
         return parser().parse(text)
     except UnexpectedInput as error:
         raise ExpressionError([syntax_fault(error, text)]) from None
-
-
-def syntax_fault(error: UnexpectedInput, text: str) -> Fault:
-    start = error.pos_in_stream or 0
-    if isinstance(error, UnexpectedCharacters):
-        expected = "a text with a closing quote" if error.char in "\"'" else "an expression"
-        return Fault(expected, text[start:].split(maxsplit=1)[0], SIGNS.get(error.char), start + 1)
-    assert isinstance(error, UnexpectedToken)  # noqa: S101 - an LALR parser raises only these two kinds
-    expected = wanted(error.accepts or error.expected)
-    if error.token.type == "COMPARISON" and expected == "an operator":
-        expected = "one comparison, or two joined by and (1 < x and x < 3)"
-    if error.token.type == "$END":
-        return Fault(f"{expected} at the end" if text.strip() else "an expression", text.strip() or None)
-    if text[start - 1 : start + 1] == "<>":
-        return Fault("an operator", "<>", "!=", start)
-    if STAR.match(text, max(start - 1, 0)):
-        return Fault("nothing between the parentheses, as in Count()", "*", None, start + 1)
-    word = str(error.token)
-    return Fault(word_of_sql(word) or expected, word, small_word(word), start + 1)
-
-
-#: the end of `COUNT(*)`
-STAR = re.compile(r"\(\*\s*\)")
-#: signs of other languages -> the sign of this grammar
-SIGNS = {"=": "==", "&": "&&", "|": "||"}
-
-#: an expected terminal -> the name that a message gives it
-TERMINALS = {"NAME": "a value", "RPAR": '")"', "COMMA": '","', "RSQB": '"]"', "COLON": '":"', "SIGN": "an operator"}
-
-
-def wanted(terminals: Iterable[str]) -> str:
-    names = [name for terminal, name in TERMINALS.items() if terminal in set(terminals)]
-    if "a value" in names:
-        return "a value"
-    return one_of(names) if names else "the end of the expression"
 
 
 # ---- types ----------------------------------------------------------------------------------------------------------
@@ -259,9 +228,15 @@ class Typing:
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
     ) -> Expression | None:
         known = ", ".join(attributes) or "it has none"
-        hint = f"{name}()" if name in AGGREGATES or name in FUNCTIONS else nearest(name, attributes) or small_word(name)
-        instead = None if hint else word_of_sql(name)
-        return self.fault(tree, instead or f"an attribute of {stream} ({known})", hint)
+        pane = OTHER_NAMES.get(name.lower(), name)
+        called = name in AGGREGATES or name in FUNCTIONS or pane in self.scope.panes
+        hint = (
+            f"{pane if pane in self.scope.panes else name}()"
+            if called
+            else nearest(name, attributes) or small_word(name)
+        )
+        instead = None if hint else word_of_sql(name, name=True)
+        return self.fault(tree, instead or f"{NO_ATTRIBUTE}{stream} ({known})", hint)
 
     # -- operators --
 
@@ -292,9 +267,29 @@ class Typing:
 
     def operator(self, tree: Tree[Token], sign: str, *sides: Tree[Token]) -> Expression | None:
         values = [self.of(side) for side in sides]
+        self.perhaps_texts(tree, sides, values)
         if sign == "or" and all(value is not None and value.type == STRING for value in values):
             return self.fault(tree, "two booleans on the sides of or; + joins texts")
-        return self.apply(tree, OPERATORS[sign], values, Call)
+        return self.apply(tree, OPERATORS[sign], values, Call, self.with_conversion(tree, sign, sides, values))
+
+    def with_conversion(
+        self, tree: Tree[Token], sign: str, sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
+    ) -> str | None:
+        """The text with the conversion that makes it right: of a value that is added to a string, or of a string that
+        is compared with a timestamp; None for others.
+        """
+        types = [value.type for value in values if value is not None]
+        if len(types) < len(sides) or any(kind.element for kind in types):
+            return None
+        if sign == "+" and types.count(STRING) == 1:
+            word, side = "string", sides[1 - types.index(STRING)]
+        elif sign in COMPARISONS and STRING in types and TIMESTAMP in types:
+            word, side = "timestamp", sides[types.index(STRING)]
+        else:
+            return None
+        start, end = side.meta.start_pos, side.meta.end_pos
+        written = f"{self.text[:start]}{word}({self.text[start:end]}){self.text[end : tree.meta.end_pos]}"
+        return written[tree.meta.start_pos :]
 
     def of_element(self, tree: Tree[Token], values: Tree[Token], position: Tree[Token]) -> Expression | None:
         return self.apply(tree, FUNCTIONS["get"], [self.of(values), self.of(position)], Call)
@@ -304,21 +299,37 @@ class Typing:
     def of_call(self, tree: Tree[Token], name: Token, *arguments: Tree[Token] | None) -> Expression | None:
         given = [argument for argument in arguments if argument is not None]
         if function := FUNCTIONS.get(name):
-            return self.apply(tree, function, [self.of(argument) for argument in given], Call)
+            return self.function(tree, function, given)
         if function := SIGNATURES.get(name):
             return self.pane(tree, function, given)
         if function := AGGREGATES.get(name):
             return self.aggregate(tree, function, given)
         if name == "Custom":
             return self.custom(tree, given)
-        known = [*FUNCTIONS, *AGGREGATES, "Custom"] if self.scope.no_aggregates is None else [*FUNCTIONS]
         for argument in given:
             self.of(argument)
+        return self.no_function(tree, name, len(given))
+
+    def no_function(self, tree: Tree[Token], name: Token, count: int) -> Expression | None:
+        """Reports a call of an unknown name with `count` arguments."""
         if instead := word_of_sql(name):
             return self.fault(tree, instead, got=str(name))
         other = small_word(name) or OTHER_NAMES.get(name.lower())
+        if other is not None and other in SIGNATURES and other not in self.scope.panes:
+            return self.pane(tree, SIGNATURES[other], [])
+        known: list[str] = [*FUNCTIONS]
+        if self.scope.no_aggregates is None:  # Min and Max have one argument, min and max have two
+            known = [*known, *AGGREGATES, "Custom"] if count > 1 else [*AGGREGATES, *known, "Custom"]
         hint = other if other in {*known, *self.scope.panes, "and", "or", "not"} else nearest(name, known)
         return self.fault(tree, "a function", hint, str(name))
+
+    def function(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
+        values, name = [self.of(argument) for argument in given], function.name
+        self.perhaps_texts(tree, given, values)
+        if len(given) == 1 and name.capitalize() in AGGREGATES and self.scope.no_aggregates is None:
+            hint = f"{name.capitalize()}{self.text[tree.meta.start_pos + len(name) : tree.meta.end_pos]}"
+            return self.fault(tree, f"two arguments in {name}(), which compares values of one tuple", hint)
+        return self.apply(tree, function, values, Call)
 
     def aggregate(self, tree: Tree[Token], function: Function, given: list[Tree[Token]]) -> Expression | None:
         if self.scope.no_aggregates:
@@ -357,6 +368,7 @@ class Typing:
         function: Function,
         arguments: list[Expression | None],
         node: type[Call | AggregateCall],
+        hint: str | None = None,
     ) -> Expression | None:
         given = [argument for argument in arguments if argument is not None]
         if len(given) < len(arguments):
@@ -364,9 +376,36 @@ class Typing:
         types = tuple(argument.type for argument in given)
         found = match(function, types)
         if found is None or not constants_fit(found.signature, given):
-            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}")
+            if not any(s.parameters for s in function.signatures):
+                hint = f"{function.name}()"
+            return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)
+
+    def perhaps_texts(
+        self, tree: Tree[Token], sides: Sequence[Tree[Token]], values: Sequence[Expression | None]
+    ) -> None:
+        """Says of unknown names beside a string, or as results of `? :`, that they may be texts without quotes."""
+        beside = any(value is not None and value.type == STRING for value in values)
+        results = sides[1:] if tree.data == "conditional" and not any(values[1:]) else ()
+        names = [side for side in (sides if beside else results) if side.data == "name"]
+        if len(self.faults) > MAX_FINDINGS:  # no more are shown, and a long expression would take long
+            return
+        unknown = {side.meta.start_pos: side.meta.end_pos for side in names if self.is_unknown(side)}
+        if not unknown:
+            return
+        text = self.text[: tree.meta.end_pos]
+        for start, end in sorted(unknown.items(), reverse=True):
+            text = f'{text[:start]}"{text[start:end]}"{text[end:]}'
+        for place, fault in enumerate(self.faults):
+            if fault.column is not None and fault.column - 1 in unknown:
+                expected = f"{fault.expected} or a text in quotes, as in {text[tree.meta.start_pos :]}"
+                self.faults[place] = replace(fault, expected=expected)
+
+    def is_unknown(self, name: Tree[Token]) -> bool:
+        """Whether the name was reported as that of no attribute, and resembles none."""
+        found = (fault for fault in self.faults if fault.column == name.meta.start_pos + 1)
+        return any(fault.hint is None and fault.expected.startswith(NO_ATTRIBUTE) for fault in found)
 
     def fault(
         self, tree: Tree[Token], expected: str, hint: str | None = None, got: str | None = None

@@ -43,12 +43,20 @@ CLAUSES: tuple[tuple[str, str], ...] = (
     (r"(count_?windows?|tumbling_count|sliding_count)\b", COUNTED),
     (r"globalwindows?\b|unlimitedwindows?\b", GLOBAL),
     (r".*,\s*(early|emit)\s*\(", EARLY),
+    (
+        r".*,\s*((partition(ed)?|group(ed)?|keyed?)\s+)?by\s+\w",
+        "partition_by as a key of its own, as in partition_by: [user]",
+    ),
     (r"sliding\s*\(\s*[^\s)]", f"sliding without parentheses, and a policy behind a comma; or {HOPPING}"),
 )
 #: kind of a window -> parts that other systems give it, without underscores and in small letters -> what to write
 PARTS: dict[str, dict[str, str]] = {
     "timeInterval": dict.fromkeys(("grace", "graceperiod", "lag", "delay"), GRACE)
     | {"allowedlateness": "discardAge(seconds), which counts back from the watermark, or lag in event_time"},
+    "interval": dict.fromkeys(
+        ("within", "size", "duration", "range", "difference", "timedifference", "between"),
+        "before(seconds), after(seconds): by how much a right tuple may be earlier and later than the left one",
+    ),
 }
 #: kind of a window -> sizes of other systems -> the size here
 SIZES: dict[str, dict[str, str]] = {
@@ -77,6 +85,7 @@ WORDS: dict[str, str] = {
     "between": "two comparisons joined by and (1 <= x and x <= 3), in place of BETWEEN",
     "as": "a function that converts, such as int64(x) or float64(x), in place of CAST(x AS ...)",
     "over": "an aggregate whose window is sliding, with partition_by, in place of OVER",
+    "concat": "texts with + between them, in place of concat; string(x) makes a text of a number",
     "distinct": "CountDistinct(x) or CollectDistinct(x), in place of DISTINCT",
     **dict.fromkeys(("case", "when", "then", "else", "if", "iif"), "condition ? value : other value"),
     **dict.fromkeys(
@@ -87,6 +96,18 @@ WORDS: dict[str, str] = {
         ("lag", "lead", "previous"),
         "an aggregate with the window sliding, count(2), count(1): First(x) is the value before, Last(x) the new one",
     ),
+}
+#: words of SQL that may well be the name of an attribute, where one is expected, as WORDS
+WORDS_IN_SQL: dict[str, str] = {
+    **dict.fromkeys(
+        ("rank", "row_number", "dense_rank", "topk"),
+        "MaxN(x, n) or CollectMaxN(y, x, n) in an aggregate, or a sort operator with limit",
+    ),
+    **dict.fromkeys(
+        ("select", "from", "where", "having", "group", "order"),
+        "an expression without the clauses of SQL, for which operators have keys: where, group_by, order_by",
+    ),
+    "filter": "condition ? x : 0 inside of the aggregation function, in place of FILTER (WHERE ...)",
 }
 #: words of SQL that are written in small letters here
 SMALL = ("and", "or", "not", "true", "false")
@@ -131,11 +152,72 @@ KEYS_OF_A_STREAM = {
         ("watermark", "watermarklag", "delay", "grace", "maxoutoforderness", "outoforderness", "allowedlateness"),
         "lag under event_time: how far the watermark is behind the newest tuple",
     ),
+    **dict.fromkeys(
+        ("lag", "idleafter", "resolution"), "this key under event_time, as in event_time: {attribute: time, lag: 5s}"
+    ),
     **dict.fromkeys(("valueformat", "serde", "valueserde"), "format"),
-    **dict.fromkeys(("fields", "columns", "attributes", "types"), "schema with the attributes and their types"),
+    **dict.fromkeys(("kafkatopic", "topicname"), "topic"),
+    **dict.fromkeys(
+        ("fields", "columns", "attributes", "types", "value"), "schema with the attributes and their types"
+    ),
+    **dict.fromkeys(("primarykey", "keyfield", "keyschema", "keyformat"), "key with attributes, and perhaps format"),
+    **dict.fromkeys(
+        ("offset", "offsets", "autooffsetreset", "startingoffsets", "scanstartupmode", "start"),
+        "start at the top of the file: earliest or latest",
+    ),
     **dict.fromkeys(("timestamp", "rowtime", "timestampextractor", "time"), EXTRACTED),
     **dict.fromkeys(("brokers", "bootstrapservers"), "kafka at the top of the file, with bootstrap.servers in it"),
 }
+#: keys of an event_time, as KEYS
+KEYS_OF_AN_EVENT_TIME = {
+    **dict.fromkeys(("column", "field", "name", "path"), "attribute"),
+    **dict.fromkeys(
+        ("unit", "units", "precision", "timeunit", "format"),
+        "resolution: milliseconds, microseconds or nanoseconds, for an int64",
+    ),
+}
+#: keys at the top of the file, as KEYS
+KEYS_OF_THE_FILE = {
+    **dict.fromkeys(("name", "id", "applicationid", "jobname", "app"), "pipeline"),
+    **dict.fromkeys(
+        ("sources", "source", "inputs", "input", "topics", "tables", "schemas"),
+        "streams with the inputs and the outputs",
+    ),
+    **dict.fromkeys(("sinks", "sink", "outputs", "output"), "streams, and output of an operator with their names"),
+    **dict.fromkeys(("steps", "queries", "nodes", "transforms", "processors", "windows"), "operators with a list"),
+    **dict.fromkeys(("parallelism", "numstreamthreads"), "buckets"),
+    **dict.fromkeys(("checkpointdir", "checkpointlocation", "statedir"), "checkpoint with a folder"),
+    **dict.fromkeys(("processingguarantee", "guarantee"), "delivery: exactly_once or at_least_once"),
+    **dict.fromkeys(("bootstrapservers", "brokers"), "the properties of the Kafka clients under the key kafka"),
+}
+#: key -> words for its value in other systems -> what to write
+VALUES = {
+    "emit": {
+        "changes": "updates with a session or slidingTime window, or early: count(1) with another one",
+        "update": "updates with a session or slidingTime window, or early: count(1) with another one",
+        "append": "final",
+        "suppress": "final",
+    },
+    "keep": {
+        **dict.fromkeys(("newest", "latest", "latestbyoffset"), "last"),
+        **dict.fromkeys(("oldest", "earliest", "earliestbyoffset"), "first"),
+    },
+    "algorithm": {
+        "full": "outer", "fullouter": "outer", "leftouter": "leftOuter", "rightouter": "rightOuter", "cross": "inner",
+    },
+    "clock": {"wall": "processing", "system": "processing", "record": "records", "eventtime": "records"},
+    "start": {"oldest": "earliest", "beginning": "earliest", "newest": "latest", "end": "latest"},
+    "delivery": {"exactlyoncev2": "exactly_once", "atleastonce": "at_least_once", "exactlyonce": "exactly_once"},
+    "resolution": {
+        **dict.fromkeys(("ms", "millis"), "milliseconds"),
+        **dict.fromkeys(("us", "micros"), "microseconds"),
+        **dict.fromkeys(("ns", "nanos"), "nanoseconds"),
+        **dict.fromkeys(
+            ("s", "sec", "seconds"),
+            "milliseconds, microseconds or nanoseconds; seconds are a timestamp or a float64 attribute",
+        ),
+    },
+}  # fmt: skip
 #: words for the timestamp of a record where an attribute is expected, as KEYS
 RECORD_TIMESTAMPS = ("timestamp", "rowtime", "recordtimestamp", "recordtime", "kafkatimestamp", "messagetimestamp")
 #: words for operators -> what to write
@@ -144,6 +226,9 @@ OPERATORS = {
     "functor": "map with the input stream, and perhaps where with a condition",
     "select": "map with the input stream, and output with its attributes",
     "flatmap": "custom with the input stream, and handler with a Python class",
+    **dict.fromkeys(
+        ("groupby", "groupbykey", "keyby", "windowedby", "count"), "aggregate with the input stream, and a window"
+    ),
     "reduce": "aggregate with the input stream, and a window",
     "deduplicate": "dedup with the input stream, by with the key, and within with the length of a period",
     "distinct": "dedup with the input stream, by with the key, and within with the length of a period",
@@ -165,9 +250,9 @@ def clause_of_another_system(text: str) -> Fault | None:
     return Fault(what, text.strip()) if what else None
 
 
-def word_of_sql(word: str) -> str | None:
-    """What to write instead of a word in an expression; None if it is not known."""
-    return WORDS.get(word.lower())
+def word_of_sql(word: str, *, name: bool = False) -> str | None:
+    """What to write instead of a word in an expression; None if it is not known. `name`: it may be an attribute."""
+    return WORDS.get(word.lower()) or (None if name else WORDS_IN_SQL.get(word.lower()))
 
 
 def small_word(word: str) -> str | None:
@@ -201,20 +286,30 @@ def names_timestamp_of_record(word: str) -> bool:
     return _plain(word) in RECORD_TIMESTAMPS
 
 
+def key_of_an_event_time_elsewhere(key: str) -> str | None:
+    """What to write instead of a key of an event_time; None if it is not known."""
+    return (KEYS_OF_A_STREAM | KEYS_OF_AN_EVENT_TIME).get(_plain(key))
+
+
 def key_of_the_file_elsewhere(key: str) -> str | None:
     """What to write instead of a key at the top of the file; None if it is not known."""
-    if "." in key or _plain(key) in ("bootstrapservers", "brokers"):
-        return "the properties of the Kafka clients under the key kafka"
-    return None
-
-
-def _plain(key: str) -> str:
-    return re.sub(r"[_.-]", "", key).lower()
+    of_kafka = KEYS_OF_THE_FILE["brokers"] if "." in key else None
+    return KEYS_OF_THE_FILE.get(_plain(key), of_kafka)
 
 
 def operator_of_another_system(key: str) -> str | None:
     """What to write instead of a word for an operator; None if it is not known."""
-    return OPERATORS.get(key.replace("_", "").lower())
+    return OPERATORS.get(_plain(key))
+
+
+def _plain(key: str) -> str:
+    """A word in the form in which the tables have it."""
+    return re.sub(r"[\s_.-]", "", key).lower()
+
+
+def value_of_another_system(key: str, value: str) -> str | None:
+    """What to write instead of the value of a key that has a fixed set of words; None if it is not known."""
+    return VALUES.get(key, {}).get(_plain(value))
 
 
 def line_of_spl(line: str) -> str | None:

@@ -7,6 +7,7 @@ file can be checked as well.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,9 +33,11 @@ from sluice.config.syntax.file_models import (  # fmt: skip
 )
 from sluice.config.syntax.other_systems import (
     key_of_a_stream_elsewhere,
+    key_of_an_event_time_elsewhere,
     key_of_another_system,
     key_of_the_file_elsewhere,
     operator_of_another_system,
+    value_of_another_system,
 )
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import MAX_FINDINGS, Path, nearest, one_of
@@ -59,6 +62,9 @@ EXPECTED = {
 }
 
 
+#: keys with which other systems name the kind of an operator, and its input
+KIND_KEYS, INPUT_KEYS = ("type", "kind", "operator", "op"), ("input", "from", "source", "stream", "inputs")
+
 #: key -> what its value looks like, for messages
 EXAMPLES = {
     "kafka": "{bootstrap.servers: localhost:9092}",
@@ -69,6 +75,15 @@ EXAMPLES = {
     "align": "{zone: Europe/Berlin}",
     "join": "{left: orders, right: payments}",
     "order_by": "{amount: desc}",
+}
+
+
+#: an order as SQL writes it
+ORDER = re.compile(r"(?P<by>\w+)(\s+(?P<word>asc|desc))?", re.IGNORECASE)
+#: key at the top -> what its value has
+WHOLE = {
+    "streams": " from names to streams, such as {trades: {topic: trades}}",
+    "operators": " of operators, each of which begins with - name: and its name",
 }
 
 
@@ -110,10 +125,14 @@ def parse_model(report: Report) -> ParsedModel | None:
 
 
 def respelled(data: Mapping[str, Any], found: Iterable[ErrorDetails]) -> dict[Path, Path]:
-    """For each unknown key that resembles a known key which is missing: its path, and the path with the known key."""
+    """For each unknown key that resembles a known key which is missing, or is its name in another system: its path, and
+    the path with the known key.
+    """
     meant = {}
     for path, details in ((place(details), details) for details in found if details["type"] == "extra_forbidden"):
-        near = nearest(str(path[-1]), keys_at(path[:-1], details))
+        known = keys_at(path[:-1], details)
+        other = key_elsewhere(path, known)
+        near = other if other in known else None if other else nearest(str(path[-1]), known)
         if near and near not in at(data, path[:-1]):
             meant[path] = (*path[:-1], near)
     return meant
@@ -143,15 +162,24 @@ def report_error(details: ErrorDetails, report: Report) -> None:
         case "extra_forbidden":
             known = keys_at(path[:-1], details)
             if other := key_elsewhere(path, known):
-                report.problem(path, other, str(path[-1]))
+                report.problem(path, f"the key {other}" if other in known else other, str(path[-1]))
                 return
             report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
         case "union_tag_not_found" | "union_tag_invalid":
             report_operator(path, given, report)
         case "list_type" if isinstance(given, str) and path[0] == "operators":
             report.problem(path, "a list", given, f"[{given}]")
+        case _ if isinstance(given, str) and path[0] == "streams" and path[2:] == ("key",):
+            report.problem(path, message(details) + example(path, details["type"]), given, f"{{attributes: [{given}]}}")
+        case _ if path[-1] == "order_by" and isinstance(given, str) and (order := ORDER.fullmatch(given)):
+            written = f"{{{order['by']}: {(order['word'] or 'asc').lower()}}}"
+            report.problem(path, message(details) + example(path, details["type"]), given, written)
         case "duration":
             report.problem(path, message(details), str(given), spelled_here(str(given)))
+        case "literal_error" if isinstance(given, str) and (other := value_of_another_system(str(path[-1]), given)):
+            words = message(details)
+            meant = other if other in words.replace(" or ", ", ").split(", ") else None
+            report.problem(path, words if meant else other, given, meant)
         case _:
             expected = message(details) + example(path, details["type"])
             text, hint = quoted(path, given, message(details), report)
@@ -167,14 +195,21 @@ def example(path: Path, kind: str) -> str:
     """The end of a message about a value of the wrong kind: what such a value looks like; empty if it is not known."""
     if kind not in ("string_type", "list_type", "dict_type", "model_type", "model_attributes_type"):
         return ""
+    found = ""
     match path:
+        case ("streams" | "operators" as key,):
+            found = WHOLE[key]
         case ("streams", str(name)):
-            return f", such as {{topic: {name}}}"
+            found = f", such as {{topic: {name}}}"
+        case ("operators", _, "output", _, str(name)):
+            found = f" with an expression, such as {name}: {name}"
         case ("streams", _, "schema", _):
-            return ", such as string; an attribute holds no object and no null (`defaults` of the stream replaces null)"
+            found = (
+                ", such as string; an attribute holds no object and no null (`defaults` of the stream replaces null)"
+            )
         case ("kafka",) | ("streams", _, _) | ("operators", _, _):
-            return f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
-    return ""
+            found = f", such as {EXAMPLES[str(path[-1])]}" if path[-1] in EXAMPLES else ""
+    return found
 
 
 def is_output(path: Path) -> bool:
@@ -187,8 +222,10 @@ def key_elsewhere(path: Path, known: Collection[str]) -> str | None:
     match path:
         case ("operators", *_):
             return key_of_another_system(key, known)
-        case ("streams", _, _) | ("streams", _, "event_time", _):
+        case ("streams", _, _):
             return key_of_a_stream_elsewhere(key)
+        case ("streams", _, "event_time", _):
+            return key_of_an_event_time_elsewhere(key)
         case (_,):
             return key_of_the_file_elsewhere(key)
     return None
@@ -216,7 +253,11 @@ def keys_at(path: Path, details: ErrorDetails) -> list[str]:
 
 def report_operator(path: Path, given: Mapping[str, Any], report: Report) -> None:
     known = {key for model in SHAPES.values() for key in model.model_fields}
-    hints = {key: nearest(key, KINDS) for key in given if key not in known}
+    if (word := next((key for key in KIND_KEYS if str(given.get(key)) in KINDS), None)) is not None:
+        kind, stream = given[word], next((str(given[key]) for key in INPUT_KEYS if key in given), "its stream")
+        report.problem((*path, word), "the kind of the operator as key of its input stream", kind, f"{kind}: {stream}")
+        return
+    hints = {key: nearest(key, KINDS) for key in given if key not in known and key not in INPUT_KEYS}
     key = next((key for key, hint in hints.items() if hint), None)
     other = next((key for key in hints if operator_of_another_system(key)), None)
     if other and not key:

@@ -6,11 +6,12 @@ stand in any order. A size is a number of seconds, read as an exact decimal, or 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
-from sluice.config.syntax.durations import EXAMPLES, seconds
+from sluice.config.syntax.durations import EXAMPLES, seconds, spelled_here
 from sluice.config.syntax.other_systems import part_of_another_system, size_of_another_system
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
@@ -27,6 +28,10 @@ PARTS = {
 
 #: the arguments of an intervalDuration that is a period of the calendar -> its months
 PERIODS: Mapping[tuple[str, ...] | None, int] = {(word,): months for word, (months, _) in CALENDAR.items()}
+
+
+#: the hint for a size that stands alone
+ALONE = re.compile(r"time\((?P<size>[^)]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,25 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
             faults.append(stranger(part, kind))
         seen.setdefault(part.word, part)
     missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
+    if missing and in_words_of(kind, faults):
+        missing = []
+    missing = [word for word in missing if not any(f"{word}(" in f"{one.hint} {one.expected}" for one in faults)]
     faults.extend(Fault(f"{word}(seconds) in {article(kind.word)} {kind.word} window (rule W12)") for word in missing)
     return Sizes(kind, sizes, expressions, seen, months)
+
+
+def in_words_of(kind: type[SizedKind], faults: list[Fault]) -> bool:
+    """Puts the sizes of the kind into hints for a size that stands alone, as in `session, 30m`; they are those of a
+    policy. Returns whether there is such a hint.
+    """
+    words = [word for word, of in kind.parts.items() if of.needed] or [*kind.parts][:1]
+    found = False
+    for place, fault in enumerate(faults):
+        if fault.hint is not None and (alone := ALONE.fullmatch(fault.hint)):
+            hint = ", ".join(f"{word}({alone['size']})" for word in words)
+            faults[place] = replace(fault, expected=f"a call such as {words[0]}(5m)", hint=hint)
+            found = True
+    return found
 
 
 def article(word: str) -> str:
@@ -116,7 +138,7 @@ def stranger(part: Part, kind: type[SizedKind]) -> Fault:
     if other := part_of_another_system(kind.word, part.word):
         return part.fault(other)
     words = [*kind.parts, *["partitioned"] * kind.says_partitioned]
-    return part.fault(
-        f"{one_of(words)} in {article(kind.word)} {kind.word} window (rule W12)",
-        size_of_another_system(kind.word, part.word) or nearest(part.word, words),
-    )
+    meant = size_of_another_system(kind.word, part.word) or nearest(part.word, words)
+    if meant is not None and meant in kind.parts and part.arguments is not None and len(part.arguments) == 1:
+        meant += f"({spelled_here(part.arguments[0]) or part.arguments[0]})"
+    return part.fault(f"{one_of(words)} in {article(kind.word)} {kind.word} window (rule W12)", meant)

@@ -13,7 +13,7 @@ Seconds are a number or a duration with a unit, `5m` (durations.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
@@ -37,6 +37,8 @@ LEAVING = {
 #: the policies of early results
 EARLY_POLICIES = ("count", "time")
 MAX_COUNT = 2**32 - 1
+#: the words of all clauses
+WORDS = (*KINDS, *SIZED, *POLICIES, "partitioned", *LEAVING, *PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
     if fault := clause_of_another_system(text):
         clause.faults.append(fault)
         return clause
-    parts = list(read_parts(text, clause.faults))
+    parts = [as_meant(part, clause) for part in read_parts(text, clause.faults)]
     if any(part.word in SIZED for part in parts):
         clause.partitioned = any(part.word == "partitioned" for part in parts)
         clause.sizes = read_sizes(parts, clause.faults)
@@ -98,6 +100,17 @@ def parse_clause(text: str, *, storing: bool = True) -> ParsedClause:
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
+def as_meant(part: Part, clause: ParsedClause) -> Part:
+    """The part, or the kind of window that it is meant to be. A misspelled kind is reported once, here: its sizes are
+    then read as those of the kind.
+    """
+    meant = None if part.word in WORDS or part.arguments is not None else nearest(part.word, WORDS)
+    if meant is None or meant not in SIZED:
+        return part
+    clause.faults.append(part.fault(f"{one_of(ALL_KINDS)} as kind of window", meant))
+    return replace(part, word=meant, text=meant)
+
+
 def take(part: Part, clause: ParsedClause) -> None:
     """A kind or `partitioned` is a word, a policy has parentheses (W10)."""
     if part.word in (*KINDS, "partitioned"):
@@ -109,9 +122,8 @@ def take(part: Part, clause: ParsedClause) -> None:
     elif part.word in PARTS:
         clause.faults.append(part.fault(f"{part.word} only in a {one_of(PARTS[part.word])} window (rule W12)"))
     else:
-        known = (*KINDS, *SIZED, *POLICIES, "partitioned", *LEAVING, *PARTS)
         usual = (*KINDS, *POLICIES, "partitioned", *LEAVING)
-        clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, known)))
+        clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, WORDS)))
 
 
 def near(part: Part, known: tuple[str, ...]) -> str | None:

@@ -11,14 +11,20 @@ from typing import Any, ClassVar
 import yaml
 
 from sluice.config.syntax.other_systems import line_of_spl
+from sluice.config.syntax.unquoted import in_quotes, quoted_line
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
+from sluice.model.secrets import is_secret
 
 #: maximum number of values after aliases are expanded, because a small file with aliases can stand for a huge one
 MAX_VALUES = 100_000
 #: maximum depth of nested mappings and lists, because functions walk through them by recursion
 DEEPEST = 100
+#: keys at the top below which no value is shown, because it may be a password
+SECRET = (("kafka",), ("registry",), ("state_options",))
 SHOWN = 60
+#: a key with its colon, somewhere in a line
+KEY = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s)")
 
 
 @dataclass(slots=True)
@@ -118,13 +124,28 @@ def compose(text: str, file: str) -> yaml.Node | None:
         node: yaml.Node | None = yaml.compose(text, Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        got = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
-        clause = line_of_spl(got or "")
-        expected = "the window clause without its stream" if clause else f"YAML without errors ({error.problem})"
-        raise PipelineError([Problem(file, line, "", expected, got, clause and f"window: {clause}")]) from None
+        written = text.splitlines()[line - 1].strip() if line and line <= len(text.splitlines()) else None
+        got = None if written is None else without_secret(written)
+        problem = (
+            error.problem if got == written else "perhaps the value needs quotes"
+        )  # YAML's text may have the value
+        expected, hint = f"YAML without errors ({problem})", None
+        if clause := line_of_spl(got or ""):
+            expected, hint = "the window clause without its stream", f"window: {clause}"
+        elif quoted := quoted_line(got or ""):
+            expected, hint = "quotes around the whole expression, as YAML reads it in another way", quoted
+        elif "`" in (got or ""):
+            expected = "names without backticks"
+        raise PipelineError([Problem(file, line, "", expected, got, hint)]) from None
     except yaml.YAMLError as error:
         raise PipelineError([Problem(file, None, "", "YAML", shown(str(error)))]) from None
     return node
+
+
+def without_secret(line: str) -> str:
+    """The line without what stands behind a key such as `sasl.password`."""
+    keys = (found for found in KEY.finditer(line) if is_secret(found["name"]))
+    return next((f"{line[: found.end()]} ***" for found in keys), line)
 
 
 def check_bounds(events: Iterable[yaml.Event], file: str) -> None:
@@ -157,6 +178,8 @@ class Walk:
         if len(self.source.texts) > MAX_VALUES or len(path) > DEEPEST or id(node) in self.open:
             raise too_large(self.source.file, node.start_mark.line + 1, path)
         if isinstance(node, yaml.ScalarNode):
+            if self.begins_with_tag(node):
+                return self.tagged(node, path)
             self.source.texts[path] = node.value
             return scalar(node)
         self.source.texts[path] = self.beginning(node)
@@ -164,6 +187,19 @@ class Walk:
         value = self.mapping(node, path) if isinstance(node, yaml.MappingNode) else self.sequence(node, path)
         self.open.remove(id(node))
         return value
+
+    def begins_with_tag(self, node: yaml.ScalarNode) -> bool:
+        """Whether the value begins with "!" and a word, or with "!" alone, which YAML drops, as in `where: ! open`."""
+        start, end = node.start_mark.index, node.end_mark.index
+        return self.text.startswith("!", start, end) and not self.text.startswith("!!", start, end)
+
+    def tagged(self, node: yaml.ScalarNode, path: Path) -> str:
+        """The text of a value that YAML reads as a tag and another value, as in `where: !open`. It is a problem."""
+        text = self.source.texts[path] = self.text[node.start_mark.index : node.end_mark.index].rstrip()
+        expected, secret = 'quotes around a value that begins with "!"', path[:1] in SECRET
+        got, hint = ("***", None) if secret else (text, in_quotes(text))
+        self.problem(node.start_mark.line + 1, path, expected, got, hint)
+        return text
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -188,8 +224,8 @@ class Walk:
     def sequence(self, node: yaml.Node, path: Path) -> list[Any]:
         return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
 
-    def problem(self, line: int, path: Path, expected: str, got: str) -> None:
-        self.source.problems.append(Problem(self.source.file, line, spell(path), expected, got))
+    def problem(self, line: int, path: Path, expected: str, got: str, hint: str | None = None) -> None:
+        self.source.problems.append(Problem(self.source.file, line, spell(path), expected, got, hint))
 
 
 def scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:

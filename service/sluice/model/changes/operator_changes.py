@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sluice.model.changes.operator_data import event_time_of, origin_of, parts_of, shown
+from sluice.model.changes.operator_data import event_time_of, parts_of, provenance_of, shown
 from sluice.model.changes.window_sizes import Resizing, counts_tuples, resizing
 from sluice.model.spec import Join, Operator, Pipeline, Union
 
@@ -150,7 +150,7 @@ def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
     found = {stream.name: inputs[stream.topic] for stream in new.inputs if stream.topic in inputs}
     for name in new.streams:
         was, now = old.writer_of(name), new.writer_of(name)
-        if was and now and was.name == now.name and origin_of(old, name) == origin_of(new, name):
+        if was and now and was.name == now.name and provenance_of(old, name) == provenance_of(new, name):
             found[name] = name
     return found
 

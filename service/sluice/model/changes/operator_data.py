@@ -61,7 +61,7 @@ def has_state(operator: Operator) -> bool:
 
 
 def _of_window(operator: Windowed, pipeline: Pipeline) -> Iterator[tuple[str, object]]:
-    yield "input", origin_of(pipeline, operator.input)
+    yield "input", provenance_of(pipeline, operator.input)
     yield "window", operator.window
     yield "partition_by", operator.partition_by
     if operator.window.needs_event_time or getattr(operator.window, "clock", True) is False:
@@ -96,7 +96,7 @@ def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
 
 
 def _of_dedup(operator: Dedup, pipeline: Pipeline) -> Iterator[tuple[str, object]]:
-    yield "input", origin_of(pipeline, operator.input)
+    yield "input", provenance_of(pipeline, operator.input)
     yield "by", operator.by
     yield "within", (operator.within, operator.over)
     yield "keep", operator.keep
@@ -111,7 +111,7 @@ def _of_join(operator: Join, pipeline: Pipeline) -> Iterator[tuple[str, object]]
     yield "match", operator.match
     yield "whether its right side is a table", operator.table
     for word, side in (("left", operator.left), ("right", operator.right)):
-        yield f"{word} input", origin_of(pipeline, side.stream)
+        yield f"{word} input", provenance_of(pipeline, side.stream)
         yield f"{word} attributes in outputs", _read(operator, word, pipeline)
         yield f"equality_{word}", side.equality
         yield f"outer {word} side", side.outer
@@ -140,13 +140,13 @@ def _defaults(side: Side, stored: tuple[tuple[str, Type], ...], pipeline: Pipeli
     return tuple(values.get(name) for name, _ in stored)
 
 
-def origin_of(pipeline: Pipeline, stream: str) -> object:
+def provenance_of(pipeline: Pipeline, stream: str) -> object:
     """Where the tuples of a stream come from: the topic of an input, else the name of the stream. A union of streams is
     the list of where they come from.
     """
     writer = pipeline.writer_of(stream)
     if isinstance(writer, Union):
-        return tuple(origin_of(pipeline, name) for name in writer.inputs)
+        return tuple(provenance_of(pipeline, name) for name in writer.inputs)
     return f"stream {stream}" if writer else f"topic {pipeline.streams[stream].topic}"
 
 

@@ -28,6 +28,7 @@ from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import wanted_buckets
 from sluice.spark.failures import stopped
+from sluice.spark.progress_reports import newest_batch
 from sluice.spark.query import start
 from sluice.spark.watch import IDLE
 from sluice.state.server.pool import end_query
@@ -76,5 +77,5 @@ def _plan(stage: Pipeline, found: Mapping[str, Topic], folder: str) -> Plan:
 
 def _warm(query: StreamingQuery) -> bool:
     """Whether all batches have ended, or there are no more records."""
-    newest = query.lastProgress
-    return (newest is not None and newest["batchId"] >= BATCHES - 1) or query.status["message"] in IDLE
+    newest = newest_batch(query)
+    return (newest is not None and newest >= BATCHES - 1) or query.status["message"] in IDLE

@@ -57,6 +57,27 @@ def test_tags_of_python_make_nothing():
     assert read_text("a: !!python/object/apply:os.getcwd []\nb: !!int x", "f").data == {"a": [], "b": "x"}
 
 
+def test_a_value_that_begins_with_a_tag_is_a_problem_and_stays_whole():
+    source = read_text("a: !open and x\nb: ! y\nc: '!z'\nd:\nkafka:\n  password: !secret", "f")
+    assert source.data == {"a": "!open and x", "b": "! y", "c": "!z", "d": None, "kafka": {"password": "!secret"}}
+    expected = 'expected quotes around a value that begins with "!", got'
+    assert [str(problem) for problem in source.problems] == [
+        f"f:1: a: {expected} \"!open and x\" (did you mean '!open and x'?)",
+        f"f:2: b: {expected} \"! y\" (did you mean '! y'?)",
+        f'f:6: kafka.password: {expected} "***"',
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["sasl.password: !abc}", "sasl.password: *abc }", "{a: b, 'sasl.password' : \"abc\" d"]
+)
+def test_a_line_that_is_no_yaml_is_shown_without_its_password(line):
+    with pytest.raises(PipelineError) as raised:
+        read_text(f"kafka: {{\n  {line}\n", "f")
+    assert "abc" not in str(raised.value)
+    assert "***" in str(raised.value)
+
+
 def test_a_list_as_key_is_a_problem():
     assert [str(p) for p in read_text("[a, b]: 1", "f").problems] == ['f:1: expected a word as key, got "[a, b]"']
 

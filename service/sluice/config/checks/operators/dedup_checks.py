@@ -8,7 +8,7 @@ from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.clause_parts import Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.file_models import DedupShape
-from sluice.model.errors import Fault, Path
+from sluice.model.errors import Fault, Path, nearest
 from sluice.model.spec import Dedup, EventTime
 from sluice.model.windows.session_window import MOST_GAP
 from sluice.time_units import SECOND
@@ -48,8 +48,13 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
 
 
 def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
-    """What to write for a period whose size is spelled as in another system, or stands alone."""
-    hints = (*(part.spelled_here() for part in parts), *(fault.hint for fault in faults))
+    """What to write for a period whose size is spelled as in another system, or stands alone, or whose word differs."""
+    words = (
+        f"{near}{part.text[len(part.word) :]}"
+        for part in parts
+        if part.word not in TIMES and (near := nearest(part.word, TIMES))
+    )
+    hints = (*(part.spelled_here() for part in parts), *(fault.hint for fault in faults), *words)
     return next(filter(None, hints), None)
 
 

@@ -1,0 +1,65 @@
+"""Finds what to write in place of a value that is an expression, and that YAML reads in another way without quotes."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from sluice.config.syntax.clause_parts import split
+
+#: the most characters of a line that is looked at
+LONGEST = 1000
+#: a line with a key and a value
+LINE = re.compile(r"(?P<key>(?:- )?[\w.-]+:\s+)(?P<value>.+)")
+#: the inside of {...} without further braces, and a key with its value in it
+BRACES = re.compile(r"\{([^{}]*)\}")
+ENTRY = re.compile(r"\s*(?P<key>[\w.-]+: )(?P<value>[^\s{\[].*?)\s*")
+
+
+def quoted_line(line: str) -> str | None:
+    """The line with quotes around its value, if it is no YAML, and its value is an expression; None otherwise.
+
+    Such are `where: "ok" == status`, `where: "status == "ok""`, and `size: x > 5 ? "large" : "small"`.
+    """
+    if len(line) > LONGEST or _is_yaml(line):
+        return None
+    if found := LINE.fullmatch(line):
+        value = found["value"]
+        inside = [value[1:-1]] if value[0] in "\"'" and value[-1] == value[0] else []
+        for whole in (value, *inside):
+            if _is_expression(whole):
+                return f"{found['key']}{in_quotes(whole)}"
+    quoted = BRACES.sub(lambda found: f"{{{', '.join(_entry(one) for _, one in split(found[1]))}}}", line)
+    return quoted if quoted != line and _is_yaml(quoted) else None
+
+
+def _entry(text: str) -> str:
+    """An entry of {...} with quotes around its value, if that needs them."""
+    found = ENTRY.fullmatch(text)
+    if found is None or (_is_yaml(f"{{{text}}}") and ("," not in found["value"] or found["value"][0] in "\"'")):
+        return text.strip()
+    return f"{found['key']}{in_quotes(found['value'])}"
+
+
+def in_quotes(text: str) -> str:
+    """The text as a YAML value in quotes."""
+    return f'"{text}"' if "'" in text and not set('"\\') & set(text) else "'{}'".format(text.replace("'", "''"))
+
+
+def _is_yaml(line: str) -> bool:
+    try:
+        list(yaml.parse(line, yaml.SafeLoader))
+    except yaml.YAMLError:
+        return False
+    return True
+
+
+def _is_expression(text: str) -> bool:
+    from sluice.config.syntax.expression_grammar import ExpressionError, check_syntax  # noqa: PLC0415 - it imports lark, which files without such a line may not need
+
+    try:
+        check_syntax(text)
+    except ExpressionError:
+        return False
+    return True

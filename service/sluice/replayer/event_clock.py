@@ -1,0 +1,36 @@
+"""The times `at` of events: seconds of the operator clock, or ISO 8601 texts, which stand for seconds since 1970."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+
+from sluice.columns.json_columns import nanoseconds
+from sluice.wire.json import json_values
+from sluice.wire.json.json_values import LAST_SECOND
+
+#: what an `at` must be, for messages
+EXPECTED = 'seconds, or an ISO 8601 time such as "2026-01-01T10:00:00Z"'
+
+
+def clock_time(at: object) -> int:
+    """The time in nanoseconds. A text has the form of a timestamp attribute, and is in UTC if it has no zone.
+
+    Raises TypeError if it is neither a number nor such a text, and ArithmeticError or ValueError if it is out of the
+    range of int64 nanoseconds, which are the years 1677 to 2262.
+    """
+    if isinstance(at, str):
+        if json_values.TIMESTAMP.fullmatch(at) is None:
+            raise TypeError(at)
+        return json_values.nanoseconds(at)
+    if isinstance(at, bool) or not isinstance(at, int | float | Decimal):
+        raise TypeError(at)
+    return int(np.int64(nanoseconds(at)))
+
+
+def too_large(at: object) -> str:
+    """The end of a message about a number that is out of range: it may be in a smaller unit; empty for others."""
+    if isinstance(at, int) and abs(at) > LAST_SECOND:
+        return ", as a number is seconds; perhaps it has milliseconds"
+    return ""
