@@ -11,15 +11,18 @@ UV := $(shell command -v uv 2>/dev/null)
 TESTS ?= tests
 # tests of services mostly wait, for Java to start
 PROCESSES ?= 3
-# the tests of recovery mostly wait, for time-outs and restarts
-RECOVERY_PROCESSES ?= 3
-# the tests of recovery that have commands of their own: test-lost-disks, test-object-store
-OF_THEIR_OWN := test_lost_disks.py test_rescaling.py test_store_faults.py
+# the tests of recovery also wait, for time-outs and restarts
+RECOVERY_PROCESSES ?= 4
+# the tests of recovery that have commands of their own: test-lost-disks, test-object-store, test-upgrades, test-standby
+OF_THEIR_OWN := test_lost_disks.py test_rescaling.py test_store_faults.py \
+	test_upgrades.py test_golden_checkpoints.py test_standby.py
+# among them the test of a row of the tables of faults
+ROW_AMONG_THEM := tests/recovery/test_upgrades.py::test_s13_a_change_that_loses_nothing_goes_on_by_itself
 MINUTES ?= 5
 CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/service/test_event_time.py tests/service/test_conformance_in_service.py
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
-	test-object-store test-lost-disks \
+	test-object-store test-lost-disks test-upgrades test-standby \
 	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-formats bench-idle bench-compile bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
@@ -55,7 +58,7 @@ format: setup ## let ruff format the sources
 	@$(BIN)/ruff format
 
 test-recovery: setup $(VENV)/.archive ## kill, cut off and damage everything that docs/exactly-once.md and docs/state.md speak of
-	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery $(OF_THEIR_OWN:%=--ignore=tests/recovery/%) $(ARGS)
+	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery $(ROW_AMONG_THEM) $(OF_THEIR_OWN:%=--ignore=tests/recovery/%) $(ARGS)
 
 cluster: setup $(VENV)/.archive ## the same file on a Spark master with two workers, and on a local cluster; ARGS hands options on
 	@$(BIN)/python -m pytest tests/cluster $(ARGS)
@@ -95,6 +98,12 @@ test-object-store: setup $(VENV)/.archive ## the store of `state:` on a real S3 
 
 test-lost-disks: setup $(VENV)/.archive ## services lose their machines, or get other numbers of buckets, and go on; SLUICE_TEST_LOSSES=50 loses more, SLUICE_TEST_SEED=8 at other moments
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist load tests/recovery/test_lost_disks.py tests/recovery/test_rescaling.py $(ARGS)
+
+test-upgrades: setup $(VENV)/.archive ## running services go on with changed pipeline files, and with checkpoints of earlier versions
+	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery/test_upgrades.py tests/recovery/test_golden_checkpoints.py $(ARGS)
+
+test-standby: setup $(VENV)/.archive ## a second instance waits, and takes over when the first one is killed, frozen or stopped
+	@$(BIN)/python -m pytest -n $(RECOVERY_PROCESSES) --dist worksteal tests/recovery/test_standby.py $(ARGS)
 
 golden-checkpoint: setup ## write the checkpoint of this version that the tests of later versions go on from (tests/recovery/golden)
 	@$(BIN)/python -m tests.recovery.golden_checkpoint
