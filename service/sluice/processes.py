@@ -73,6 +73,19 @@ def forked_processes_end_with_their_parents() -> None:
     os.register_at_fork(before=before, after_in_child=in_child)
 
 
+@contextmanager
+def environment_variable(name: str, value: str) -> Iterator[None]:
+    """Sets a variable for the processes that start inside the context. At its end the variable is what it was."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
+
+
 def name_process(name: str) -> None:
     """Sets the name that `ps` and `top` show for this process, of at most 15 bytes. Has an effect only on Linux."""
     _prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()))

@@ -351,17 +351,20 @@ class _Stretch:
     def _column(self, name: str, type_: Type) -> pa.Array:
         try:
             if name == self._stream.record_timestamp:
-                return _timestamps([values.get(name) for values in self._tuples], self._times_of_tuples())
+                return _filled([values.get(name) for values in self._tuples], type_, self._times_of_tuples())
             if name in self._defaults:
-                return _filled([values.get(name) for values in self._tuples], type_, self._defaults[name])
+                default = pa.array([self._defaults[name]], arrow_type(type_))
+                return _filled([values.get(name) for values in self._tuples], type_, default)
             return column([values[name] for values in self._tuples], type_)
         except (ValueError, KeyError, OverflowError):
             found = self.first_wrong()
             assert found is not None  # noqa: S101 - a column that cannot be made has a wrong value
             raise found[1] from None
 
-    def _times_of_tuples(self) -> np.ndarray:
-        return np.array([at for _, at, kind, *_ in self._items if kind == TUPLE], np.int64)
+    def _times_of_tuples(self) -> pa.TimestampArray:
+        """The time `at` of the event of each tuple, which is the timestamp of its record."""
+        times = [at for _, at, kind, *_ in self._items if kind == TUPLE]
+        return pa.array(times, pa.int64()).view(arrow_type(TIMESTAMP))
 
     def first_wrong(self) -> tuple[int, EventError] | None:
         """The first tuple with a missing or wrong attribute: the number of its event, and its error."""
@@ -385,20 +388,15 @@ def _wrong(place: str, values: Mapping[str, Any], name: str, type_: Type) -> Eve
     return EventError(place, f"attribute {_quoted(name)} must be {type_}, got {_quoted(value)}{remark(value, type_)}")
 
 
-def _filled(values: Sequence[Any], type_: Type, default: object) -> pa.Array:
-    """The values as a column; None, a missing or null value, becomes the default."""
+def _filled(values: Sequence[Any], type_: Type, defaults: pa.Array) -> pa.Array:
+    """The values as a column; None, a missing or null value, becomes a default. There is one for all rows, or one for
+    each row.
+    """
     there = [value for value in values if value is not None]
-    known = pa.concat_arrays([pa.array([default], arrow_type(type_)), column(there, type_)])
+    known = pa.concat_arrays([defaults, column(there, type_)])
     given = np.array([value is not None for value in values], np.bool_)  # without a type, no values are floats
-    return known.take(pa.array(np.where(given, np.cumsum(given), 0)))
-
-
-def _timestamps(values: Sequence[Any], at: np.ndarray) -> pa.Array:
-    """The timestamps of records as a column: those that tuples have; None becomes the time `at` of the event."""
-    given = np.array([value is not None for value in values], np.bool_)
-    times = at.copy()
-    times[given] = column([value for value in values if value is not None], TIMESTAMP).view(pa.int64()).to_numpy()
-    return pa.array(times).view(arrow_type(TIMESTAMP))
+    default = np.arange(len(values)) % len(defaults)
+    return known.take(pa.array(np.where(given, len(defaults) - 1 + np.cumsum(given), default)))
 
 
 def _tuple(place: str, values: object) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sluice.processes import environment_variable
 from sluice.spark.masking import filtered_pipe
 from sluice.spark.workers.daemon import VARIABLE
 from sluice.state.server.pool import named_socket
@@ -35,19 +36,15 @@ def fork_server() -> Iterator[None]:
         if pool is None:
             yield
             return
-        path, before = str(Path(pool.getsockname()).with_name("forks")), os.environ.get(VARIABLE)
-        with socket.socket(socket.AF_UNIX) as daemons:
+        path = str(Path(pool.getsockname()).with_name("forks"))
+        with socket.socket(socket.AF_UNIX) as daemons, environment_variable(VARIABLE, path):
             daemons.bind(path)
             daemons.listen(BACKLOG)
-            os.environ[VARIABLE] = path
             server = ForkServerProcess((pool.fileno(), daemons.fileno()))
             try:
                 yield
             finally:
                 server.end()
-                os.environ.pop(VARIABLE, None)
-                if before is not None:
-                    os.environ[VARIABLE] = before
 
 
 class ForkServerProcess:

@@ -41,7 +41,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluice.processes import name_process
+from sluice.processes import environment_variable, name_process
 
 #: maximum number of queries whose state servers stay alive. A service has one query for each stage of each pipeline.
 QUERIES = 256
@@ -87,7 +87,7 @@ def start_pool(work: Work) -> None:
     if not os.fork():
         outside.close()
         supervisor = os.getpid()
-        stay(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, work).run()))
+        _stay(lambda: _supervise(daemon, lambda: Pool(inside, supervisor, work).run()))
     inside.close()
     PoolSocket.outside, PoolSocket.daemon = outside, daemon
 
@@ -98,7 +98,6 @@ def named_socket() -> Iterator[socket.socket | None]:
 
     Contexts may be nested: at its end a context names the socket that was named before.
     """
-    before = os.environ.get(VARIABLE)
     with tempfile.TemporaryDirectory(prefix="sluice-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         path = str(Path(folder, "pool"))
         if len(path) >= MAX_PATH:
@@ -106,18 +105,13 @@ def named_socket() -> Iterator[socket.socket | None]:
             return
         bound = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         bound.bind(path)
-        os.environ[VARIABLE] = path
-        try:
-            yield bound
-        finally:
-            os.environ.pop(VARIABLE, None)
-            if before is not None:
-                os.environ[VARIABLE] = before
+        stack.enter_context(environment_variable(VARIABLE, path))
+        yield bound
 
 
 def run_pool(bound: socket.socket, parent: int, work: Work) -> None:
     """Makes this process, a child of process `parent`, the pool of a socket with a name. It never returns."""
-    stay(lambda: Pool(bound, parent, work).run())
+    _stay(lambda: Pool(bound, parent, work).run())
 
 
 def reachable() -> bool:
@@ -131,7 +125,7 @@ def _supervise(daemon: int, work: Callable[[], None]) -> None:
     while os.getppid() == daemon:
         pid = os.fork()
         if not pid:
-            stay(work)
+            _stay(work)
         while not os.waitpid(pid, os.WNOHANG)[0]:
             if os.getppid() != daemon:
                 os.kill(pid, signal.SIGKILL)
@@ -281,7 +275,7 @@ class Pool:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             gc.collect()
             name_process("sluice-bucket")
-            stay(lambda: self._work(theirs))
+            _stay(lambda: self._work(theirs))
         theirs.close()
         return ours
 
@@ -301,7 +295,7 @@ class Pool:
             server.control.close()
 
 
-def stay(work: Callable[[], None]) -> None:
+def _stay(work: Callable[[], None]) -> None:
     """Runs `work` in a forked process and then exits; it never returns.
 
     The process ignores SIGINT, SIGTERM and SIGHUP: it ends when its parent ends.
