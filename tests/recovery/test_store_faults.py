@@ -1,9 +1,15 @@
-"""The store of `state:` fails while a service uses it, or when a start needs it. The store is a real S3 server."""
+"""The store of `state:` fails while a service uses it, or when a start needs it. The store is a real S3 server.
+
+SLUICE_TEST_AWAY=3600 lets the store be away for an hour where the tests else let it be away for some seconds.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -19,6 +25,9 @@ from tests.recovery.harness.proxy import Proxy
 from tests.recovery.harness.service import TOPIC_PARTITIONS, Service
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.s3, pytest.mark.slow]
+
+#: seconds for which a store is away
+AWAY = float(os.environ.get("SLUICE_TEST_AWAY", "20"))
 
 PIPELINE = """
 max_records_per_batch: 40
@@ -56,6 +65,15 @@ def snapshots(s3: S3Server, prefix: str) -> set[str]:
     return {name for name in s3.store(prefix).list() if name.endswith(".state")}
 
 
+def local_bytes(service: Service) -> int:
+    """The bytes of all snapshots and logs of buckets in the checkpoint folder, which the service changes meanwhile."""
+    total = 0
+    for file in (service.checkpoint / "buckets").rglob("*.*"):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size
+    return total
+
+
 def goes_on(service: Service, first: int) -> None:
     """It reads a hundred more tuples, and all outputs are right."""
     service.send("in", tuples(first))
@@ -87,6 +105,34 @@ def test_a_store_that_cannot_be_reached(services, s3, proxy):
     proxy.accept()
     service.start()
     goes_on(service, 300)
+    assert "from=the store" in service.log()
+    service.end()
+
+
+def test_a_store_that_is_away_for_long(services, s3, proxy):
+    """The service goes on, its own files stay as small as before, and then the store gets the next snapshots."""
+    service = services(pipeline(s3, "away", endpoint=f"http://{proxy.address}"), http=True)
+    service.create("in")
+    service.start()
+    goes_on(service, 0)
+    service.wait_until(lambda: snapshots(s3, "away"), "the store has a snapshot")
+    proxy.refuse()
+    proxy.reset()
+    before, sizes, end = snapshots(s3, "away"), [], time.monotonic() + AWAY
+    while time.monotonic() < end:
+        service.send("in", tuples(len(service.events)))
+        service.await_rest()
+        sizes.append(local_bytes(service))
+        time.sleep(0.5)
+    service.await_outputs()
+    assert metric(service, "sluice_store_up") == 0
+    assert snapshots(s3, "away") == before
+    assert 0 < sizes[-1] < 2 * max(sizes[: len(sizes) // 2 + 1])
+    proxy.accept()
+    service.wait_until(lambda: snapshots(s3, "away") - before, "the store has newer snapshots")
+    service.lose_machine()
+    service.start()
+    goes_on(service, len(service.events))
     assert "from=the store" in service.log()
     service.end()
 
