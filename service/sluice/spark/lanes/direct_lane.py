@@ -75,14 +75,15 @@ class DirectLane:
         return [row for done in work for row in done.result()]
 
     def _small(self, before: Planned, now: Planned) -> bool:
-        """Whether the batch has at most `direct_records` offsets and no new topic partitions, and the pool runs.
+        """Whether the batch has at most `direct_records` offsets and probably not too many bytes, and no new topic
+        partitions, and the pool runs.
 
         Markers of transactions have offsets, too, so there may be fewer records.
         """
         if before.offsets.keys() != now.offsets.keys() or not pool.reachable():
             return False
         spans = [end - before.offsets[place] for place, end in now.offsets.items()]
-        return min(spans, default=0) >= 0 and sum(spans) <= self._most
+        return min(spans, default=0) >= 0 and sum(spans) <= self._most and self._feed.fits(sum(spans))
 
     def _of_bucket(self, number: int, batch: int, rows: list[Packed]) -> list[Packed]:
         through, rest = split_pass_through(self._plan.topic_partitions, rows)

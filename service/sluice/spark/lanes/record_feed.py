@@ -22,6 +22,8 @@ AHEAD = {"queued.max.messages.kbytes": 4 << 10, "fetch.message.max.bytes": 1 << 
 
 #: bytes of records that this process holds at once; a batch with more is a job of Spark
 MAX_BYTES = 16 << 20
+#: factor of the expected size of records after each batch that was expected to be too large and so was not read
+FORGETTING = 0.99
 
 Place = tuple[str, int]
 
@@ -45,6 +47,8 @@ class RecordFeed:
         self._ahead: defaultdict[Place, deque[tuple[Message, int]]] = defaultdict(deque)
         #: the bytes of all these records
         self._bytes = 0
+        #: the mean size of the records of the last batch that had too many bytes
+        self._expected_size = 0.0
         #: by topic partition: the offset up to which all records were received (exclusive)
         self._received: dict[Place, int] = {}
 
@@ -52,6 +56,17 @@ class RecordFeed:
     def of(cls, kafka: Mapping[str, str]) -> RecordFeed:
         """The feed from the brokers of a `kafka:` block."""
         return cls(lambda: Consumer(client_properties(kafka, "consumer") | READER_PROPERTIES | AHEAD))
+
+    def fits(self, records: int) -> bool:
+        """Whether a batch of so many records probably has at most MAX_BYTES.
+
+        The last batch that had more is the measure, so that a stream of large records is not read here in vain for
+        each batch. As records may become smaller, its weight shrinks with each batch that does not fit.
+        """
+        if records * self._expected_size <= MAX_BYTES:
+            return True
+        self._expected_size *= FORGETTING
+        return False
 
     def take(self, starts: Offsets, ends: Offsets) -> dict[Place, Sequence[Message]]:
         """The records from the start (inclusive) to the end (exclusive) of each topic partition, in order of offsets.
@@ -95,6 +110,7 @@ class RecordFeed:
             if time.monotonic() > deadline:
                 raise NotAtHandError("records did not arrive in time")
             if self._bytes > MAX_BYTES:
+                self._expected_size = self._bytes / sum(map(len, self._ahead.values()))
                 raise NotAtHandError(f"its records have more than {MAX_BYTES} bytes")
             self._receive()
 

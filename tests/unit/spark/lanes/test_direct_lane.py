@@ -41,8 +41,11 @@ def message(partition, offset, key):
 
 
 class Feed:
-    def __init__(self, records):
-        self.records, self.taken, self.closed = records, [], False
+    def __init__(self, records, room=3):
+        self.records, self.room, self.taken, self.closed = records, room, [], False
+
+    def fits(self, records):
+        return records <= self.room
 
     def close(self):
         self.closed = True
@@ -118,6 +121,13 @@ def test_spark_does_a_batch_with(lane, ends):
     made = lane(ends, {})
     assert made.lane.outputs(5) is None
     assert made.applied == {}
+
+
+def test_spark_does_a_batch_whose_records_are_probably_too_large(lane):
+    made = lane({0: 12, 1: 20}, {("in", 0): [message(0, 10, "a"), message(0, 11, "a")]})
+    made.feed.room = 1
+    assert made.lane.outputs(5) is None
+    assert made.feed.taken == []
 
 
 def test_spark_does_a_batch_while_the_pool_is_not_there(lane, monkeypatch):

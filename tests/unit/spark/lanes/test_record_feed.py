@@ -151,3 +151,22 @@ def test_a_batch_of_large_records_is_left_to_spark(monkeypatch):
     with pytest.raises(NotAtHandError, match="more than 100 bytes"):
         feed.take({A: 1}, {A: 5})
     assert offsets(feed.take({A: 5}, {A: 6})) == {A: [5]}
+
+
+def test_after_a_batch_of_large_records_only_a_smaller_one_is_expected_to_fit(monkeypatch):
+    monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
+    feed = RecordFeed(lambda: Consumer(*([Record(A, number, value=b"x" * 40)] for number in range(6))))
+    assert feed.fits(6)
+    with pytest.raises(NotAtHandError):
+        feed.take({A: 0}, {A: 6})
+    assert not feed.fits(6)
+    assert feed.fits(1)
+
+
+def test_large_records_are_forgotten_by_and_by(monkeypatch):
+    """The next records may be small, which only a batch that is read here can show."""
+    monkeypatch.setattr(record_feed, "MAX_BYTES", 100)
+    feed = RecordFeed(lambda: Consumer(*([Record(A, number, value=b"x" * 40)] for number in range(6))))
+    with pytest.raises(NotAtHandError):
+        feed.take({A: 0}, {A: 6})
+    assert any(feed.fits(6) for _ in range(500))
