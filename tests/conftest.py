@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from sluice.model.secrets import MASKS
-from sluice.spark.workers.fork_server_process import fork_server
+from sluice.spark.workers.fork_server_process import fork_server, named_sockets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def spark() -> Iterator[SparkSession]:
     """The only session of this process: another start would get the same Java process, and the pool's first socket."""
     from sluice.spark.session import session  # noqa: PLC0415 - most tests need no Spark
 
-    with fork_server():
+    with named_sockets() as sockets, fork_server(sockets):
         one = session("tests", "local[2]")
         yield one
         one.stop()

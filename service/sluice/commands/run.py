@@ -13,6 +13,7 @@ from sluice.ops.log_lines import configure, configure_for_children
 from sluice.running.pipeline_files import Loader, load_all
 from sluice.running.pipeline_folder import Found, PipelineFolder
 from sluice.running.service_options import Options, Page, Restart
+from sluice.running.service_start import start
 
 
 @click.command()
@@ -101,13 +102,7 @@ def run(  # noqa: PLR0917 - click passes them by name
     found = watched.first() if watched else Found.of(load_all(files, loader))
     for wanted in found.wanted.values():
         print_summary(wanted.pipeline)
-    from sluice.running.service import serve, serve_several  # noqa: PLC0415 - it imports Spark, which takes 1 s
-
-    only = next(iter(found.wanted.values())) if one else None
-    if only and not standby and how.restart_of(only.pipeline) is Restart.NEVER:
-        serve(only.pipeline, only.file, how)
-    else:
-        serve_several(found, watched.scan if watched else None, how, only=only if standby else None)
+    start(found, watched.scan if watched else None, how, one=one)
 
 
 def print_summary(pipeline: Pipeline) -> None:

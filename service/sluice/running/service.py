@@ -30,6 +30,7 @@ from sluice.running.pipeline_thread import PipelineThread, arm
 from sluice.running.service_options import Options, Page, Restart
 from sluice.running.supervisor import Run, Supervisor
 from sluice.spark.failures import explaining
+from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.pipeline.pipeline_run import PipelineRun, zero_report
 from sluice.spark.pipeline.shared_session import SharedSession
 from sluice.spark.pipeline.standby import Standby
@@ -42,10 +43,10 @@ INTERVAL, SCAN = 0.25, 1.0
 NAME = "sluice"
 
 
-def serve(pipeline: Pipeline, file: str, options: Options) -> None:
+def serve(pipeline: Pipeline, file: str, options: Options, early: EarlyProcesses | None) -> None:
     """Runs one pipeline until SIGTERM or SIGINT or, with `until_final`, until all inputs are final.
 
-    Raises the error that made a query fail.
+    `early` has what runs already. Raises the error that made a query fail.
     """
     member = Registered(pipeline, _metrics_of(pipeline), status=PipelineStatus(file=file))
     pipelines = Pipelines()
@@ -58,7 +59,7 @@ def serve(pipeline: Pipeline, file: str, options: Options) -> None:
         resort.ending(),
         explaining(),
     ):
-        session = SharedSession(pipeline.name, options.master)
+        session = SharedSession(pipeline.name, options.master, early)
         run = PipelineRun(
             member, pages.of(pipeline), session, reset_ledger=options.reset_ledger, accept=options.accept,
             until_final=options.until_final,
@@ -70,13 +71,19 @@ def serve(pipeline: Pipeline, file: str, options: Options) -> None:
 
 
 def serve_several(
-    first: Found, scan: Callable[[], Found | None] | None, options: Options, *, only: Wanted | None = None
+    first: Found,
+    scan: Callable[[], Found | None] | None,
+    options: Options,
+    early: EarlyProcesses | None,
+    *,
+    only: Wanted | None = None,
 ) -> None:
     """Runs several pipelines until SIGTERM or SIGINT or, without `scan`, until none of them is to run any more.
 
     `first` has the pipelines at the start. `scan`, which is called once a second, gives those after a change of files,
-    or None. `only` is the pipeline of a service that never has another one. Raises the first failure of a pipeline that
-    is not started again if the service then ends by itself, and at once an error after which no pipeline can run.
+    or None. `early` has what runs already. `only` is the pipeline of a service that never has another one. Raises the
+    first failure of a pipeline that is not started again if the service then ends by itself, and at once an error after
+    which no pipeline can run.
     """
     several = only is None
     pipelines = Pipelines(several=several)
@@ -90,7 +97,7 @@ def serve_several(
     ):
         _open_port(options, pipelines, pages, stack)
         name = NAME if only is None else only.pipeline.name
-        session = stack.enter_context(SharedSession(name, options.master, several=several))
+        session = stack.enter_context(SharedSession(name, options.master, early, several=several))
 
         def launch(member: Registered, *, first: bool) -> Run:
             present = [one.pipeline for one in pipelines.members]

@@ -14,8 +14,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from pyspark import SparkContext
-
 #: no message if the archive does not fit: Java then starts without it
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 #: seconds in which Java must write the archive after its end was requested
@@ -40,7 +38,10 @@ def options(where: Path) -> str:
 
 def make(where: Path) -> None:
     """Writes the archive into this folder, in place of an older one."""
-    from sluice.spark.session import java_options, session  # noqa: PLC0415 - it imports this module
+    from pyspark import SparkContext  # noqa: PLC0415 - the start of Java needs `options` before PySpark is loaded
+
+    from sluice.spark.java_process import java_options  # noqa: PLC0415 - it imports this module
+    from sluice.spark.session import session  # noqa: PLC0415
 
     where.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=where) as beside:

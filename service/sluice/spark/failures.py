@@ -20,7 +20,6 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
-from sluice.jvm.java import find_java
 from sluice.kafka.kafka_errors import DataLossError, FencedError, TopicError, UnavailableError
 from sluice.model.errors import SluiceError
 
@@ -160,9 +159,6 @@ def explaining(ending: float = ENDING) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        if "JAVA_GATEWAY_EXITED" in str(error):
-            find_java()  # raises an error with the reason if Java is missing or too old
-            raise JavaEndedError("Java did not start; its standard error has the reason") from error
         raise explained(str(error)) from error
     except (Py4JError, ConnectionError, EOFError) as error:
         raise (_java_ended(ending) or explained(_text(error))) from error

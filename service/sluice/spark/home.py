@@ -15,17 +15,22 @@ from pathlib import Path
 LINKS = ("bin", "jars")
 
 
-def spark_home() -> Path | None:
-    """The folder, which is created if it does not exist. None if it cannot be created; Spark then uses its own."""
+def spark_home() -> Path:
+    """The folder, which is created if it does not exist; the folder of PySpark itself if it cannot be created.
+
+    Does not import PySpark. Raises ModuleNotFoundError if it is not installed.
+    """
     installed = find_spec("pyspark")
-    assert installed is not None  # noqa: S101 - callers have imported pyspark
+    if installed is None:
+        message = "No module named 'pyspark'"
+        raise ModuleNotFoundError(message, name="pyspark")
     package = Path(str(installed.origin)).parent
     home = Path(sys.prefix, "share", "sluice", "spark")
     try:
         if not all((home / name).resolve() == package / name for name in LINKS):
             _make(home, package)
     except OSError:
-        return None
+        return package
     return home
 
 

@@ -11,8 +11,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from sluice.model.secrets import masked
 from sluice.ops.log_lines import in_form
@@ -60,19 +59,6 @@ class TraceFilter:
         """The lines that are held back; none of them after this call."""
         lines, self._held = self._held, []
         return lines
-
-
-@contextmanager
-def filtered_stderr() -> Iterator[None]:
-    """Gives processes that start inside the context the pipe of `filtered_pipe` as standard error."""
-    ours, writing = os.dup(STDERR), filtered_pipe()
-    os.dup2(writing, STDERR)
-    os.close(writing)
-    try:
-        yield
-    finally:
-        os.dup2(ours, STDERR)
-        os.close(ours)
 
 
 def filtered_pipe() -> int:

@@ -1,56 +1,31 @@
-"""The Spark session of a pipeline: its properties, and the start of its Java process."""
+"""The Spark session of a pipeline: its properties, and its connection to the Java process."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
-import signal
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from sluice.batch.query_plan import BOUNDS
-from sluice.jvm.jars import jars
-from sluice.processes import end_with_us
-from sluice.spark import class_archive
+from sluice.jvm.java import find_java
 from sluice.spark.cluster import placement, shipping
-from sluice.spark.home import spark_home
-from sluice.spark.masking import filtered_stderr
+from sluice.spark.cluster.master_url import is_cluster, repeating
+from sluice.spark.failures import JavaEndedError
+from sluice.spark.java_process import JavaProcess, driver_properties, overrides, spark_jars
 
 LOGGER = logging.getLogger("sluice.spark")
-
-#: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
-#: bounds a batch.
-DRIVER_MEMORY = "2g"
-
-#: maximum number of attempts of a task before the batch fails, Spark's default on clusters: a worker may be killed
-ATTEMPTS = 4
-
-#: seconds that the JVM has to remove its temporary files and end after the service was killed
-GRACE = 2.0
 
 HIDDEN = "(?i)secret|passw|token|credential|jaas|key"
 
 #: maximum length of the path of the temporary folder: a longer one leaves no room for the name of a Unix socket
 LONGEST = 60
 
-#: options of Java's compilers. Much code of Spark runs some thousand times at a start and then no more. By default the
-#: optimising compiler (tier 4) takes a third of the start's processor time to compile it. With thresholds of twenty
-#: times the default it compiles what handles records: those methods reach them within the first second of load.
-COMPILERS = (
-    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
-    "-XX:Tier4BackEdgeThreshold=800000 -XX:Tier3DelayOn=0"
-)
-
-LOG = Path(__file__).with_name("log4j2.properties")
 SETTINGS = {
-    "spark.driver.memory": DRIVER_MEMORY,
     # The outputs of a batch reach the sink through the driver.
     "spark.driver.maxResultSize": "0",
     "spark.ui.enabled": "false",
@@ -95,51 +70,46 @@ SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 
-#: prefix of environment variables that set Spark properties: SLUICE_SPARK_driver_memory=4g sets spark.driver.memory
-OVERRIDE = "SLUICE_SPARK_"
 
+def session(
+    name: str, master: str, extra: Mapping[str, str] | None = None, java: JavaProcess | None = None
+) -> SparkSession:
+    """A new Spark session. The environment overrides SETTINGS, and `extra` overrides the environment.
 
-def session(name: str, master: str, extra: Mapping[str, str] | None = None) -> SparkSession:
-    """A new Spark session. The environment overrides SETTINGS, and `extra` overrides the environment."""
-    own = overrides(os.environ) | dict(extra or {})
-    archives = own.get("spark.archives", "")
-    os.environ["PYSPARK_PYTHON"] = shipping.python(archives)
-    if home := spark_home():
-        os.environ.setdefault("SPARK_HOME", str(home))
-    files, temporary = [str(path) for path in jars("spark")], tempfile.gettempdir()
-    settings = SETTINGS | {
-        "spark.app.name": name,
-        "spark.master": repeating(master),
-        "spark.driver.extraClassPath": os.pathsep.join(files),
-        # TCP delays a small answer until the previous one is acknowledged, which costs 40 ms per task.
-        "spark.python.unix.domain.socket.enabled": str(len(temporary) <= LONGEST).lower(),
-        "spark.driver.extraJavaOptions": f"{java_options()} {class_archive.options(class_archive.folder())}".rstrip(),
-    }
-    builder = SparkSession.builder
-    if placement.is_cluster(master):
+    Without `java`, and if this process has no Java process yet, it starts one. Raises JavaEndedError if Java does not
+    start, or JavaError if there is none.
+    """
+    own, files = overrides(os.environ) | dict(extra or {}), spark_jars()
+    settings = (
+        SETTINGS
+        | driver_properties(files)
+        | {
+            "spark.app.name": name,
+            "spark.master": repeating(master),
+            # TCP delays a small answer until the previous one is acknowledged, which costs 40 ms per task.
+            "spark.python.unix.domain.socket.enabled": str(len(tempfile.gettempdir()) <= LONGEST).lower(),
+        }
+    )
+    if is_cluster(master):
         settings |= placement.PROPERTIES
-    for key, value in (settings | shipping.classes(archives, files) | own).items():
+    settings |= shipping.classes(own.get("spark.archives", ""), files) | own
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    before = SparkContext._gateway  # noqa: SLF001 - no public attribute holds the process of the JVM
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         server.handle_error = _accumulator_error  # type: ignore[method-assign,assignment]
-    with _children_ignore_termination(), filtered_stderr():
+    if SparkContext._gateway is not None:  # noqa: SLF001 - no public attribute holds the process of the JVM
+        return builder.getOrCreate()
+    java = java or JavaProcess(settings)
+    with java.named() as running:
+        if not running:
+            java.end()
+            find_java()  # raises an error with the reason if Java is missing or too old
+            raise JavaEndedError("Java did not start; its standard error has the reason")
         spark = builder.getOrCreate()
     gateway: Any = SparkContext._gateway  # noqa: SLF001
-    if gateway is not before and gateway.proc is not None:
-        end_with_us(gateway.proc.pid, GRACE)
+    gateway.proc = java.process
     return spark
-
-
-def java_options() -> str:
-    """The options of the driver's Java.
-
-    Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
-    """
-    return (
-        f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData {COMPILERS} -Djava.io.tmpdir={tempfile.gettempdir()} "
-        f"-Dlog4j2.configurationFile={LOG}"
-    )
 
 
 def _accumulator_error(*_: object) -> None:
@@ -148,42 +118,3 @@ def _accumulator_error(*_: object) -> None:
     socketserver would write a stack trace to stderr. `spark/watch.py` reports that the JVM has ended.
     """
     LOGGER.debug("the connection for Spark's accumulators has failed")
-
-
-def repeating(master: str) -> str:
-    """The master URL with which Spark repeats failed tasks. Plain `local[*]` fails at the first failure of a task."""
-    local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
-
-
-@contextmanager
-def _children_ignore_termination() -> Iterator[None]:
-    """The JVM that starts inside the context ignores SIGTERM (-Xrs keeps that). This process keeps its own handler.
-
-    A SIGTERM to the whole process group then ends this process in order, and does not stop the running batch.
-    PySpark starts the JVM with a function for the child, so that Python runs the hook `_after_fork` in it.
-    """
-    global _ignoring  # noqa: PLW0603 - a hook of os.register_at_fork cannot be removed, only switched off
-    _ignoring = True
-    try:
-        yield
-    finally:
-        _ignoring = False
-
-
-def _after_fork() -> None:
-    if _ignoring:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-_ignoring = False
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def overrides(environment: Mapping[str, str]) -> dict[str, str]:
-    """The Spark properties that environment variables with the prefix OVERRIDE set."""
-    return {
-        "spark." + name.removeprefix(OVERRIDE).replace("_", "."): value
-        for name, value in environment.items()
-        if name.startswith(OVERRIDE)
-    }

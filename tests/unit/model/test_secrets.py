@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from sluice.cli import main
 from sluice.config.load import check
 from sluice.model.secrets import MASKS, masked, substitute
 from sluice.ops.log_lines import configure
-from sluice.spark.masking import filtered_stderr
+from sluice.spark.masking import filtered_pipe
 from sluice_demo.__main__ import main as demo
 from tests.unit.config.files import aggregate
 
@@ -127,8 +128,9 @@ def test_a_secret_that_stands_in_the_file_is_masked_too(tmp_path: Path) -> None:
 
 def test_what_processes_write_to_standard_error_is_masked(capfd: pytest.CaptureFixture[str]) -> None:
     MASKS.add(SECRET, "${WORD}")
-    with filtered_stderr():
-        process = subprocess.Popen(["/bin/sh", "-c", f"echo login {SECRET} failed >&2; printf and >&2"])
+    pipe = filtered_pipe()
+    process = subprocess.Popen(["/bin/sh", "-c", f"echo login {SECRET} failed >&2; printf and >&2"], stderr=pipe)
+    os.close(pipe)
     assert process.wait(60) == 0
     shown, deadline = "", time.monotonic() + 60  # the thread that passes lines on needs a moment
     while shown != "login ${WORD} failed\nand":

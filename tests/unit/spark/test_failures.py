@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.errors import PySparkException
 
 from sluice.checkpoint.checkpoint_identity import CheckpointError
 from sluice.columns.tables import StateError
-from sluice.jvm.java import JavaError
 from sluice.kafka.kafka_errors import (
     DataLossError,
     ExpiredError,
@@ -150,12 +149,6 @@ def test_an_error_of_a_java_process_that_runs_is_not_its_end(java: subprocess.Po
     assert java.poll() is None
     with pytest.raises(QueryError, match=r"a batch failed: java\.lang\.IllegalStateException: no"), explaining(0.0):
         raise Py4JError("java.lang.IllegalStateException: no")
-
-
-def test_no_java_is_named_where_spark_does_not_start(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    with pytest.raises(JavaError, match="JAVA_HOME is /nowhere, which has no bin/java"), explaining():
-        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
 
 def test_the_failure_of_a_query_is_explained_wherever_it_is_raised():

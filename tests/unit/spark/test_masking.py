@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import time
 
 import pytest
 
 from sluice.ops.log_lines import JsonLines
-from sluice.spark.masking import TraceFilter, filtered_stderr, shown
+from sluice.spark.masking import TraceFilter, filtered_pipe, shown
 
 HEAD = "Traceback (most recent call last):\n"
 DAEMON = (
@@ -51,8 +52,9 @@ def test_everything_else_is_passed_on(text):
 
 
 def test_processes_that_start_inside_write_through_the_filter(capfd):
-    with filtered_stderr():
-        process = subprocess.Popen(["/bin/sh", "-c", f"printf '%s' '{HEAD}{DAEMON}{PIPE}last' >&2"])
+    pipe = filtered_pipe()
+    process = subprocess.Popen(["/bin/sh", "-c", f"printf '%s' '{HEAD}{DAEMON}{PIPE}last' >&2"], stderr=pipe)
+    os.close(pipe)
     assert process.wait(60) == 0
     shown, deadline = "", time.monotonic() + 60  # the thread that passes lines on needs a moment
     while shown != "last":

@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluice.batch.bucket_labels import labels
 from sluice.spark.cluster.assignment import Executor, assign
+from sluice.spark.cluster.master_url import is_cluster
 
 LOGGER = logging.getLogger("sluice")
 
@@ -52,11 +53,6 @@ PROPERTIES = {
 _BLOCK_MANAGER = re.compile(r"BlockManagerId\(([^,]+), ([^,]+), \d+, ")
 DRIVER = "driver"
 LABEL = "label"
-
-
-def is_cluster(master: str) -> bool:
-    """Whether this master URL names a cluster: any but local, local[N] and local[N,F]."""
-    return re.fullmatch(r"local(\[.*\])?", master) is None
 
 
 class PlacementTable:

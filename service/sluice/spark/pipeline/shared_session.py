@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from sluice.batch.kernel_warm_up import VARIABLE, to_text
 from sluice.model.spec import Pipeline
-from sluice.spark.cluster.placement import Placement, is_cluster
+from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
+from sluice.spark.pipeline.early_processes import EarlyProcesses
 from sluice.spark.session import session
 from sluice.spark.workers.fork_server_process import fork_server
 
@@ -27,9 +28,9 @@ SEVERAL = {"spark.scheduler.mode": "FAIR"}
 class SharedSession:
     """A Spark session, which ends with the context."""
 
-    def __init__(self, name: str, master: str, *, several: bool = False) -> None:
-        """`several`: whether more than one pipeline may use it."""
-        self._name, self._master = name, master
+    def __init__(self, name: str, master: str, early: EarlyProcesses | None, *, several: bool = False) -> None:
+        """`early`: what runs already; None on a cluster. `several`: whether more than one pipeline may use it."""
+        self._name, self._master, self._early = name, master, early
         self._extra = SEVERAL if several else {}
         self._lock = threading.Lock()
         self._open: tuple[SparkSession, Placement | None] | None = None
@@ -58,9 +59,10 @@ class SharedSession:
         self, pipelines: Sequence[Pipeline], pause: Callable[[float], object]
     ) -> tuple[SparkSession, Placement | None]:
         os.environ[VARIABLE] = to_text(pipelines)  # for the fork server; Java passes it on to the daemons of executors
-        if not is_cluster(self._master):
-            self._stack.enter_context(fork_server())
-        spark = session(self._name, self._master, self._extra)
+        early = self._early
+        if early is not None:
+            self._stack.enter_context(fork_server(early.sockets))
+        spark = session(self._name, self._master, self._extra, None if early is None else early.java)
         LOGGER.info("Spark is up", extra={"master": self._master})
         self._stack.callback(stopped, spark.stop)
         placed = Placement.of(spark)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from sluice.processes import environment_variable
 from sluice.spark.masking import filtered_pipe
@@ -25,32 +26,51 @@ PAUSE = 1.0
 BACKLOG = 16
 
 
-@contextmanager
-def fork_server() -> Iterator[None]:
-    """A fork server that runs while the context is open. What it needs of the pipelines is in the environment.
+class Sockets(NamedTuple):
+    """The file descriptors of the pool socket and of the socket that takes Spark's requests for daemons."""
 
-    The sockets belong to this process: requests that come while there is no fork server wait for the next one. Without
-    room for the path of a socket there is none, and Spark's daemon loads its modules itself.
+    pool: int
+    daemons: int
+
+
+@contextmanager
+def named_sockets() -> Iterator[Sockets | None]:
+    """The sockets of a fork server. Programs that start inside the context find their names in the environment.
+
+    They belong to this process: requests that come while there is no fork server wait for the next one. None if there
+    is no room for the path of a socket.
     """
     with named_socket() as pool:
         if pool is None:
-            yield
+            yield None
             return
         path = str(Path(pool.getsockname()).with_name("forks"))
         with socket.socket(socket.AF_UNIX) as daemons, environment_variable(VARIABLE, path):
             daemons.bind(path)
             daemons.listen(BACKLOG)
-            server = ForkServerProcess((pool.fileno(), daemons.fileno()))
-            try:
-                yield
-            finally:
-                server.end()
+            yield Sockets(pool.fileno(), daemons.fileno())
+
+
+@contextmanager
+def fork_server(sockets: Sockets | None) -> Iterator[None]:
+    """A fork server that runs while the context is open. What it needs of the pipelines is in the environment.
+
+    Without sockets there is none, and Spark's daemon loads its modules itself.
+    """
+    if sockets is None:
+        yield
+        return
+    server = ForkServerProcess(sockets)
+    try:
+        yield
+    finally:
+        server.end()
 
 
 class ForkServerProcess:
     """A fork server, which a thread starts again whenever it has ended."""
 
-    def __init__(self, sockets: tuple[int, int]) -> None:
+    def __init__(self, sockets: Sockets) -> None:
         self._sockets = sockets
         self._stderr = filtered_pipe()
         self._ending = threading.Event()

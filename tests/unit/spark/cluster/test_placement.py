@@ -6,7 +6,8 @@ import pytest
 
 from sluice.spark.cluster import placement
 from sluice.spark.cluster.assignment import Executor
-from sluice.spark.cluster.placement import FIRST, INTERVAL, SETTLED, Placement, is_cluster
+from sluice.spark.cluster.master_url import is_cluster
+from sluice.spark.cluster.placement import FIRST, INTERVAL, SETTLED, Placement
 from tests.unit.test_processes import await_true
 
 A, B, C = (Executor(str(number), "host") for number in range(3))

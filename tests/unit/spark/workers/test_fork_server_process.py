@@ -16,7 +16,7 @@ from sluice.batch import kernel_warm_up
 from sluice.config.load import load_text
 from sluice.processes import descendants
 from sluice.spark.workers import daemon
-from sluice.spark.workers.fork_server_process import MODULE, fork_server
+from sluice.spark.workers.fork_server_process import MODULE, fork_server, named_sockets
 from sluice.state.server import pool
 from tests.unit.test_processes import await_true, running
 
@@ -64,7 +64,7 @@ def server(monkeypatch) -> Iterator[int]:
     """The process id of a fork server."""
     monkeypatch.setenv(kernel_warm_up.VARIABLE, kernel_warm_up.to_text([load_text(PIPELINE, "file", environment=None)]))
     others = fork_servers()  # that of Spark's session, which tests of other files may have left
-    with fork_server():
+    with named_sockets() as sockets, fork_server(sockets):
         (pid,) = set(fork_servers()) - {*others}
         yield pid
     await_true(lambda: not running(pid))

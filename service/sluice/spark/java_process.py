@@ -1,0 +1,154 @@
+"""The Java process of Spark: its command line, its start, and its end.
+
+Java needs two seconds until it takes calls, and the modules of the service need as long to load. PySpark would start
+Java when it makes a session, after that. So this module starts it without PySpark, and PySpark connects to it
+(session.py) through the variables with which it finds a Java process that runs already.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from sluice.jvm.jars import jars
+from sluice.processes import end_with_us, environment_variable
+from sluice.spark import class_archive
+from sluice.spark.cluster import shipping
+from sluice.spark.home import spark_home
+from sluice.spark.masking import filtered_pipe
+
+#: heap of the Java process. By measurement, a batch of 500,000 records of 150 bytes fits; `max_records_per_batch`
+#: bounds a batch.
+DRIVER_MEMORY = "2g"
+
+#: options of Java's compilers. Much code of Spark runs some thousand times at a start and then no more. By default the
+#: optimising compiler (tier 4) takes a third of the start's processor time to compile it. With thresholds of twenty
+#: times the default it compiles what handles records: those methods reach them within the first second of load.
+COMPILERS = (
+    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
+    "-XX:Tier4BackEdgeThreshold=800000 -XX:Tier3DelayOn=0"
+)
+LOG = Path(__file__).with_name("log4j2.properties")
+#: options of the Java program that computes the command line of the actual one
+LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+#: prefix of environment variables that set Spark properties: SLUICE_SPARK_driver_memory=4g sets spark.driver.memory
+OVERRIDE = "SLUICE_SPARK_"
+
+#: seconds that the JVM has to remove its temporary files and end after the service was killed
+GRACE = 2.0
+#: seconds between two looks whether Java takes calls
+PAUSE = 0.02
+
+
+class JavaProcess:
+    """A Java process that runs Spark's gateway for PySpark. It ends when this process ends, however that ends."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Starts it. Properties of Spark that Java itself needs, its heap for instance, have no effect later."""
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-java-", ignore_cleanup_errors=True)
+        self._connection = Path(self._folder.name, "connection")
+        os.environ.setdefault("SPARK_HOME", str(spark_home()))
+        os.environ["PYSPARK_PYTHON"] = shipping.python(properties.get("spark.archives", ""))
+        submit = Path(os.environ["SPARK_HOME"], "bin", "spark-submit")
+        settings = [part for name, value in properties.items() for part in ("--conf", f"{name}={value}")]
+        stderr = filtered_pipe()
+        try:
+            self.process = subprocess.Popen(
+                [submit, *settings, "pyspark-shell"],
+                # Java ends when this pipe is closed.
+                stdin=subprocess.PIPE,
+                stderr=stderr,
+                env={"SPARK_LAUNCHER_OPTS": LAUNCHER}
+                | os.environ
+                | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection)},
+                preexec_fn=_ignore_signals,  # noqa: PLW1509 - as PySpark does it
+            )
+        finally:
+            os.close(stderr)
+        end_with_us(self.process.pid, GRACE)
+        self._connected = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends the process: at once if PySpark has not connected to it, else as soon as it has cleaned up."""
+        assert self.process.stdin is not None  # noqa: S101 - it was started with a pipe
+        self.process.stdin.close()
+        if not self._connected:
+            self.process.kill()
+            self.process.wait()
+        self._folder.cleanup()
+
+    @contextmanager
+    def named(self) -> Iterator[bool]:
+        """Inside the context PySpark connects to this process, once it takes calls. False if it has ended instead."""
+        while self.process.poll() is None and not self._connection.exists():
+            time.sleep(PAUSE)
+        if not self._connection.exists():
+            yield False
+            return
+        content = self._connection.read_bytes()
+        port, secret = int.from_bytes(content[:4]), content[8:].decode()
+        self._connected = True
+        self._folder.cleanup()
+        with (
+            environment_variable("PYSPARK_GATEWAY_PORT", str(port)),
+            environment_variable("PYSPARK_GATEWAY_SECRET", secret),
+        ):
+            yield True
+
+
+def driver_properties(files: Sequence[str]) -> dict[str, str]:
+    """The properties of Spark that Java needs at its start. `files` are the jars that PySpark does not bring."""
+    archive = class_archive.options(class_archive.folder())
+    return {
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.driver.extraClassPath": os.pathsep.join(files),
+        "spark.driver.extraJavaOptions": f"{java_options()} {archive}".rstrip(),
+    }
+
+
+def spark_jars() -> list[str]:
+    """The jars that the service needs and PySpark does not bring. Fetches them if they are missing."""
+    return [str(path) for path in jars("spark")]
+
+
+def java_options() -> str:
+    """The options of the driver's Java.
+
+    Java ignores TMPDIR and uses /tmp for temporary files, which stay there if the process is killed.
+    """
+    return (
+        f"-Xrs -XX:+UseParallelGC -XX:-UsePerfData {COMPILERS} -Djava.io.tmpdir={tempfile.gettempdir()} "
+        f"-Dlog4j2.configurationFile={LOG}"
+    )
+
+
+def overrides(environment: Mapping[str, str]) -> dict[str, str]:
+    """The Spark properties that environment variables with the prefix OVERRIDE set."""
+    return {
+        "spark." + name.removeprefix(OVERRIDE).replace("_", "."): value
+        for name, value in environment.items()
+        if name.startswith(OVERRIDE)
+    }
+
+
+def _ignore_signals() -> None:
+    """Java ignores Ctrl-C and SIGTERM (-Xrs keeps that), and this process keeps its own handlers.
+
+    A signal to the whole process group then ends this process in order, and does not stop the running batch.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)

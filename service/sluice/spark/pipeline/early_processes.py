@@ -1,0 +1,34 @@
+"""What a service on a single machine starts before it loads its own modules: Java, which takes as long as they do.
+
+The module imports neither PySpark nor the engine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sluice.spark.cluster.master_url import is_cluster
+from sluice.spark.java_process import JavaProcess, driver_properties, overrides, spark_jars
+from sluice.spark.workers.fork_server_process import Sockets, named_sockets
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyProcesses:
+    """Java, and the sockets of the fork server, whose names Java passes on to the programs that it starts."""
+
+    java: JavaProcess
+    sockets: Sockets | None
+
+
+@contextmanager
+def early_processes(master: str) -> Iterator[EarlyProcesses | None]:
+    """They end with the context. None on a cluster: there Java also passes on what the pipelines need (session.py)."""
+    if is_cluster(master):
+        yield None
+        return
+    properties = driver_properties(spark_jars()) | overrides(os.environ)
+    with named_sockets() as sockets, JavaProcess(properties) as java:
+        yield EarlyProcesses(java, sockets)
