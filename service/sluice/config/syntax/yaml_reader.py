@@ -23,6 +23,8 @@ MAX_VALUES = 100_000
 DEEPEST = 100
 #: keys at the top below which no value is shown, because it may be a password
 SECRET = (("kafka",), ("registry",), ("state_options",))
+#: the key at the top below which values are expressions
+OPERATORS = ("operators",)
 SHOWN = 60
 #: a key with its colon, somewhere in a line
 KEY = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s)")
@@ -206,7 +208,8 @@ class Walk:
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for (key, value), cut in whole_entries(node):
+        entries = whole_entries(node) if path[:1] == OPERATORS else ((entry, False) for entry in node.value)
+        for (key, value), cut in entries:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 self.problem(line, path, "a word as key", self.beginning(key))
