@@ -126,6 +126,8 @@ def size(part: Part, of: SizePart) -> int | Fault:
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or of.zero else part.fault(limits(part, of))
+        case (text,) if (given := seconds(text)) is not None and abs(given) > MAX_SECONDS:
+            return part.fault(f"{part.word}(seconds) with at most 292 years")
         case _:
             return part.fault(limits(part, of), part.spelled_here(CALENDAR if part.word == "intervalDuration" else ()))
 
