@@ -23,7 +23,7 @@ CONTAINER_TESTS ?= tests/unit/kafka tests/service/test_pipelines.py tests/servic
 
 .PHONY: help setup kernels class-archive demo test test-long lint format test-recovery cluster test-monitoring test-lab test-page docs-pictures page-pictures test-image test-package test-security test-registry \
 	test-object-store test-lost-disks test-upgrades test-standby \
-	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-formats bench-idle bench-compile bench-scale bench-growth docs lock clean golden-checkpoint
+	test-bounds conformance fuzz fuzz-formats test-containers bench bench-peers bench-check bench-engine bench-state bench-standby bench-lost bench-tables bench-formats bench-idle bench-compile bench-scale bench-growth docs lock clean golden-checkpoint
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ bench-engine: setup ## measure the engine alone, without Spark and Kafka; ARGS h
 
 bench-lost: setup ## measure how a service with a large state goes on after its machine was lost; ARGS="--keys 20000"
 	@$(BIN)/python -m benchmarks.lost_machine $(ARGS)
+
+bench-tables: setup ## measure how long a table takes to load, and the memory that it needs; ARGS="--rows 100000"
+	@$(BIN)/python -m benchmarks.tables $(ARGS)
 
 bench-standby: setup ## kill the leader of two instances twenty times, and measure until the standby writes; ARGS="--rounds 5"
 	@$(BIN)/python -m benchmarks.standby $(ARGS)

@@ -12,6 +12,7 @@ FILES = [
     "wrong_event_joins.txt",
     "wrong_tables.txt",
     "wrong_feedback.txt",
+    "wrong_words.txt",
 ]
 
 

@@ -101,6 +101,12 @@ OPERATORS = {
 }
 
 
+def by_key(name: str, of: str, key: str) -> str:
+    """An aggregate by this attribute, whose outputs have it as `key`."""
+    window = f'window: "tumbling, count(2), partitioned", partition_by: [{key}]'
+    return f"{{name: {name}, aggregate: {of}, {window}, output: {{by_{key}: {{key: {key}, n: Count()}}}}}}"
+
+
 def operator(name: str) -> str:
     """The operator of this name as the file has it."""
     if name in ("keep", "large"):
@@ -129,6 +135,51 @@ def by_stage(*operators: str, settings: str = "") -> dict[str, list[str]]:
 )
 def test_each_key_of_one_input_has_a_stage(operators: list[str], expected: dict[str, list[str]]):
     assert by_stage(*operators) == expected
+
+
+LARGE = {
+    "keep": "{name: keep, map: orders, where: amount > 9, output: [large]}",
+    "keep_too": "{name: keep_too, map: orders, where: amount > 9, output: [large_too]}",
+    "shops": by_key("shops", "large", "shop"),
+    "customers": by_key("customers", "large", "customer"),
+    "customers_too": by_key("customers", "large_too", "customer"),
+    "both": "{name: both, map: [by_shop, by_customer], output: [all]}",
+    "of_orders": by_key("shops", "orders", "shop"),
+    "also_of_orders": by_key("customers", "orders", "customer"),
+}
+
+
+@pytest.mark.parametrize(
+    ("operators", "exchange", "expected"),
+    [
+        pytest.param(
+            ["keep", "shops", "customers"], "false",
+            {"shop": ["keep", "shops", "customers"]}, id="a map that both read connects them",
+        ),
+        pytest.param(
+            ["keep", "shops", "keep_too", "customers_too"], "false",
+            {"shop": ["keep", "shops"], "shop.keep_too": ["keep_too", "customers"]}, id="not a map for each",
+        ),
+        pytest.param(
+            ["of_orders", "also_of_orders", "both"], "false",
+            {"shop": ["shops", "customers", "by_shop+by_customer", "both"]}, id="a reader of both connects them",
+        ),
+        pytest.param(
+            ["of_orders", "also_of_orders", "both"], "true",
+            {"shop": ["shops"], "shop.customers": ["customers"], "shop.both": ["by_shop+by_customer", "both"]},
+            id="not through exchanges",
+        ),
+    ],
+)  # fmt: skip
+def test_operators_that_a_stream_connects_are_in_one_stage(
+    operators: list[str], exchange: str, expected: dict[str, list[str]]
+):
+    text = ONE_INPUT.replace("{topic: by_", f"{{exchange: {exchange}, topic: by_").replace(
+        "  large: {}\n", "  large: {}\n  large_too: {}\n"
+    )
+    lines = "\n".join(f"  - {LARGE[name]}" for name in operators)
+    found = stages(load_text(f"{text}{lines}\n", "shop.yaml"))
+    assert {stage.name: [operator.name for operator in stage.operators] for stage in found} == expected
 
 
 def test_an_operator_without_a_key_does_not_cut_a_pipeline():

@@ -26,6 +26,8 @@ from sluice.model.spec import EventTime
 from sluice.model.topology import RETURNING, closing, cycle, upstream_first
 from sluice.model.types import Schema, parse_type, similar_type
 
+#: what stands between several streams in one text
+SEVERAL = re.compile(r"\s*(?:,|\+|&|\bUNION(?:\s+ALL)?\b|\band\b)\s*", re.IGNORECASE)
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
 #: maximum length of a name in characters; a broker accepts ids of clients, groups and transactions of up to 32,767
 MAX_NAME = 200
@@ -153,9 +155,10 @@ class Streams:
 
     def unknown_stream(self, path: Path, stream: str) -> None:
         known = self.file.streams
-        self.report.problem(
-            path, f"a stream that is defined under streams ({', '.join(known)})", stream, nearest(stream, known)
-        )
+        several = SEVERAL.split(stream)
+        listed = f"[{', '.join(several)}]" if len(several) > 1 and set(several) <= set(known) else None
+        expected = f"a stream that is defined under streams ({', '.join(known)})"
+        self.report.problem(path, expected, stream, listed or nearest(stream, known))
 
     def check_inputs(self) -> None:
         outputs_known = self.outputs_known()

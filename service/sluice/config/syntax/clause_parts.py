@@ -16,8 +16,10 @@ MAX_SECONDS = Decimal(2**63 - 1) / SECOND
 PART = re.compile(r"\s*(?P<text>(?P<word>[^\W\d]\w*)\s*(?P<call>\((?P<arguments>.*)\))?)\s*")
 OR = re.compile(r"(?<=[\s)])or(?=\s)")
 #: words with which other systems begin a size, as in `SIZE 1 MINUTE`
-SIZE_WORDS = re.compile(r"^(size|of|range|every|gap|advance by|slide)\s+", re.IGNORECASE)
+SIZE_WORDS = re.compile(r"^(size|of|range|every|gap|advance by|slide|within)\s+", re.IGNORECASE)
 INTEGER = re.compile(r"[-+]?\d+")
+#: a size as other languages give it, as in `count=5`
+ASSIGNED = re.compile(r"(?P<word>[^\W\d]\w*)\s*[=:]\s*(?P<size>[\w.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Part:
         given = self.arguments[0] if self.arguments and len(self.arguments) == 1 else ""
         word = given.lower().strip("\"'").removeprefix("1").strip().removesuffix("s")
         size = word if word in words and word != given else spelled_here(given) if with_unit(given) is None else None
+        size = size or (spelled_here(f"1 {word}") if words else None)
         return f"{self.word}({size})" if size else None
 
 
@@ -68,6 +71,8 @@ def meant(text: str) -> str | None:
     alone = SIZE_WORDS.sub("", text)
     if size := alone if with_unit(alone) is not None else spelled_here(alone):
         return f"time({size})"
+    if assigned := ASSIGNED.fullmatch(text):
+        return f"{assigned['word']}({assigned['size']})"
     word, _, rest = text.partition(" ")
     if SIZE_WORDS.match(text):
         return None

@@ -29,34 +29,67 @@ GRACE = (
 )
 EARLY = "early as a key of its own, as in early: time(10), for results of an open window"
 EXTRACTED = "event_time with an attribute; record_timestamp names an attribute that is the timestamp of the record"
-GLOBAL = "sliding or tumbling with a policy; a window over everything does not exist"
+GLOBAL = "tumbling, punct() and the key early, as in early: count(1), for results over everything so far"
+CUMULATED = f"timeInterval, intervalDuration(size) for windows {EVENT_TIME.removesuffix(', or')}, and {EARLY}"
+PRECEDING = (
+    "sliding, count(n), count(1) for the last n tuples or sliding, time(size), count(1) for those of a time, and "
+    "partition_by as a key of its own"
+)
+WITHIN = "tumbling, time(size) or sliding, time(size); only a dedup has the key within"
+PARTITIONED = "partition_by as a key of its own, as in partition_by: [user]"
+EMITTED = (
+    "emit as a key of its own, as in emit: updates of a session or slidingTime window; without it a window is emitted "
+    "when it closes, and early: count(1) of a tumbling or timeInterval window emits each change"
+)
+BEFORE_AFTER = (
+    "interval, before(seconds), after(seconds): by how much a right tuple may be earlier and later than the left one"
+)
 
 #: the beginning of a clause, in any case -> what to write; the first that fits counts
 CLAUSES: tuple[tuple[str, str], ...] = (
     (r"(window\s+)?(hopping|hop|sliding(event|processing)timewindows?|hopping_window)\b", HOPPING),
-    (r"(window\s+)?(tumble|tumbling\s*\(|tumbling(event|processing)timewindows?|tumbling_window)", TUMBLING),
-    (r"(window\s+)?(session\s*\(|session_?windows?\b|(event|processing|dynamic)\w*sessionwindows?)", SESSION),
-    (r"slidingwindows?\b", KAFKA_SLIDING),
+    (r"(window\s+)?cumulate\b", CUMULATED),
+    (r"(window\s+)?(tumble|tumbling\s*[(\d]|tumbling(event|processing)timewindows?|tumbling_window)", TUMBLING),
+    (r"(window\s+)?(session\s*[(\d]|session_?windows?\b|(event|processing|dynamic)\w*sessionwindows?)", SESSION),
+    (r"sliding_?windows?\b", KAFKA_SLIDING),
     (r"timewindows?\b.*advanceby", HOPPING),
     (r"(window|timewindows?|tumblingwindows?)\b.*,.*,", HOPPING),
     (r"(window|timewindows?|tumblingwindows?)\b", TUMBLING),
     (r"(count_?windows?|tumbling_count|sliding_count)\b", COUNTED),
-    (r"globalwindows?\b|unlimitedwindows?\b", GLOBAL),
+    (r"(global|unlimited)_?windows?\b|(global|unbounded|landmark|none|all)\s*(,|$)", GLOBAL),
+    (r"(over|rows|range)\b", PRECEDING),
+    (r"within\b", WITHIN),
     (r".*,\s*(early|emit)\s*\(", EARLY),
-    (
-        r".*,\s*((partition(ed)?|group(ed)?|keyed?)\s+)?by\s+\w",
-        "partition_by as a key of its own, as in partition_by: [user]",
-    ),
-    (r"sliding\s*\(\s*[^\s)]", f"sliding without parentheses, and a policy behind a comma; or {HOPPING}"),
+    (r".*[\s,)]emit\s+(changes|final|on\s)", EMITTED),
+    (r".*(,\s*by\s+\w|[\s,)](partition(ed)?|group(ed)?|key(ed)?)[\s_]*by(\s+\w|\s*\())", PARTITIONED),
+    (r"sliding\s*(\(\s*[^\s)]|\d)", f"sliding without parentheses, and a policy behind a comma; or {HOPPING}"),
 )
 #: kind of a window -> parts that other systems give it, without underscores and in small letters -> what to write
 PARTS: dict[str, dict[str, str]] = {
     "timeInterval": dict.fromkeys(("grace", "graceperiod", "lag", "delay"), GRACE)
     | {"allowedlateness": "discardAge(seconds), which counts back from the watermark, or lag in event_time"},
     "interval": dict.fromkeys(
-        ("within", "size", "duration", "range", "difference", "timedifference", "between"),
-        "before(seconds), after(seconds): by how much a right tuple may be earlier and later than the left one",
+        (
+            *("within", "size", "duration", "range", "difference", "timedifference"),
+            *("between", "lower", "upper", "lowerbound", "upperbound"),
+        ),
+        BEFORE_AFTER.removeprefix("interval, "),
     ),
+    "asOf": dict.fromkeys(
+        ("direction", "backward", "forward", "nearest"),
+        "no direction: the partner is always the newest right tuple that is not newer than the left one",
+    ),
+}
+#: words that other systems put beside the policies of a window, without underscores and in small letters -> as PARTS
+POLICIES = {
+    **dict.fromkeys(
+        ("slide", "every", "advance", "advanceby", "hop", "period", "step"),
+        "a trigger behind the eviction policy, as in sliding, time(5m), time(1m)",
+    ),
+    **dict.fromkeys(("size", "length", "duration", "range", "last", "rows"), "count(n) or time(seconds)"),
+    **dict.fromkeys(("gap", "inactivitygap", "timeout", "inactivity", "withgap"), SESSION),
+    **dict.fromkeys(("lateness", "allowedlateness", "graceperiod"), LATENESS),
+    **dict.fromkeys(("mark", "marker", "marks"), "punct()"),
 }
 #: kind of a window -> sizes of other systems -> the size here
 SIZES: dict[str, dict[str, str]] = {
@@ -75,7 +108,19 @@ SIZES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("size", "duration", "range", "difference", "time"), "timeDifference"),
         **dict.fromkeys(("allowedlateness", "lateness", "graceperiod"), "grace"),
     },
+    "interval": dict.fromkeys(("allowedlateness", "lateness", "graceperiod"), "grace"),
+    "asOf": {
+        **dict.fromkeys(("tolerance", "maxage", "age", "within"), "maximumAge"),
+        **dict.fromkeys(("allowedlateness", "lateness", "graceperiod"), "grace"),
+    },
 }
+#: the beginning of the window of a join, as CLAUSES
+JOIN_CLAUSES: tuple[tuple[str, str], ...] = (
+    (r"(join_?windows?|interval_?join|within|between|after|before)\b", BEFORE_AFTER),
+    (r"for\s+system_time|temporal|versioned", "asOf: the newest right tuple that is not newer than the left one"),
+    (r"sliding\b", "window_left and window_right, each with a sliding window; or " + BEFORE_AFTER),
+    (r"(tumbling|tumble|hopping|hop|session|timeinterval)\b", BEFORE_AFTER + "; a join has no such windows"),
+)
 #: words of SQL's expressions, in small letters -> what to write
 WORDS: dict[str, str] = {
     "is": "an expression without IS NULL: attributes always have a value, for null that of `defaults` of the stream",
@@ -111,7 +156,12 @@ WORDS_IN_SQL: dict[str, str] = {
 }
 #: words of SQL that are written in small letters here
 SMALL = ("and", "or", "not", "true", "false")
-CLAUSES_OF_SPL = re.compile(r"\s*(?P<stream>\w+)\s*:\s*(?P<clause>(tumbling|sliding|timeInterval)\b.*)", re.DOTALL)
+CLAUSES_OF_SPL = re.compile(
+    r"\s*(window\s+)?(?P<stream>\w+)\s*:\s*(?P<clause>(tumbling|sliding|timeInterval)\b[^;]*)", re.DOTALL
+)
+#: what other languages write between two policies
+BETWEEN = re.compile(r"(?<=\))\s*(\|\|?|&&?|OR\b|AND\b|and\b)\s*")
+ARGUMENTS = re.compile(r"\(.*\)", re.DOTALL)
 
 #: keys of an operator, without underscores and in small letters -> what to write
 KEYS = {
@@ -122,13 +172,32 @@ KEYS = {
     "where": "where of a map operator in front of this one, which writes the stream that this one reads",
     "having": "where of a map operator behind this one, which reads the stream that this one writes",
     "select": "output, with the attributes of each stream as expressions",
-    "keyby": "partition_by with a list, and partitioned in the window clause",
-    "groupbykey": "partition_by with a list, and partitioned in the window clause",
+    **dict.fromkeys(
+        ("keyby", "groupbykey", "keyedby", "key", "keys", "by", "partitionkey"),
+        "partition_by with a list, and partitioned in the window clause",
+    ),
     "trigger": "the trigger in the window clause, behind the eviction policy: sliding, count(10), count(1); or "
     "early: time(10) for results of an open tumbling, timeInterval or session window",
-    "earlyfire": EARLY,
-    "earlyfirings": EARLY,
-    "withearlyfirings": EARLY,
+    **dict.fromkeys(("earlyfire", "earlyfirings", "withearlyfirings", "earlyresults", "earlytrigger"), EARLY),
+    **dict.fromkeys(("evictor", "eviction"), "the eviction policy in the window clause: sliding, count(10), count(1)"),
+    **dict.fromkeys(
+        ("size", "slide", "hop", "advance", "advanceby", "gap", "inactivitygap", "duration", "length", "every"),
+        "sizes in the window clause: tumbling, time(5m); sliding, time(5m), time(1m); session, inactivityGap(5m)",
+    ),
+    "within": "sizes in the window clause, as in tumbling, time(5m); only a dedup has the key within",
+    **dict.fromkeys(("zone", "timezone"), "align with a mapping, such as {zone: Europe/Berlin}"),
+    "offset": "intervalOffset(seconds) in a timeInterval clause, or align with a time and a zone",
+    "origin": "clock_origin at the top of the file",
+    **dict.fromkeys(
+        ("limit", "orderby", "sortby", "top", "topn", "topk"),
+        "a sort operator with order_by and limit; or MaxN(x, n) or CollectMaxN(y, x, n) among the outputs",
+    ),
+    "union": "a list of streams as input, as in aggregate: [a, b]",
+    "parallelism": "buckets at the top of the file",
+    **dict.fromkeys(
+        ("late", "lateoutput", "lateness", "latetuples", "lateevents", "sideoutput", "sideoutputlatedata"),
+        f"{LATENESS}; dead_letters at the top of the file names the stream of late tuples",
+    ),
     "suppress": "nothing: a window is emitted once, when it closes; early: time(10) also emits what it holds so far",
     "watermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
     "withwatermark": "event_time of the input stream, with lag for watermarks that follow the tuples",
@@ -143,8 +212,19 @@ KEYS_OF_A_MAP = {
 #: words of a join, as KEYS
 KEYS_OF_A_JOIN = {
     "within": "window: interval, before(15m), after(15m) for event times, or window_left and window_right",
-    "type": "algorithm with inner, leftOuter, rightOuter or outer",
+    **dict.fromkeys(("type", "how", "jointype"), "algorithm with inner, leftOuter, rightOuter or outer"),
     "table": "table: true in the stream of the table, under streams",
+}
+#: words of a dedup and of a sort, as KEYS
+KEYS_OF_A_DEDUP = {
+    **dict.fromkeys(("key", "keys", "keyby", "groupby", "partitionby", "id", "on", "using", "fields", "columns"), "by"),
+    **dict.fromkeys(("window", "period", "interval", "duration", "ttl"), "within, as in within: time(10m)"),
+    **dict.fromkeys(("first", "last", "strategy"), "keep"),
+    "limit": "within with the length of a period, of which one tuple is emitted",
+}
+KEYS_OF_A_SORT = {
+    **dict.fromkeys(("sortby", "by", "order", "key"), "order_by"),
+    **dict.fromkeys(("top", "topn", "topk", "first", "n"), "limit"),
 }
 #: keys of a stream or of its event_time, as KEYS
 KEYS_OF_A_STREAM = {
@@ -167,9 +247,11 @@ KEYS_OF_A_STREAM = {
     ),
     **dict.fromkeys(("timestamp", "rowtime", "timestampextractor", "time"), EXTRACTED),
     **dict.fromkeys(("brokers", "bootstrapservers"), "kafka at the top of the file, with bootstrap.servers in it"),
+    **dict.fromkeys(("ktable", "globalktable", "compact", "compacted", "changelog"), "table: true, with a key"),
 }
 #: keys of an event_time, as KEYS
 KEYS_OF_AN_EVENT_TIME = {
+    **dict.fromkeys(("idle", "idleness", "withidleness", "idletimeout"), "idle_after"),
     **dict.fromkeys(("column", "field", "name", "path"), "attribute"),
     **dict.fromkeys(
         ("unit", "units", "precision", "timeunit", "format"),
@@ -185,18 +267,21 @@ KEYS_OF_THE_FILE = {
     ),
     **dict.fromkeys(("sinks", "sink", "outputs", "output"), "streams, and output of an operator with their names"),
     **dict.fromkeys(("steps", "queries", "nodes", "transforms", "processors", "windows"), "operators with a list"),
+    "window": "window of an operator, under operators",
+    **dict.fromkeys(("watermark", "watermarks", "eventtime"), "event_time of a stream, with attribute and lag"),
     **dict.fromkeys(("parallelism", "numstreamthreads"), "buckets"),
     **dict.fromkeys(("checkpointdir", "checkpointlocation", "statedir"), "checkpoint with a folder"),
     **dict.fromkeys(("processingguarantee", "guarantee"), "delivery: exactly_once or at_least_once"),
     **dict.fromkeys(("bootstrapservers", "brokers"), "the properties of the Kafka clients under the key kafka"),
 }
+CHANGES = "updates with a session or slidingTime window, or early: count(1) with another one"
 #: key -> words for its value in other systems -> what to write
 VALUES = {
     "emit": {
-        "changes": "updates with a session or slidingTime window, or early: count(1) with another one",
-        "update": "updates with a session or slidingTime window, or early: count(1) with another one",
-        "append": "final",
-        "suppress": "final",
+        "changes": CHANGES,
+        "update": CHANGES,
+        **dict.fromkeys(("emitchanges", "onupdate", "onwindowupdate"), CHANGES),
+        **dict.fromkeys(("append", "suppress", "emitfinal", "onclose", "onwindowclose", "emitonwindowclose"), "final"),
     },
     "keep": {
         **dict.fromkeys(("newest", "latest", "latestbyoffset"), "last"),
@@ -234,6 +319,14 @@ OPERATORS = {
     "distinct": "dedup with the input stream, by with the key, and within with the length of a period",
     "dropduplicates": "dedup with the input stream, by with the key, and within with the length of a period",
     "dropduplicateswithinwatermark": "dedup with the input stream, by with the key, and within: eventTime(seconds)",
+    **dict.fromkeys(
+        ("topn", "topk", "top", "rank", "orderby", "limit"),
+        "sort with the input stream, a window, order_by, and limit with the number of tuples",
+    ),
+    **dict.fromkeys(("union", "unionall", "merge"), "a list of streams as input of an operator: aggregate: [a, b]"),
+    **dict.fromkeys(
+        ("process", "transform", "apply", "processfunction"), "custom with the input stream, and handler with a class"
+    ),
     "punctor": "mark_when of a stream, which makes window marks, and an operator that reads the stream",
 }
 
@@ -241,13 +334,25 @@ OPERATORS = {
 def clause_of_another_system(text: str) -> Fault | None:
     """What to write instead of a window clause of another system; None if it is not known as one."""
     if found := CLAUSES_OF_SPL.match(text):
-        clause = found["clause"].rstrip().removesuffix(";").rstrip()
+        clause = found["clause"].rstrip()
         return Fault("the clause without its stream, which another key of the operator names", text.strip(), clause)
     if text.rstrip().endswith(";"):
         return Fault("a clause without a semicolon at its end", text.strip(), text.rstrip().rstrip("; "))
-    start = text.strip().lower().rpartition("org.apache.")[2]
+    if ";" in ARGUMENTS.sub("", text):
+        return Fault("commas between the parts of a clause", text.strip(), re.sub(r"\s*;\s*", ", ", text.strip()))
+    if (choices := BETWEEN.sub(_or, text)) != text:
+        return Fault(
+            "the word or between two policies, each of which flushes the window", text.strip(), choices.strip()
+        )
+    start = text.strip().lower().rpartition("org.apache.")[2].removeprefix("table(").lstrip()
     what = next((what for pattern, what in CLAUSES if re.match(pattern, start)), None)
     return Fault(what, text.strip()) if what else None
+
+
+def _or(found: re.Match[str]) -> str:
+    """The word `or` in place of another sign between two policies; inside of their parentheses what stands there."""
+    before = found.string[: found.start()]
+    return " or " if before.count("(") == before.count(")") else found[0]
 
 
 def word_of_sql(word: str, *, name: bool = False) -> str | None:
@@ -265,6 +370,16 @@ def part_of_another_system(kind: str, word: str) -> str | None:
     return PARTS.get(kind, {}).get(_plain(word))
 
 
+def policy_of_another_system(word: str) -> str | None:
+    """What to write instead of a word among the policies of a window; None if it is not known."""
+    return POLICIES.get(_plain(word))
+
+
+def join_window_of_another_system(text: str) -> str | None:
+    """What to write instead of such a window of a join over event time; None if it is not known."""
+    return next((what for pattern, what in JOIN_CLAUSES if re.match(pattern, text.strip().lower())), None)
+
+
 def size_of_another_system(kind: str, word: str) -> str | None:
     """The size of a window of this kind that another system calls `word`; None if it is not known."""
     return SIZES.get(kind, {}).get(_plain(word))
@@ -272,7 +387,8 @@ def size_of_another_system(kind: str, word: str) -> str | None:
 
 def key_of_another_system(key: str, known: Collection[str]) -> str | None:
     """What to write instead of a key of an operator, which has the keys `known`; None if it is not known."""
-    of_this_kind = KEYS_OF_A_MAP if "map" in known else KEYS_OF_A_JOIN if "join" in known else {}
+    kinds = {"map": KEYS_OF_A_MAP, "join": KEYS_OF_A_JOIN, "dedup": KEYS_OF_A_DEDUP, "sort": KEYS_OF_A_SORT}
+    of_this_kind = next((words for kind, words in kinds.items() if kind in known), {})
     return (KEYS | of_this_kind).get(_plain(key))
 
 
@@ -312,8 +428,13 @@ def value_of_another_system(key: str, value: str) -> str | None:
     return VALUES.get(key, {}).get(_plain(value))
 
 
+def param_of_spl(line: str) -> str | None:
+    """What to write instead of a line such as `param: groupBy: symbol`, which is no YAML; None if it is another one."""
+    return KEYS["param"] if re.match(r"(- )?param\b", line) else None
+
+
 def line_of_spl(line: str) -> str | None:
     """The window clause in a line such as `window: trades : sliding, count(5);`, which is no YAML; None without one."""
     found = re.match(r"(- )?window\w*\s*:\s*(?P<rest>.*)", line)
     fault = CLAUSES_OF_SPL.match(found["rest"]) if found else None
-    return fault["clause"].rstrip().removesuffix(";").rstrip() if fault else None
+    return fault["clause"].rstrip() if fault else None

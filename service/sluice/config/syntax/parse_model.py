@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sluice.config.syntax.cut_expressions import joined
 from sluice.config.syntax.durations import spelled_here
 from sluice.config.syntax.file_models import (  # fmt: skip
     KINDS,
@@ -106,7 +105,7 @@ class ParsedModel:
 
 def parse_model(report: Report) -> ParsedModel | None:
     """The parsed file, or None if too much of it is wrong to continue. Problems go to the report."""
-    data = joined(report)
+    data: Mapping[str, Any] = report.source.data
     try:
         file = FileShape.model_validate(data)
         return ParsedModel(file, list(range(len(file.operators))))
@@ -236,6 +235,8 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
     if path[0] in ("kafka", "registry"):
         return "***", None
     text = None if given is None else report.source.texts.get(path, str(given))
+    if path[-1] == "window" and isinstance(given, list):
+        return text, ", ".join(map(str, given))
     return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
 
 

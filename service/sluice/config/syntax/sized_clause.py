@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sluice.config.syntax.clause_parts import MAX_SECONDS, Part
-from sluice.config.syntax.durations import EXAMPLES, seconds, spelled_here
+from sluice.config.syntax.durations import EXAMPLES, NUMBER, seconds, spelled_here
 from sluice.config.syntax.other_systems import part_of_another_system, size_of_another_system
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.kinds import SIZED
@@ -64,7 +64,7 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
             take_size(part, kind.parts[part.word], sizes, faults)
         elif part.word == kind.word or (part.word == "partitioned" and kind.says_partitioned):
             if part.arguments is not None:
-                faults.append(part.fault(f"{part.word} without parentheses"))
+                faults.append(part.fault(f"{part.word} without parentheses", with_size(part, kind)))
         else:
             faults.append(stranger(part, kind))
         seen.setdefault(part.word, part)
@@ -83,11 +83,19 @@ def in_words_of(kind: type[SizedKind], faults: list[Fault]) -> bool:
     words = [word for word, of in kind.parts.items() if of.needed] or [*kind.parts][:1]
     found = False
     for place, fault in enumerate(faults):
-        if fault.hint is not None and (alone := ALONE.fullmatch(fault.hint)):
+        if alone := ALONE.fullmatch(f"time({fault.got})" if NUMBER.fullmatch(fault.got or "") else fault.hint or ""):
             hint = ", ".join(f"{word}({alone['size']})" for word in words)
             faults[place] = replace(fault, expected=f"a call such as {words[0]}(5m)", hint=hint)
             found = True
     return found
+
+
+def with_size(part: Part, kind: type[SizedKind]) -> str | None:
+    """What to write for a kind of window that is called with its size, as in `timeInterval(60)`."""
+    needed = [word for word, of in kind.parts.items() if of.needed]
+    if part.word != kind.word or len(needed) != 1 or not part.arguments or len(part.arguments) > 1:
+        return None
+    return f"{kind.word}, {needed[0]}({spelled_here(part.arguments[0]) or part.arguments[0]})"
 
 
 def article(word: str) -> str:
@@ -118,6 +126,8 @@ def size(part: Part, of: SizePart) -> int | Fault:
             if exact != int(exact):
                 return part.fault(f"{part.word}(seconds) in whole nanoseconds")
             return int(exact) if exact or of.zero else part.fault(limits(part, of))
+        case (text,) if (given := seconds(text)) is not None and abs(given) > MAX_SECONDS:
+            return part.fault(f"{part.word}(seconds) with at most 292 years")
         case _:
             return part.fault(limits(part, of), part.spelled_here(CALENDAR if part.word == "intervalDuration" else ()))
 
@@ -132,7 +142,9 @@ def limits(part: Part, of: SizePart) -> str:
 def stranger(part: Part, kind: type[SizedKind]) -> Fault:
     """A word that has no place in such a clause: a policy of another window (E27, W17), or none at all (W12)."""
     if part.word == "partitioned":
-        return part.fault(f"no partitioned: a {kind.word} window is partitioned by partition_by alone")
+        return part.fault(
+            f"no partitioned: {article(kind.word)} {kind.word} window is partitioned by {kind.partitioner}"
+        )
     if part.word in PARTITION_EVICTION:
         return part.fault(kind.no_partition_eviction)
     if other := part_of_another_system(kind.word, part.word):

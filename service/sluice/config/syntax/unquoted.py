@@ -12,6 +12,8 @@ from sluice.config.syntax.clause_parts import split
 LONGEST = 1000
 #: a line with a key and a value
 LINE = re.compile(r"(?P<key>(?:- )?[\w.-]+:\s+)(?P<value>.+)")
+#: the beginning of a line with a window clause
+CLAUSE = re.compile(r"(- )?window(_left|_right)?:\s+[a-z]+,", re.IGNORECASE)
 #: the inside of {...} without further braces, and a key with its value in it
 BRACES = re.compile(r"\{([^{}]*)\}")
 ENTRY = re.compile(r"\s*(?P<key>[\w.-]+: )(?P<value>[^\s{\[].*?)\s*")
@@ -28,7 +30,7 @@ def quoted_line(line: str) -> str | None:
         value = found["value"]
         inside = [value[1:-1]] if value[0] in "\"'" and value[-1] == value[0] else []
         for whole in (value, *inside):
-            if _is_expression(whole):
+            if CLAUSE.match(line) or _is_expression(whole):
                 return f"{found['key']}{in_quotes(whole)}"
     quoted = BRACES.sub(lambda found: f"{{{', '.join(_entry(one) for _, one in split(found[1]))}}}", line)
     return quoted if quoted != line and _is_yaml(quoted) else None

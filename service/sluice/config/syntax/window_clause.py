@@ -18,7 +18,7 @@ from decimal import Decimal
 
 from sluice.config.syntax.clause_parts import INTEGER, MAX_SECONDS, Part, read_parts
 from sluice.config.syntax.durations import EXAMPLES, seconds
-from sluice.config.syntax.other_systems import clause_of_another_system
+from sluice.config.syntax.other_systems import clause_of_another_system, policy_of_another_system
 from sluice.config.syntax.sized_clause import PARTS, Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.spec import Aligned, Count, PartitionAge, PartitionCount, PartitionEviction, Punct, Time, TupleCount
@@ -121,6 +121,8 @@ def take(part: Part, clause: ParsedClause) -> None:
         take_policy(part, clause)
     elif part.word in PARTS:
         clause.faults.append(part.fault(f"{part.word} only in a {one_of(PARTS[part.word])} window (rule W12)"))
+    elif other := policy_of_another_system(part.word):
+        clause.faults.append(part.fault(other))
     else:
         usual = (*KINDS, *POLICIES, "partitioned", *LEAVING)
         clause.faults.append(part.fault(f"{', '.join(usual[:-1])} or {usual[-1]}", near(part, WORDS)))

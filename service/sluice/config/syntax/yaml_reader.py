@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from sluice.config.syntax.other_systems import line_of_spl
+from sluice.config.syntax.cut_expressions import whole_entries
+from sluice.config.syntax.other_systems import line_of_spl, param_of_spl
 from sluice.config.syntax.unquoted import in_quotes, quoted_line
 from sluice.files import read_file
 from sluice.model.errors import Path, PipelineError, Problem, spell
@@ -22,6 +23,8 @@ MAX_VALUES = 100_000
 DEEPEST = 100
 #: keys at the top below which no value is shown, because it may be a password
 SECRET = (("kafka",), ("registry",), ("state_options",))
+#: the key at the top below which values are expressions
+OPERATORS = ("operators",)
 SHOWN = 60
 #: a key with its colon, somewhere in a line
 KEY = re.compile(r"(?P<name>[\w.-]+)[\"']?\s*:(?=\s)")
@@ -132,6 +135,8 @@ def compose(text: str, file: str) -> yaml.Node | None:
         expected, hint = f"YAML without errors ({problem})", None
         if clause := line_of_spl(got or ""):
             expected, hint = "the window clause without its stream", f"window: {clause}"
+        elif param := param_of_spl(got or ""):
+            expected = param
         elif quoted := quoted_line(got or ""):
             expected, hint = "quotes around the whole expression, as YAML reads it in another way", quoted
         elif "`" in (got or ""):
@@ -203,7 +208,8 @@ class Walk:
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for key, value in node.value:
+        entries = whole_entries(node) if path[:1] == OPERATORS else ((entry, False) for entry in node.value)
+        for (key, value), cut in entries:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 self.problem(line, path, "a word as key", self.beginning(key))
@@ -214,6 +220,9 @@ class Walk:
             else:
                 self.source.lines[inner] = line
                 found[key.value] = self.value(value, inner)
+                if cut:
+                    expected = "quotes around an expression with commas inside of {...}"
+                    self.problem(line, inner, expected, value.value, f'"{value.value}"')
         return found
 
     def beginning(self, node: yaml.Node) -> str:

@@ -21,6 +21,7 @@ class JoinWindow(SizedKind):
     needs_event_time = True
     operators = frozenset({"join"})
     in_arrival_order = False
+    partitioner = "equality_left and equality_right"
     #: the algorithms of a join that the window has
     algorithms: ClassVar[tuple[str, ...]] = ("inner", "leftOuter", "rightOuter", "outer")
     #: whether the join may have a further condition on a pair

@@ -191,6 +191,9 @@ class SizedKind(WindowKind):
 
     __slots__ = ()
 
+    #: the keys that partition the window, for messages
+    partitioner: ClassVar[str] = "partition_by alone"
+
     @classmethod
     @abstractmethod
     def of(cls, sizes: Mapping[str, Any], options: Mapping[str, str], *, partitioned: bool, event_time: bool) -> Self:

@@ -64,6 +64,12 @@ def test_several_conditions_of_a_tumbling_window(clause, window):
     assert loaded(aggregate(f"'{operator.window.clause()}'")).operators == (operator,)
 
 
+def test_signs_of_a_condition_inside_of_a_policy_are_no_signs_between_policies():
+    text = aggregate("'tumbling, delta(size, (price > 1.0) and open ? 1 : 2) or count(2)'")
+    (operator,) = loaded(text).operators
+    assert len(operator.window.policies) == 2
+
+
 def test_partitioned():
     (operator,) = loaded(aggregate("sliding, count(3), partitioned\n    partition_by: [symbol, size % 10]")).operators
     assert operator.window == Sliding(Count(3), Count(1), partitioned=True)

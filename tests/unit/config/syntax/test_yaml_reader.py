@@ -68,6 +68,16 @@ def test_a_value_that_begins_with_a_tag_is_a_problem_and_stays_whole():
     ]
 
 
+def test_an_expression_that_yaml_cuts_at_a_comma_is_whole_in_an_operator_alone():
+    source = read_text("operators: [{where: max(a, b) > 1, map: in}]\nkafka: {sasl.password: ab(c, d}", "f")
+    assert source.data["operators"] == [{"where": "max(a, b) > 1", "map": "in"}]
+    assert source.data["kafka"] == {"sasl.password": "ab(c", "d": None}
+    expected = "quotes around an expression with commas inside of {...}"
+    assert list(map(str, source.problems)) == [
+        f'f:1: operators[0].where: expected {expected}, got "max(a, b) > 1" (did you mean "max(a, b) > 1"?)'
+    ]
+
+
 @pytest.mark.parametrize(
     "line", ["sasl.password: !abc}", "sasl.password: *abc }", "{a: b, 'sasl.password' : \"abc\" d"]
 )

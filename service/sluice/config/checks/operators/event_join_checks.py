@@ -6,6 +6,7 @@ from sluice.config.checks.event_time_checks import MAX_TICKS
 from sluice.config.checks.expression_checks import ExpressionChecks
 from sluice.config.syntax.clause_parts import read_parts
 from sluice.config.syntax.file_models import JoinShape
+from sluice.config.syntax.other_systems import join_window_of_another_system
 from sluice.config.syntax.sized_clause import Sizes, read_sizes
 from sluice.model.errors import Fault, nearest, one_of
 from sluice.model.windows.join_windows import JOIN_WINDOWS, JoinWindow
@@ -45,6 +46,9 @@ def event_window(typed: ExpressionChecks, index: int, shape: JoinShape) -> JoinW
 
 def clause(text: str, typed: ExpressionChecks, index: int) -> Sizes | None:
     """What the clause says; None if it is wrong, which the report says."""
+    if other := join_window_of_another_system(text):
+        typed.report.fault(typed.path(index, "window"), Fault(other, text))
+        return None
     faults: list[Fault] = []
     parts = list(read_parts(text, faults))
     sizes = None

@@ -39,6 +39,10 @@ def row(at, x, t, source):
     return {"at": at, "tuple": {"x": x, "t": t}, "topic_partition": source}
 
 
+def final(at, source):
+    return {"at": at, "punct": "final", "topic_partition": source}
+
+
 def mark(at, t, source):
     return {"at": at, "watermark": t, "topic_partition": source}
 
@@ -65,6 +69,16 @@ def mark(at, t, source):
             [row(0, 1, 5, 0), mark(0, 10, 0), row(0, 2, 6, 1), {"at": 3}],
             ["3 out [1, 2]", "3 out window"],
             id="where all are idle, the greatest watermark counts",
+        ),
+        pytest.param(
+            [row(0, 1, 5, 0), mark(0, 9, 1), final(1, 1), mark(2, 10, 0), {"at": 2.9}],
+            [],
+            id="one that is final holds the watermark back",
+        ),
+        pytest.param(
+            [row(0, 1, 5, 0), mark(0, 9, 1), final(1, 1), mark(2, 10, 0), {"at": 3}],
+            ["4 out [1]", "4 out window"],
+            id="until it is idle, counted from its last item before the final mark",
         ),
     ],
 )
