@@ -92,6 +92,8 @@ class Scope:
     no_aggregates: str | None = None
     #: in a join: the attributes of each side, in place of `attributes`
     sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    #: in a join: the name of each stream -> its side, for messages
+    streams: Mapping[str, str] = field(default_factory=dict)
     #: the functions that describe the window that fires, and the types of their results
     panes: Mapping[str, Type] = field(default_factory=dict)
 
@@ -222,7 +224,9 @@ class Typing:
         if not self.scope.sides and name not in self.scope.attributes:
             return self.no_attribute(tree, whole, self.scope.stream, self.scope.attributes)
         expected = f"an attribute of {one_of([*self.scope.sides] or known)}"
-        return self.fault(tree, expected, f"{nearest(stream, known) or known[0]}.{name}")
+        called = {word: side for word, side in self.scope.streams.items() if side in known} | {s: s for s in known}
+        meant = nearest(stream, called)
+        return self.fault(tree, expected, f"{called[meant] if meant else known[0]}.{name}")
 
     def no_attribute(
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
