@@ -75,9 +75,11 @@ def record(one: Shown) -> str:
 
 
 def arrival(event: Mapping[str, Any]) -> str:
-    """An event of the replay: its tuple, mark or watermark."""
+    """An event of the replay: its tuple, deletion, mark or watermark."""
     if "tuple" in event:
         return named(event["tuple"])
+    if "delete" in event:
+        return f"delete {named(event['delete'])}"
     if "punct" in event:
         return f"{MARK} window mark" if event["punct"] == "window" else "F final mark"
     if "watermark" in event:

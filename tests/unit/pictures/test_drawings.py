@@ -115,6 +115,36 @@ def test_no_time_of_the_calendar_is_broken_in_a_narrow_terminal(width: int):
     assert clocks == ["2024-01-01", "10:00:00.5", "10:00:07", "2024-01-02", "10:00:00.125"], text
 
 
+def test_a_date_has_a_line_of_its_own_above_the_times():
+    events = [{"at": at, "tuple": {"x": 1, "ts": at}} for at in (1_704_103_200, 1_704_103_207)]
+    found = texts(drawing(build_story(load_text(CALENDAR, "sales.yaml"), events), steps=False))
+    assert found.count("2024-01-01") == 1
+    assert {"09:59:55", "10:00", "10:00:02"} <= set(found)
+
+
+ENRICHED = """
+pipeline: enriched
+streams:
+  orders: {topic: orders, schema: {order: string, user: string}}
+  users: {topic: users, schema: {user: string, name: string}, key: {attributes: [user]}, table: true}
+  named: {topic: named}
+operators:
+  - {name: join, join: {left: orders, right: users}, equality_left: [user], equality_right: [user], output: [named]}
+"""
+
+
+def test_a_table_is_drawn_as_its_rows_and_a_deletion_is_called_that():
+    events = [
+        {"at": 0, "stream": "users", "tuple": {"user": "u1", "name": "Ada"}},
+        {"at": 1, "stream": "orders", "tuple": {"order": "o1", "user": "u1"}},
+        {"at": 2, "stream": "users", "delete": {"user": "u1"}},
+    ]
+    found = texts(drawing(build_story(load_text(ENRICHED, "enriched.yaml"), events)))
+    assert "table users: the newest row of each key" in found
+    assert "users: delete user=u1" in found
+    assert not any("count(0)" in text for text in found)
+
+
 def test_the_table_of_the_terminal_shows_firings_and_outputs():
     text = printed(story(TUMBLING, event(0, x=1), event(1, x=2)))
     assert "▶ [1 +2]" in text
