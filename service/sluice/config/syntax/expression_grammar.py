@@ -77,6 +77,8 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 NO_ATTRIBUTE = "an attribute of "
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
 MAX_DIGITS = 1000
+#: functions of strings and of lists with the same meaning
+TWINS = {"length": "size", "size": "length"}
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
 DEEPEST = 150
 
@@ -382,6 +384,9 @@ class Typing:
         if found is None or not constants_fit(found.signature, given):
             if not any(s.parameters for s in function.signatures):
                 hint = f"{function.name}()"
+            twin = FUNCTIONS.get(TWINS.get(function.name, ""))
+            if twin is not None and match(twin, types) is not None:
+                hint = f"{twin.name}{self.text[tree.meta.start_pos + len(function.name) : tree.meta.end_pos]}"
             return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)
