@@ -26,7 +26,7 @@ from sluice.ops.metric_samples import Reading, known, parsed
 REQUEST_S = 10.0
 #: seconds between the two readings of --once, from which its rates follow
 ONCE_S = 1.0
-MINUTE = 60
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
 #: from how many letters on a line holds tables with wide columns, and tables with dates
 WIDE, MEDIUM = 100, 76
 #: the headers of the columns behind `written` in a table of streams with dates
@@ -145,7 +145,7 @@ class Screen:
 
     def _head(self, reading: Reading, now: float, width: int) -> list[Text]:
         memory = {label["process"]: value for label, value in reading.values("sluice_memory_bytes")}
-        sizes = [f"{process} {_mebibytes(value)}" for process, value in memory.items()]
+        sizes = [f"{process} {_size(value)}" for process, value in memory.items()]
         line = ["sluice top", self.url, f"{datetime.fromtimestamp(now, UTC):%H:%M:%S} UTC"]
         found = [_phrases([Text(phrase, "bold") for phrase in line], width)]
         if sizes:
@@ -218,7 +218,7 @@ def _pipeline(reading: Reading, name: str, now: float, width: int) -> Text:
         Text(f"mean batch {_seconds(took)}"),
         Text(f"latency {_seconds(latency)}"),
         Text("no batch yet" if last is None else f"last batch {_duration(now - last)} ago"),
-        Text(f"state {_mebibytes(state)}"),
+        Text(f"state {_size(state)}"),
     ]
     return _phrases([phrase for phrase in phrases if phrase], width)
 
@@ -295,16 +295,20 @@ def _phrases(phrases: Sequence[Text], width: int) -> Text:
     return found
 
 
-def _mebibytes(value: float) -> str:
-    mebibytes = value / (1 << 20)
-    return f"{mebibytes:,.0f} MiB" if mebibytes >= 10 else f"{mebibytes:,.1f} MiB"  # noqa: PLR2004 - two digits
+def _size(count: float) -> str:
+    """A number of bytes."""
+    value, unit = (count / 1024, "KiB") if count < 1 << 20 else (count / (1 << 20), "MiB")
+    return f"{value:,.0f} {unit}" if value >= 10 else f"{value:,.1f} {unit}"  # noqa: PLR2004 - two digits
 
 
 def _duration(seconds: float) -> str:
-    """`0.4 s`, `45 s`, `3 min`, `2.5 h`."""
+    """`0.4 s`, `45 s`, `3 min`, `2.5 h`, `12 d`."""
     if seconds < MINUTE:
         return f"{max(seconds, 0.0):,.1f} s" if seconds < 10 else f"{seconds:,.0f} s"  # noqa: PLR2004 - two digits
-    return f"{seconds / MINUTE:,.0f} min" if seconds < MINUTE * MINUTE else f"{seconds / MINUTE / MINUTE:,.1f} h"
+    for unit, word, digits in ((DAY, "d", 0), (HOUR, "h", 1), (MINUTE, "min", 0)):
+        if seconds >= unit:
+            return f"{seconds / unit:,.{digits}f} {word}"
+    raise AssertionError(seconds)
 
 
 def _rate(per_second: float | None) -> str:
@@ -315,7 +319,7 @@ def _rate(per_second: float | None) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:,.1f} s"
+    return "-" if seconds is None else _duration(seconds)
 
 
 def _count(value: float | None) -> str:
