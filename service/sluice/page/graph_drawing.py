@@ -14,7 +14,7 @@ from sluice.planning.explain.explain_drawing import Band, Box
 HEIGHT, ACROSS, DOWN = 104, 46, 18
 MARGIN, TITLE, LINE = 14, 34, 17
 #: width of a character of a note, and of the margins beside it
-LETTER, BESIDE = 6.3, 24
+LETTER, BESIDE = 6.6, 28
 #: least and most characters of a line that fit into a box
 MIN_LINE, MAX_LINE = 22, 58
 #: lines below the name of a box
