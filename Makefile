@@ -85,7 +85,7 @@ test-security: setup ## every way to be let in by the brokers: SASL, TLS, mutual
 	@$(BIN)/python -m pytest tests/service/test_security.py $(ARGS)
 
 test-image: setup ## what the Dockerfile says, done with plain processes, without a network
-	@$(BIN)/python -m pytest tests/deploy/test_image.py tests/deploy/test_compose.py $(ARGS)
+	@$(BIN)/python -m pytest --log-cli-level=INFO tests/deploy/test_image.py tests/deploy/test_compose.py $(ARGS)
 
 test-package: setup ## build the wheel, install its core into a new environment without a network, run check, replay and lab there (fetches 150 MB)
 	@$(BIN)/python -m pytest tests/package $(ARGS)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+log = logging.getLogger("image")
+#: the beginning of the lines with which a step of the Dockerfile says how far it is
+PROGRESS = "sluice: "
 #: folders of the image -> where they are below the folder that stands for its root
 FOLDERS = ("/opt/", "/src", "/var/lib/sluice")
 #: commands for an image only: they change the system
@@ -37,6 +42,21 @@ def _for_all(path: Path) -> bool:
     return all(folder.stat().st_mode & 0o001 for folder in path.parents)
 
 
+def ran(command: str, environment: dict[str, str]) -> tuple[int, str]:
+    """The exit status and the output of a command of the shell. Its lines about progress go to the log at once."""
+    lines = []
+    with subprocess.Popen(
+        ["/bin/sh", "-ec", command], env=environment, cwd="/", text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith(PROGRESS):
+                log.info("%s", line.rstrip())
+    return process.returncode, "".join(lines)
+
+
 @dataclass
 class Image:
     """`root` has the files of the image that are not the system's, `environment` its variables."""
@@ -55,7 +75,9 @@ class Image:
         for word, rest in instructions((self.project / "Dockerfile").read_text()):
             step = getattr(self, f"_{word.lower()}", None)
             if step:
+                started = time.monotonic()
                 step(rest)
+                log.info("%s %s: %.0f s", word, rest[:80], time.monotonic() - started)
 
     def here(self, text: str) -> str:
         """With the paths of this machine."""
@@ -86,11 +108,9 @@ class Image:
         if not any(word in command for word in SYSTEM):
             inherited = {name: value for name, value in os.environ.items() if name.lower().startswith(("pip_", "ssl_"))}
             environment = inherited | {n: v for n, v in os.environ.items() if n.lower().endswith("_proxy")}
-            done = subprocess.run(
-                ["/bin/sh", "-ec", command], env=environment | self.environment, cwd="/",
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+            log.info("RUN %s", command[:160])
+            code, output = ran(command, environment | self.environment)
+            assert code == 0, f"{command}\n{output}"
 
     def _workdir(self, rest: str) -> None:
         self.workdir = Path(self.here(rest))

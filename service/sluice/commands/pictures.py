@@ -17,4 +17,5 @@ def show(story: Story, *, timeline: bool, svg: Path | None) -> None:
     if svg is not None:
         write(svg, drawing(story))
     if timeline:
-        Console().print(table(story))
+        console = Console()
+        console.print(table(story, console.width))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
+from http.client import HTTPException
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import click
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -23,50 +26,66 @@ from sluice.ops.metric_samples import Reading, known, parsed
 REQUEST_S = 10.0
 #: seconds between the two readings of --once, from which its rates follow
 ONCE_S = 1.0
-MINUTE = 60
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+#: from how many letters on a line holds tables with wide columns, and tables with dates
+WIDE, MEDIUM = 100, 76
+#: the headers of the columns behind `written` in a table of streams with dates
+LONG = ("dead letters", "watermark (UTC)")
 
 
 class UnreachableError(SluiceError):
     exit_code = 3
 
+    def __init__(self, address: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"no metrics at {address}: {reason}; does `sluice run` serve this port?")
+
 
 @click.command()
 @click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="Address of the service's HTTP port.")
+@click.option("--pipeline", help="Show this pipeline alone, of a service that runs several.")
 @click.option(
     "--interval", type=click.FloatRange(min=0.2), default=2.0, show_default=True, help="Seconds between two readings."
 )
 @click.option("--once", is_flag=True, help="Print the tables once, as plain text, and end.")
-def top(url: str, interval: float, once: bool) -> None:  # noqa: FBT001 - click passes flags as booleans
+def top(url: str, pipeline: str | None, interval: float, once: bool) -> None:  # noqa: FBT001 - click passes flags as booleans
     """Show what a running service does: rates, lag, clock and watermarks, operators, batches, memory.
 
     Reads the metrics of the service (`/metrics`) and refreshes until Ctrl+C. With --once it reads twice, one second
     apart, and prints plain text.
     """
     console = Console()
-    address = f"{url.rstrip('/')}/metrics"
-    if urlsplit(address).scheme not in {"http", "https"}:
+    url = f"{url if '://' in url else f'http://{url}'}".rstrip("/").removesuffix("/metrics")
+    if urlsplit(url).scheme not in {"http", "https"}:
         raise click.BadParameter("expected an address that begins with http:// or https://", param_hint="--url")
+    address, screen = f"{url}/metrics", Screen(url, pipeline, time.time)
     reading = _read(address, None)
+    names = reading.labels("sluice_build_info", "pipeline")
+    if pipeline is not None and pipeline not in names:
+        raise click.BadParameter(f"the service has the pipelines {', '.join(names)}", param_hint="--pipeline")
     if once:
         time.sleep(ONCE_S)
-        console.print(shown(_read(address, reading), url, time.time))
+        console.print(Group(*screen.parts(_read(address, reading), console.width)))
         return
-    with Live(shown(reading, url, time.time), console=console, screen=True, auto_refresh=False) as live:
+    with Live(OnScreen(screen, reading), console=console, screen=True, auto_refresh=False) as live:
         try:
             while True:
                 time.sleep(interval)
-                reading = _next(address, reading)
-                live.update(shown(reading, url, time.time), refresh=True)
+                reading, trouble = _next(address, reading)
+                screen.note(trouble)
+                live.update(OnScreen(screen, reading), refresh=True)
         except KeyboardInterrupt:
             return
 
 
-def _next(address: str, before: Reading) -> Reading:
-    """The next reading; the one before if the service does not answer, for instance while it is started again."""
+def _next(address: str, before: Reading) -> tuple[Reading, str]:
+    """The next reading and "". If the service does not answer, for instance while it is started again: the reading
+    before, and the reason.
+    """
     try:
-        return _read(address, Reading(before.at, before.samples))
-    except UnreachableError:
-        return before
+        return _read(address, Reading(before.at, before.samples)), ""
+    except UnreachableError as error:
+        return before, error.reason
 
 
 def _read(address: str, before: Reading | None) -> Reading:
@@ -74,55 +93,139 @@ def _read(address: str, before: Reading | None) -> Reading:
         with urlopen(address, timeout=REQUEST_S) as answer:  # noqa: S310 - the caller has checked the scheme
             text = answer.read().decode()
             if answer.status != HTTPStatus.OK:
-                raise UnreachableError(f"{address} answered {answer.status}")
-            return Reading(time.monotonic(), parsed(text), before)
-    except (URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        raise UnreachableError(f"no metrics at {address}: {reason}; does `sluice run` serve this port?") from None
-    except ValueError as error:
-        raise UnreachableError(f"{address} is no page of metrics: {error}") from None
+                raise UnreachableError(address, f"it answered {answer.status}")
+            samples = parsed(text)
+    except (URLError, OSError, OverflowError, HTTPException) as error:
+        raise UnreachableError(address, str(getattr(error, "reason", error))) from None
+    except ValueError:
+        raise UnreachableError(address, "the answer is no page of metrics") from None
+    if not any(name.startswith("sluice_") for name in samples):
+        raise UnreachableError(address, "the answer has metrics of another program")
+    return Reading(time.monotonic(), samples, before)
 
 
 # ---- the screen ------------------------------------------------------------------------------------------------------
 
 
-def shown(reading: Reading, url: str, now: Callable[[], float]) -> Group:
-    """The tables of all pipelines. `now` gives the seconds since 1970."""
-    pipelines = reading.labels("sluice_build_info", "pipeline")
-    parts: list[Text | Table] = [_head(reading, url, now())]
-    for name in pipelines:
-        parts += [Text(), _pipeline(reading, name, now()), _streams(reading, name), _operators(reading, name)]
-    if not pipelines:
-        parts.append(Text("no pipeline runs"))
-    return Group(*parts)
+@dataclass(slots=True)
+class Screen:
+    """What the terminal shows. `now` gives the seconds since 1970.
+
+    pipeline   the only pipeline to show; None: all
+    trouble    why the service does not answer; empty if it does
+    answered   when it answered for the last time, seconds since 1970
+    """
+
+    url: str
+    pipeline: str | None
+    now: Callable[[], float]
+    trouble: str = ""
+    answered: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.answered = self.now()
+
+    def note(self, trouble: str) -> None:
+        """Whether the service has answered now: `trouble` says why not, or is empty."""
+        self.trouble = trouble
+        if not trouble:
+            self.answered = self.now()
+
+    def parts(self, reading: Reading, width: int) -> list[RenderableType]:
+        """The lines and tables of a screen of `width` letters."""
+        names = reading.labels("sluice_build_info", "pipeline")
+        now = self.now()
+        found: list[RenderableType] = [*self._head(reading, now, width)]
+        if len(names) > 1 and self.pipeline is None:
+            found += [Text(), _overview(reading, names, width)]
+        for name in names if self.pipeline is None else [self.pipeline]:
+            found += [Text(), _pipeline(reading, name, now, width), _streams(reading, name, width)]
+            found += [_operators(reading, name, width), *_clocks(reading, name, width)]
+        return found if names else [*found, Text("no pipeline runs")]
+
+    def _head(self, reading: Reading, now: float, width: int) -> list[Text]:
+        memory = {label["process"]: value for label, value in reading.values("sluice_memory_bytes")}
+        sizes = [f"{process} {_size(value)}" for process, value in memory.items()]
+        line = ["sluice top", self.url, f"{datetime.fromtimestamp(now, UTC):%H:%M:%S} UTC"]
+        found = [_phrases([Text(phrase, "bold") for phrase in line], width)]
+        if sizes:
+            found.append(_phrases([Text(phrase) for phrase in ["memory:", *sizes]], width))
+        if self.trouble:
+            last = f"{datetime.fromtimestamp(self.answered, UTC):%H:%M:%S} UTC"
+            words = f"no answer for {now - self.answered:,.0f} s: {self.trouble}. What follows was true at {last}."
+            found.append(Text(words, "bold red"))
+        return found
 
 
-def _head(reading: Reading, url: str, now: float) -> Text:
-    memory = {label["process"]: value for label, value in reading.values("sluice_memory_bytes")}
-    sizes = ", ".join(f"{process} {value / (1 << 20):,.0f} MiB" for process, value in memory.items())
-    return Text(f"sluice top  {url}  {datetime.fromtimestamp(now, UTC):%H:%M:%S} UTC  memory: {sizes}", style="bold")
+@dataclass(frozen=True, slots=True)
+class OnScreen:
+    """A screen at a reading, as many lines of it as the terminal has."""
+
+    screen: Screen
+    reading: Reading
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        height = options.height or console.height
+        group = Group(*self.screen.parts(self.reading, options.max_width))
+        lines = console.render_lines(group, options.update(height=None), pad=False)
+        if len(lines) > height:
+            one = "" if self.screen.pipeline else "; --pipeline NAME shows one pipeline"
+            words = f"{len(lines) - height + 1} more lines{one}"
+            lines = [*lines[: height - 1], [Segment(words[: options.max_width], console.get_style("dim"))]]
+        for number, line in enumerate(lines):
+            yield from [Segment.line(), *line] if number else line
 
 
-def _pipeline(reading: Reading, name: str, now: float) -> Text:
+def _overview(reading: Reading, names: Sequence[str], width: int) -> Table:
+    """A row for each pipeline, with the sums of its streams."""
+    dead_letters = "dead" if width < MEDIUM else "dead letters"
+    table = _table(width, "pipeline", "state", "read", "written", dead_letters, "unread")
+    table.columns[1].justify = "left"
+    for name in names:
+        series = {"pipeline": name}
+        dead = reading.rate("sluice_dead_letters_total", **series)
+        unread = reading.value("sluice_lag_records", **series) or 0.0
+        table.add_row(
+            Text(name, "bold cyan"),
+            _state(reading, name),
+            _rate(reading.rate("sluice_records_read_total", **series)),
+            _rate(reading.rate("sluice_records_written_total", **series)),
+            Text(_rate(dead), "red" if dead else ""),
+            Text(_count(unread), "bold yellow" if unread else ""),
+        )
+    return table
+
+
+def _state(reading: Reading, name: str) -> Text:
+    if reading.value("sluice_leader", pipeline=name) == 0:
+        return Text("standby", "yellow")
+    running = reading.value("sluice_pipeline_running", pipeline=name)
+    return Text() if running is None else Text("running", "green") if running else Text("not running", "red")
+
+
+def _pipeline(reading: Reading, name: str, now: float, width: int) -> Text:
     unread = reading.value("sluice_lag_records", pipeline=name) or 0.0
-    last = known(reading.value("sluice_last_batch_timestamp_seconds", pipeline=name))
+    times = [known(value) for _, value in reading.values("sluice_last_batch_timestamp_seconds", pipeline=name)]
+    last = max([value for value in times if value is not None], default=None)
     took = reading.mean("sluice_batch_duration_seconds", pipeline=name)
     latency = reading.mean("sluice_record_latency_seconds", pipeline=name)
     state = sum(value for _, value in reading.values("sluice_state_bytes", pipeline=name))
-    running = reading.value("sluice_pipeline_running", pipeline=name)
-    text = Text(name, style="bold cyan")
-    if running is not None:
-        text.append("  running" if running else "  not running", style="green" if running else "red")
-    text.append(f"  batches {_rate(reading.rate('sluice_batches_total', pipeline=name))}", style="not bold default")
-    text.append(f"  mean batch {_seconds(took)}  latency {_seconds(latency)}", style="not bold default")
-    text.append(f"  last {_seconds(None if last is None else now - last)} ago", style="not bold default")
-    text.append(f"  state {state / (1 << 20):,.1f} MiB", style="not bold default")
-    text.append(f"  unread {unread:,.0f}", style="bold yellow" if unread else "not bold default")
-    return text
+    phrases = [
+        Text(name, "bold cyan"),
+        _state(reading, name),
+        Text(f"unread {unread:,.0f}", "bold yellow" if unread else ""),
+        Text(f"batches {_rate(reading.rate('sluice_batches_total', pipeline=name))}"),
+        Text(f"mean batch {_seconds(took)}"),
+        Text(f"latency {_seconds(latency)}"),
+        Text("no batch yet" if last is None else f"last batch {_duration(now - last)} ago"),
+        Text(f"state {_size(state)}"),
+    ]
+    return _phrases([phrase for phrase in phrases if phrase], width)
 
 
-def _streams(reading: Reading, name: str) -> Table:
-    table = _table("stream", "read", "written", "dead letters", "watermark (UTC)")
+def _streams(reading: Reading, name: str, width: int) -> Table:
+    narrow = width < MEDIUM
+    table = _table(width, "stream", "read", "written", *(("dead", "watermark") if narrow else LONG))
     for stream in dict.fromkeys([
         *reading.labels("sluice_records_read_total", "stream", pipeline=name),
         *reading.labels("sluice_records_written_total", "stream", pipeline=name),
@@ -134,13 +237,13 @@ def _streams(reading: Reading, name: str) -> Table:
             _rate(reading.rate("sluice_records_read_total", **series)),
             _rate(reading.rate("sluice_records_written_total", **series)),
             Text(_rate(dead), style="red" if dead else ""),
-            _moment(known(reading.value("sluice_watermark_timestamp_seconds", **series))),
+            _moment(known(reading.value("sluice_watermark_timestamp_seconds", **series)), short=narrow),
         )
     return table
 
 
-def _operators(reading: Reading, name: str) -> Table:
-    table = _table("operator", "in", "out", "fired", "partitions", "tuples")
+def _operators(reading: Reading, name: str, width: int) -> Table:
+    table = _table(width, "operator", "in", "out", "fired", "partitions", "tuples")
     for operator in reading.labels("sluice_operator_tuples_read_total", "operator", pipeline=name):
         series = {"pipeline": name, "operator": operator}
         table.add_row(
@@ -151,21 +254,61 @@ def _operators(reading: Reading, name: str) -> Table:
             _count(reading.value("sluice_window_partitions", **series)),
             _count(reading.value("sluice_window_tuples", **series)),
         )
-    for stage in reading.labels("sluice_clock_timestamp_seconds", "stage", pipeline=name):
+    return table
+
+
+def _clocks(reading: Reading, name: str, width: int) -> list[Text]:
+    """A line for each stage: its operator clock, and when the clock alone causes the next output."""
+    found = []
+    stages = reading.labels("sluice_clock_timestamp_seconds", "stage", pipeline=name)
+    for stage in stages:
         series = {"pipeline": name, "stage": stage}
         clock = known(reading.value("sluice_clock_timestamp_seconds", **series))
         due = known(reading.value("sluice_next_firing_timestamp_seconds", **series))
-        table.caption = f"clock of {stage}: {_moment(clock)}, next due {_moment(due)}"
-        table.caption_justify = "left"
-    return table
+        of = f" of {stage}" if len(stages) > 1 else ""
+        words = [f"clock{of}: {_moment(clock)}", "no timer is due" if due is None else f"next timer {_moment(due)}"]
+        found.append(_phrases([Text(phrase, "dim") for phrase in words], width))
+    return found
 
 
-def _table(first: str, *others: str) -> Table:
+def _table(width: int, first: str, *others: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
-    table.add_column(first, min_width=24)
+    names, numbers = (24, 12) if width >= WIDE else (16, 9) if width >= MEDIUM else (8, 4)
+    table.add_column(first, min_width=names, overflow="fold")
     for name in others:
-        table.add_column(name, justify="right", min_width=12)
+        table.add_column(name, justify="right", min_width=numbers, no_wrap=True)
     return table
+
+
+def _phrases(phrases: Sequence[Text], width: int) -> Text:
+    """The phrases with two spaces between them. Lines break between phrases only."""
+    found, column = Text(), 0
+    for phrase in phrases:
+        if column and column + 2 + phrase.cell_len > width:
+            found.append("\n  ")
+            column = 2
+        elif column:
+            found.append("  ")
+            column += 2
+        found.append_text(phrase)
+        column += phrase.cell_len
+    return found
+
+
+def _size(count: float) -> str:
+    """A number of bytes."""
+    value, unit = (count / 1024, "KiB") if count < 1 << 20 else (count / (1 << 20), "MiB")
+    return f"{value:,.0f} {unit}" if value >= 10 else f"{value:,.1f} {unit}"  # noqa: PLR2004 - two digits
+
+
+def _duration(seconds: float) -> str:
+    """`0.4 s`, `45 s`, `3 min`, `2.5 h`, `12 d`."""
+    if seconds < MINUTE:
+        return f"{max(seconds, 0.0):,.1f} s" if seconds < 10 else f"{seconds:,.0f} s"  # noqa: PLR2004 - two digits
+    for unit, word, digits in ((DAY, "d", 0), (HOUR, "h", 1), (MINUTE, "min", 0)):
+        if seconds >= unit:
+            return f"{seconds / unit:,.{digits}f} {word}"
+    raise AssertionError(seconds)
 
 
 def _rate(per_second: float | None) -> str:
@@ -176,17 +319,18 @@ def _rate(per_second: float | None) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:,.1f} s"
+    return "-" if seconds is None else _duration(seconds)
 
 
 def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def _moment(seconds: float | None) -> str:
+def _moment(seconds: float | None, *, short: bool = False) -> str:
+    """A time in UTC; `short`: without the year."""
     if seconds is None:
         return "-"
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+        return f"{datetime.fromtimestamp(seconds, UTC):{'%m-%d' if short else '%Y-%m-%d'} %H:%M:%S}"
     except (OverflowError, ValueError, OSError):
         return "beyond the calendar"

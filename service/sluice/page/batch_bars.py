@@ -8,7 +8,9 @@ from xml.etree import ElementTree as ET
 from sluice.page.history import Batch
 from sluice.page.times import duration
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 190, 46, 22, 8
+WIDTH, HEIGHT, BOTTOM, TOP = 1000, 220, 22, 8
+#: the least share of the width at which the labels of the first and the last batch do not touch on a phone
+APART = 0.5
 #: minimum number of bars for which there is room
 MIN_BARS = 60
 #: Spark's phases in their order within a batch -> (class of the style sheet, what happens); all others are "other"
@@ -34,31 +36,39 @@ def parts(batch: Batch) -> list[tuple[str, str, float]]:
 
 
 def drawing(batches: Sequence[Batch]) -> str:
-    """The SVG element: a bar for each batch, oldest on the left."""
-    svg = ET.Element("svg", {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "bars", "role": "img"})
+    """The SVG element: a bar for each batch, oldest on the left. It is as wide as the page.
+
+    The bars are an SVG element of their own, which is stretched, so that the letters keep their size. The labels of the
+    axis are left of the element.
+    """
+    svg = ET.Element("svg", {"class": "bars", "role": "img", "width": "100%", "height": str(HEIGHT)})
     ET.SubElement(svg, "title").text = "Durations of the last batches by phase"
     most = max([sum(seconds for *_, seconds in parts(one)) for one in batches], default=0.0) or 1.0
     step = next((one for one in STEPS if most / one <= 5), STEPS[-1])  # noqa: PLR2004 - lines
     tall = HEIGHT - BOTTOM - TOP
     for number in range(int(most / step) + 1):
         y = HEIGHT - BOTTOM - number * step / most * tall
-        ET.SubElement(svg, "line", {"class": "grid"}, x1=str(LEFT), x2=str(WIDTH), y1=f"{y:.1f}", y2=f"{y:.1f}")
-        label = ET.SubElement(svg, "text", {"class": "axis", "text-anchor": "end"}, x=str(LEFT - 6), y=f"{y + 4:.1f}")
+        ET.SubElement(svg, "line", {"class": "grid"}, x1="0", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}")
+        label = ET.SubElement(svg, "text", {"class": "axis", "text-anchor": "end"}, x="-6", y=f"{y + 4:.1f}")
         label.text = duration(number * step) if number else "0"
-    wide = (WIDTH - LEFT) / max(MIN_BARS, len(batches))
+    stretched = {"viewBox": f"0 0 {WIDTH} {tall}", "preserveAspectRatio": "none", "y": str(TOP)}
+    bars = ET.SubElement(svg, "svg", stretched, width="100%", height=str(tall))
+    wide = WIDTH / max(MIN_BARS, len(batches))
     for place, batch in enumerate(batches):
-        _bar(svg, batch, LEFT + place * wide, wide, tall / most)
-    for batch, x, anchor in _ends(batches, wide):
-        label = ET.SubElement(svg, "text", {"class": "axis", "text-anchor": anchor}, x=f"{x:.1f}", y=str(HEIGHT - 6))
+        _bar(bars, batch, place * wide, wide, tall / most)
+    for batch, share, anchor in _ends(batches):
+        style = {"class": "axis", "text-anchor": anchor}
+        label = ET.SubElement(svg, "text", style, x=f"{share:.0%}", y=str(HEIGHT - 6))
         label.text = f"batch {batch.number}"
     return ET.tostring(svg, encoding="unicode")
 
 
-def _ends(batches: Sequence[Batch], wide: float) -> list[tuple[Batch, float, str]]:
+def _ends(batches: Sequence[Batch]) -> list[tuple[Batch, float, str]]:
+    """The batches that have a label, each with its place as a share of the width."""
     if not batches:
         return []
-    first = [(batches[0], LEFT, "start")]
-    return first + ([(batches[-1], LEFT + len(batches) * wide, "end")] if len(batches) * wide > 180 else [])  # noqa: PLR2004
+    share = len(batches) / max(MIN_BARS, len(batches))
+    return [(batches[0], 0.0, "start"), *([(batches[-1], share, "end")] if share > APART else [])]
 
 
 def _bar(svg: ET.Element, batch: Batch, x: float, wide: float, scale: float) -> None:
@@ -66,10 +76,10 @@ def _bar(svg: ET.Element, batch: Batch, x: float, wide: float, scale: float) -> 
     lines = [f"{name}: {duration(seconds)}" for _, name, seconds in parts(batch) if seconds]
     title = f"batch {batch.number}, {batch.records:,} records\n" + "\n".join(lines)
     ET.SubElement(group, "title").text = title
-    y = float(HEIGHT - BOTTOM)
+    y = float(HEIGHT - BOTTOM - TOP)
     for style, _, seconds in parts(batch):
         tall = seconds * scale
         if tall:
             y -= tall
-            place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{max(wide - 1, 0.6):.2f}", "height": f"{tall:.2f}"}
+            place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{wide * 0.9:.2f}", "height": f"{tall:.2f}"}
             ET.SubElement(group, "rect", {"class": style, **place})

@@ -26,6 +26,11 @@ def moment(time: int | None) -> str:
     return f"{whole:%Y-%m-%d %H:%M:%S}" + (f".{milliseconds:03}" if milliseconds else "")
 
 
+def second(time: int | None) -> str:
+    """A time in nanoseconds since 1970, to the second, in UTC."""
+    return moment(None if time is None else time // SECOND * SECOND)
+
+
 def duration(seconds: float) -> str:
     """A duration in its two largest units: `1.5 s`, `4 min 5 s`, `3 h 20 min`, `2 d 4 h`."""
     if seconds < 0:

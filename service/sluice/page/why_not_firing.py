@@ -139,14 +139,13 @@ def _by_clock(operator: Windowed, seen: Seen) -> Iterator[str]:
     if due is None:
         return
     records = seen.pipeline.settings.clock == "records"
-    yield f"The operator clock is {moment(clock)}; the clock alone causes the next output at {moment(due)}."
+    wait = f", which is in {nanoseconds(due - seen.now)}" if due > seen.now and not records else ""
+    yield f"The operator clock is {moment(clock)}; the clock alone causes the next output at {moment(due)}{wait}."
     if records:
         yield (
             f"With `clock: records` only records move the clock: a record with a timestamp of {moment(due)} or later "
             "is missing."
         )
-    elif due > seen.now:
-        yield f"That is {nanoseconds(due - seen.now)} from now."
     del operator
 
 

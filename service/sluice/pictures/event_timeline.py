@@ -17,6 +17,14 @@ from sluice.pictures.story import Change, Chip, Port, Story, Window
 from sluice.pictures.svg_canvas import Canvas, shown_from
 
 LEFT, LEAST, TALL = 112.0, 58.0, 34.0
+#: height of the line with the dates
+DATE = 15
+
+
+def split(text: str) -> tuple[str, str]:
+    """The date and the time of day in the text of an event time; the date is empty if the text has none."""
+    date, space, clock = text.rpartition(" ")
+    return (date, clock) if space else ("", text)
 
 
 @dataclass(slots=True)
@@ -88,8 +96,12 @@ class EventTimeline:
             times |= {time for time in (pane.window.start, pane.window.end) if time is not None}
         known = sorted(times) or [0]
         texts = [labels.on_scale(time, self._port.scale) for time in known]
-        words = [width_of(labels.after(text, text)) + 8 for text in texts]
+        words = [width_of(part) + 8 for text in texts for part in split(text)]
         return Axis(known, LEFT, min(width - LEFT - LEAST, 90.0 * len(known)), min(max([LEAST, *words]), 170.0))
+
+    def _dates(self) -> set[str]:
+        """The dates of the axis, which have a line above the times."""
+        return {split(labels.on_scale(time, self._port.scale))[0] for time in self._axis.times} - {""}
 
     @property
     def right(self) -> float:
@@ -98,6 +110,7 @@ class EventTimeline:
     # ---- drawing -----------------------------------------------------------------------------------------------------
 
     def draw(self, canvas: Canvas, top: float) -> float:
+        top += DATE if self._dates() else 0
         y = self._head(canvas, top)
         y = self._arrivals(canvas, y)
         begin, lines = y, top + 18
@@ -119,9 +132,11 @@ class EventTimeline:
         canvas.line(LEFT, top + 18, self.right, top + 18, kind="line")
         before = ""
         for time, x in zip(self._axis.times, self._axis.places, strict=True):
-            full = labels.on_scale(time, scale)
-            canvas.text(x, top + 12, labels.after(before, full), "soft", anchor="middle")
-            before = full
+            date, clock = split(labels.on_scale(time, scale))
+            canvas.text(x, top + 12, clock, "soft", anchor="middle")
+            if date != before:
+                canvas.text(x, top + 12 - DATE, date, "soft", anchor="middle")
+            before = date
             canvas.line(x, top + 15, x, top + 21, kind="line")
         if not self._watermarks:
             return top + 26

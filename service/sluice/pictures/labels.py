@@ -41,6 +41,8 @@ def short(value: Any) -> str:  # noqa: ANN401 - of JSON
         return value.partition("T")[2].rstrip("Z") if _is_time(value) else value
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - exact in a float64
         return f"{value:.1f}"
+    if isinstance(value, float) and 1e5 <= abs(value) < 1e15:  # noqa: PLR2004 - such as seconds since 1970
+        return number(value)
     if isinstance(value, list):
         return f"[{', '.join(map(short, value))}]"
     return f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
@@ -73,9 +75,11 @@ def record(one: Shown) -> str:
 
 
 def arrival(event: Mapping[str, Any]) -> str:
-    """An event of the replay: its tuple, mark or watermark."""
+    """An event of the replay: its tuple, deletion, mark or watermark."""
     if "tuple" in event:
         return named(event["tuple"])
+    if "delete" in event:
+        return f"delete {named(event['delete'])}"
     if "punct" in event:
         return f"{MARK} window mark" if event["punct"] == "window" else "F final mark"
     if "watermark" in event:

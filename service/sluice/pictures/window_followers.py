@@ -49,6 +49,10 @@ def ports(pipeline: Pipeline) -> list[Follower]:
                 for side, of in (("left", spec.left), ("right", spec.right)):
                     port = replace(_port(pipeline, spec.name, side, of.stream, window), scale=None)
                     found.append(Stored(port, _labels(pipeline, of.stream, ())))
+            case Join(table=True):
+                port = _port(pipeline, spec.name, "right", spec.right.stream, spec.right.window)
+                port = replace(port, clause=f"table {spec.right.stream}: the newest row of each key")
+                found.append(Traced(port, _labels(pipeline, spec.right.stream, ()), joins=True))
             case Join():
                 sides = (("left", spec.left), ("right", spec.right))
                 found += [

@@ -41,23 +41,30 @@ class TraceFilter:
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
+        self._open = 0
 
     def passed(self, line: bytes) -> list[bytes]:
-        """The lines to write now. A stack trace is held back until its last line, which is not indented."""
+        """The lines to write now. A stack trace is held back until its last line, which is not indented.
+
+        The lines of several workers may be mixed: all are held back until each of these traces has ended.
+        """
+        if line.rstrip() == TRACE:
+            self._open += 1
+            self._held.append(line)
+            return []
         if self._held and line.startswith(b" "):
             self._held.append(line)
             return []
-        lines = self.rest()
-        if lines and line.rstrip().endswith(CLOSED) and any(map(DAEMON.search, lines)):
+        if self._held and line.rstrip().endswith(CLOSED) and any(map(DAEMON.search, self._held)):
+            self._open -= 1
+            if self._open == 0:
+                self._held = []
             return []
-        if line.rstrip() == TRACE:
-            self._held.append(line)
-            return lines
-        return [*lines, line]
+        return [*self.rest(), line]
 
     def rest(self) -> list[bytes]:
         """The lines that are held back; none of them after this call."""
-        lines, self._held = self._held, []
+        lines, self._held, self._open = self._held, [], 0
         return lines
 
 

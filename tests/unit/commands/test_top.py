@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
+from rich.console import Console, Group
 
 from sluice.cli import main
-from sluice.commands.top import shown
+from sluice.commands.top import OnScreen, Screen
 from sluice.kafka.batch_report import Entry, Report
 from sluice.ops.exposition import Exposition
 from sluice.ops.http_server import OpsServer
@@ -53,10 +56,17 @@ def reading() -> Reading:
     return Reading(105.0, parsed(page.page().decode()), first)
 
 
-def text_of(reading: Reading) -> str:
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(shown(reading, URL, lambda: NOW))
+def text_of(reading: Reading, width: int = 120) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(Group(*Screen(URL, None, lambda: NOW).parts(reading, width)))
     return console.export_text()
+
+
+def on_screen(screen: Screen, reading: Reading, width: int, height: int) -> list[str]:
+    """The lines of a terminal of this size."""
+    console = Console(width=width, height=height, record=True, file=io.StringIO())
+    console.print(OnScreen(screen, reading), height=height)
+    return console.export_text().splitlines()
 
 
 def test_rates_are_those_between_two_readings(reading: Reading):
@@ -69,9 +79,67 @@ def test_rates_are_those_between_two_readings(reading: Reading):
 
 def test_the_pipeline_has_its_lag_its_last_batch_and_its_state(reading: Reading):
     text = text_of(reading)
-    for expected in ("unread 20", "mean batch 0.4 s", "last 2.0 s ago", "state 3.0 MiB", "java 512 MiB", "running"):
+    for expected in ("unread 20", "mean batch 0.4 s", "last batch 2.0 s ago", "state 3.0 MiB", "java 512", "running"):
         assert expected in text, expected
-    assert "clock of shop: 2024-05-01 10:00:05, next due -" in text
+    assert "clock: 2024-05-01 10:00:05  no timer is due" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_value_is_broken_or_cut_in_a_narrow_terminal(reading: Reading, width: int):
+    lines = text_of(reading, width).splitlines()
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "…" not in text
+    for expected in ("mean batch 0.4 s", "last batch 2.0 s ago", "05-01 10:00:00", "java 512 MiB", "200/s", "1,234"):
+        assert expected in text, text
+
+
+def test_of_several_stages_the_last_batch_counts_and_each_has_its_clock():
+    times = {"a": NOW - 7.0, "b": NOW - 3.0}
+    text = 'sluice_build_info{pipeline="p",version="1"} 1\n' + "".join(
+        f'sluice_{name}{{pipeline="p",stage="{stage}"}} {at}\n'
+        for stage, at in times.items()
+        for name in ("last_batch_timestamp_seconds", "clock_timestamp_seconds")
+    )
+    shown = text_of(Reading(1.0, parsed(text)))
+    assert "last batch 3.0 s ago" in shown
+    assert "clock of a: 2024-05-01 10:00:03" in shown
+    assert "clock of b: 2024-05-01 10:00:07" in shown
+
+
+def test_a_service_that_does_not_answer_any_more_is_said_above_its_last_numbers(reading: Reading):
+    now = [NOW]
+    screen = Screen(URL, None, lambda: now[0])
+    now[0] += 30
+    screen.note("Connection refused")
+    lines = " ".join(on_screen(screen, reading, 80, 24))
+    assert "no answer for 30 s: Connection refused. What follows was true at 10:00:10 UTC." in lines
+    assert "orders" in lines
+    screen.note("")
+    assert "no answer" not in " ".join(on_screen(screen, reading, 80, 24))
+
+
+PIPELINES = "".join(
+    f'sluice_build_info{{pipeline="p{n}",version="1"}} 1\nsluice_pipeline_running{{pipeline="p{n}"}} {n % 2}\n'
+    f'sluice_lag_records{{pipeline="p{n}",topic="t",topic_partition="0"}} {n}000\n'
+    for n in range(4)
+)
+
+
+def test_several_pipelines_have_a_row_each_above_their_tables():
+    screen = Screen(URL, None, lambda: NOW)
+    lines = on_screen(screen, Reading(1.0, parsed(PIPELINES)), 80, 12)
+    rows = [line.split() for line in lines[3:7]]
+    assert rows[2] == ["p2", "not", "running", "-", "-", "-", "2,000"]
+    assert rows[3] == ["p3", "running", "-", "-", "-", "3,000"]
+    assert len(lines) == 12
+    assert lines[-1].endswith("more lines; --pipeline NAME shows one pipeline")
+
+
+def test_one_pipeline_can_be_shown_alone():
+    lines = on_screen(Screen(URL, "p2", lambda: NOW), Reading(1.0, parsed(PIPELINES)), 80, 24)
+    assert "p2" in " ".join(lines)
+    assert "p1" not in " ".join(lines)
 
 
 def test_the_first_reading_has_no_rates(reading: Reading):
@@ -109,10 +177,60 @@ def test_once_prints_plain_text(url: str):
     assert "turnover" in result.output
 
 
+@pytest.mark.parametrize("form", ["{host}", "http://{host}/", "http://{host}/metrics"])
+def test_forms_of_an_address(url: str, form: str):
+    host = url.removeprefix("http://").rstrip("/")
+    assert CliRunner().invoke(main, ["top", "--url", form.format(host=host), "--once"]).exit_code == 0
+
+
+def test_a_pipeline_that_the_service_does_not_have(url: str):
+    result = CliRunner().invoke(main, ["top", "--url", url, "--once", "--pipeline", "shops"])
+    assert result.exit_code == 2
+    assert "the service has the pipelines shop" in result.output
+
+
+class Other(BaseHTTPRequestHandler):
+    """A server that is no service of ours: a page, and metrics of its own."""
+
+    pages: ClassVar = {"/metrics": b"up 1\n", "/page/metrics": b"<!doctype html><title>x</title>"}
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path in self.pages else 404)
+        self.end_headers()
+        self.wfile.write(self.pages.get(self.path, b""))
+
+    def log_message(self, *_: object) -> None:
+        """Writes nothing to standard error."""
+
+
+@pytest.fixture
+def other() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", "the answer has metrics of another program"),
+        ("/page", "the answer is no page of metrics"),
+        ("/none", "Not Found"),
+    ],
+)
+def test_an_address_of_another_program(other: str, path: str, reason: str):
+    result = CliRunner().invoke(main, ["top", "--url", f"{other}{path}", "--once"])
+    assert result.exit_code == 3
+    assert f"no metrics at {other}{path}/metrics: {reason}; does `sluice run` serve this port?" in result.output
+
+
 @pytest.mark.parametrize(
     ("url", "code", "text"),
     [
         ("http://127.0.0.1:1", 3, "no metrics at http://127.0.0.1:1/metrics"),
+        ("http://127.0.0.1:99999", 3, "no metrics at http://127.0.0.1:99999/metrics"),
+        ("http://127.0.0.1:port", 3, "no metrics at http://127.0.0.1:port/metrics"),
         ("file:///etc/passwd", 2, "expected an address that begins with http://"),
     ],
 )

@@ -130,7 +130,7 @@ def test_the_windows_of_a_key_say_when_they_fire_and_why():
 
 def test_a_key_without_windows_is_called_that():
     text = client(page(ask=with_window)).get("/pipelines/shop/windows?key=<none>").text
-    assert "No window has contents for the key <code>&lt;none&gt;</code>" in text
+    assert "No window of the key <code>&lt;none&gt;</code> holds tuples" in text
 
 
 def test_state_servers_that_do_not_answer_leave_the_page_readable():

@@ -93,8 +93,8 @@ def test_a_stream_without_lag_needs_marks():
 def test_a_timer_says_when_the_clock_causes_the_next_output():
     found = sentences("tumbling, time(60)", clock=at(0), due=at(60))
     assert found == (
-        "The operator clock is 2024-05-01 10:00:00; the clock alone causes the next output at 2024-05-01 10:01:00. "
-        "That is 50 s from now."
+        "The operator clock is 2024-05-01 10:00:00; the clock alone causes the next output at 2024-05-01 10:01:00, "
+        "which is in 50 s."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -9,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
+from sluice.config.load import load_text
 from sluice.pictures.story import Change, Chip, Port, Step, Story, Window
 from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
@@ -18,6 +20,15 @@ from sluice.testing import pipeline_of
 TUMBLING = {"window": "tumbling, count(2)", "output": {"all": "Collect(x)"}}
 PANES = {"window": "timeInterval, intervalDuration(10)", "event_time": "ts", "output": {"all": "Collect(x)"}}
 SESSION = {"window": "session, inactivityGap(5)", "event_time": "ts", "output": {"all": "Collect(x)"}}
+
+CALENDAR = """
+pipeline: sales
+streams:
+  sales: {topic: sales, schema: {x: int64, ts: timestamp}, event_time: {attribute: ts, lag: 5}}
+  sums: {topic: sums}
+operators:
+  - {name: sum, aggregate: sales, window: "timeInterval, intervalDuration(10)", output: {sums: {sum: Sum(x)}}}
+"""
 
 
 def story(operator: dict[str, Any], *events: dict[str, Any]) -> Story:
@@ -83,18 +94,66 @@ def test_a_story_without_events_can_be_drawn():
     assert "pipeline case" in texts(drawing(story({**PANES, "schema": {"ts": "float64", "x": "int64"}})))
 
 
+def printed(told: Story, width: int = 100) -> str:
+    """The table of the terminal as text."""
+    console = Console(width=width, record=True, color_system=None, file=io.StringIO())
+    console.print(table(told, width))
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_no_time_of_the_calendar_is_broken_in_a_narrow_terminal(width: int):
+    times = [1_704_103_200.5, 1_704_103_207, 1_704_189_600.125]
+    events = [{"at": at, "stream": "sales", "tuple": {"x": 100_000_000, "ts": at}} for at in times]
+    told = build_story(load_text(CALENDAR, "sales.yaml"), events)
+    lines = printed(told, width).splitlines()
+    text = "\n".join(" ".join(line.split()) for line in lines)
+    for expected in ("2024-01-01 10:00…10:00:10", "w 2024-01-01 10:00:02", "w 2024-01-02 09:59:55.125"):
+        assert expected in text, text
+    assert "ts=1704103200.5" in text
+    clocks = [line.split()[0] for line in lines if re.match(r" {0,2}\d", line)]
+    assert clocks == ["2024-01-01", "10:00:00.5", "10:00:07", "2024-01-02", "10:00:00.125"], text
+
+
+def test_a_date_has_a_line_of_its_own_above_the_times():
+    events = [{"at": at, "tuple": {"x": 1, "ts": at}} for at in (1_704_103_200, 1_704_103_207)]
+    found = texts(drawing(build_story(load_text(CALENDAR, "sales.yaml"), events), steps=False))
+    assert found.count("2024-01-01") == 1
+    assert {"09:59:55", "10:00", "10:00:02"} <= set(found)
+
+
+ENRICHED = """
+pipeline: enriched
+streams:
+  orders: {topic: orders, schema: {order: string, user: string}}
+  users: {topic: users, schema: {user: string, name: string}, key: {attributes: [user]}, table: true}
+  named: {topic: named}
+operators:
+  - {name: join, join: {left: orders, right: users}, equality_left: [user], equality_right: [user], output: [named]}
+"""
+
+
+def test_a_table_is_drawn_as_its_rows_and_a_deletion_is_called_that():
+    events = [
+        {"at": 0, "stream": "users", "tuple": {"user": "u1", "name": "Ada"}},
+        {"at": 1, "stream": "orders", "tuple": {"order": "o1", "user": "u1"}},
+        {"at": 2, "stream": "users", "delete": {"user": "u1"}},
+    ]
+    found = texts(drawing(build_story(load_text(ENRICHED, "enriched.yaml"), events)))
+    assert "table users: the newest row of each key" in found
+    assert "users: delete user=u1" in found
+    assert not any("count(0)" in text for text in found)
+
+
 def test_the_table_of_the_terminal_shows_firings_and_outputs():
-    console = Console(width=100, record=True, color_system=None)
-    console.print(table(story(TUMBLING, event(0, x=1), event(1, x=2))))
-    text = console.export_text()
+    text = printed(story(TUMBLING, event(0, x=1), event(1, x=2)))
     assert "▶ [1 +2]" in text
     assert "[1, 2] ■" in text
 
 
 def test_the_table_shows_a_late_tuple_without_a_window_that_it_did_not_enter():
-    console = Console(width=100, record=True, color_system=None)
-    console.print(table(story(PANES, {"at": 0, "watermark": 110}, event(1, ts=101.0, x=7))))
-    (line,) = [line for line in console.export_text().splitlines() if "x=7" in line]
+    text = printed(story(PANES, {"at": 0, "watermark": 110}, event(1, ts=101.0, x=7)))
+    (line,) = [line for line in text.splitlines() if "x=7" in line]
     assert "✕ 7" in line
     assert "[" not in line
 

@@ -41,6 +41,17 @@ def test_traces_that_follow_each_other_are_left_out():
 
 
 @pytest.mark.parametrize(
+    "traces", [f"{HEAD}{HEAD}{DAEMON}{PIPE}{DAEMON}{PIPE}", f"{HEAD}{DAEMON}{HEAD}{PIPE}{DAEMON}{RESET}"]
+)
+def test_traces_of_two_workers_whose_lines_are_mixed_are_left_out(traces):
+    assert filtered(f"a\n{traces}b\n") == "a\nb\n"
+
+
+def test_of_mixed_traces_about_different_errors_no_line_is_lost():
+    assert filtered(f"{HEAD}{HEAD}{DAEMON}{OTHER}{FULL}b\n") == f"{HEAD}{HEAD}{DAEMON}{OTHER}{FULL}b\n"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f"{HEAD}{DAEMON}{FULL}", f"{HEAD}{OTHER}{PIPE}", f"{HEAD}{DAEMON}", PIPE, f"a\n{HEAD}{HEAD}{OTHER}{FULL}b\n",

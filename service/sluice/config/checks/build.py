@@ -20,7 +20,7 @@ from sluice.config.checks.settings import settings
 from sluice.config.checks.stream_checks import Streams
 from sluice.config.checks.stream_formats import StreamFormats
 from sluice.config.checks.wall_clock_alignment import align
-from sluice.config.checks.watermark_checks import check_watermark_sources
+from sluice.config.checks.watermark_checks import check_unused_event_times, check_watermark_sources
 from sluice.config.checks.window_checks import window
 from sluice.config.syntax.expression_grammar import over_group
 from sluice.config.syntax.file_models import (
@@ -63,6 +63,7 @@ def build(shaped: ParsedModel, environment: Mapping[str, str] | None, report: Re
         pipeline = separated(pipeline, streams.feedback)
         check_stages(pipeline, report)
         check_watermark_sources(pipeline, report)
+        check_unused_event_times(pipeline, report)
         check_scopes(pipeline, file.streams, report)
         check_keys(pipeline, report)
         check_rollups(pipeline.operators, pipeline.streams, [streams.path(index) for index in order], report)

@@ -31,6 +31,9 @@ SEVERAL = re.compile(r"\s*(?:,|\+|&|\bUNION(?:\s+ALL)?\b|\band\b)\s*", re.IGNORE
 ATTRIBUTE = re.compile(r"[^\W\d]\w*")
 #: maximum length of a name in characters; a broker accepts ids of clients, groups and transactions of up to 32,767
 MAX_NAME = 200
+#: the keys of the stream of the dead letters that have an effect, or an error of their own
+OF_DEAD_LETTERS = {"topic", "partitions", "attributes", "exchange", "table", "watermarks"}
+WHAT_A_DEAD_LETTER_IS = "a dead letter is the rejected record as it was read, with headers that say why"
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -200,12 +203,15 @@ class Streams:
         if name not in self.file.streams:
             self.unknown_stream(("dead_letters",), name)
             return
-        shape = self.file.streams[name]
+        shape, used = self.file.streams[name], name in self.writers or name in self.read()
         if shape.topic is None:
             self.report.problem(("streams", name, "topic"), "a topic for the dead letters", None)
         if shape.attributes is not None:
             self.report.problem(("streams", name, "schema"), "no schema: a dead letter holds the original bytes")
-        if name in self.writers or name in self.read():
+        for key in StreamShape.model_fields:
+            if key in shape.model_fields_set and key not in OF_DEAD_LETTERS and not used:
+                self.report.problem(("streams", name, key), f"no {key}: {WHAT_A_DEAD_LETTER_IS}", key)
+        if used:
             self.report.problem(("dead_letters",), "a stream that no operator reads or writes")
 
     def check_exchanges(self) -> None:

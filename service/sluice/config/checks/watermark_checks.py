@@ -1,4 +1,4 @@
-"""Checks where the watermarks of windows over event time come from."""
+"""Checks where the watermarks of windows over event time come from, and whether a window uses an event time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from sluice.config.syntax.problem_report import Report
-from sluice.model.spec import Join, Pipeline, Windowed
+from sluice.model.spec import Custom, Dedup, Join, Operator, Pipeline, Time, Windowed
 
 
 def check_watermark_sources(pipeline: Pipeline, report: Report) -> None:
@@ -38,3 +38,58 @@ def _sources(pipeline: Pipeline, stream: str) -> Iterator[str]:
         return
     for source in writer.inputs:
         yield from _sources(pipeline, source)
+
+
+def check_unused_event_times(pipeline: Pipeline, report: Report) -> None:
+    """Warns of each input whose watermarks are made from its tuples, but used by no operator.
+
+    Its windows then follow the operator clock or count tuples, which may not be intended. And all tuples are in one
+    bucket, because the watermarks are computed from all of them.
+    """
+    for stream in pipeline.inputs:
+        of = stream.event_time
+        if of is None or of.lag is None or of.max_future is not None:
+            continue
+        readers = list(_downstream(pipeline, stream.name))
+        if any(_uses_event_time(operator, pipeline) for operator in readers):
+            continue
+        by_clock = [
+            operator.name
+            for operator in readers
+            if isinstance(operator, Windowed) and any(isinstance(policy, Time) for policy in operator.window.policies)
+        ]
+        verb = "follows" if len(by_clock) == 1 else "follow"
+        clock = f"; time(...) of {' and '.join(by_clock)} {verb} the operator clock" if by_clock else ""
+        kinds = "Windows over event time are timeInterval, slidingTime and session"
+        cost = f"Because of `lag` all tuples of {stream.name} are in one bucket"
+        text = f"no operator uses this event time{clock}. {kinds}. {cost}"
+        report.caution(("streams", stream.name, "event_time"), text)
+
+
+def _downstream(pipeline: Pipeline, stream: str) -> Iterator[Operator]:
+    """The operators that read the stream, and those that read what these write; a cycle is walked once."""
+    seen, streams = set(), [stream]
+    while streams:
+        name = streams.pop()
+        for operator in pipeline.operators:
+            if name in operator.inputs and operator.name not in seen:
+                seen.add(operator.name)
+                yield operator
+                streams += [output.stream for output in operator.outputs]
+
+
+def _uses_event_time(operator: Operator, pipeline: Pipeline) -> bool:
+    """Whether the operator reads event times or watermarks, or writes watermarks to a topic. Code of a user may."""
+    if any(pipeline.streams[output.stream].watermarks for output in operator.outputs):
+        return True
+    if isinstance(operator, Join):
+        return operator.window is not None
+    if isinstance(operator, Dedup):
+        return operator.over == "event_time"
+    if isinstance(operator, Custom):
+        return True
+    return (
+        isinstance(operator, Windowed)
+        and not operator.window.policies
+        and pipeline.streams[operator.input].event_time is not None
+    )

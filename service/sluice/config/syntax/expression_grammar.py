@@ -77,6 +77,8 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 NO_ATTRIBUTE = "an attribute of "
 #: maximum length of the digits of an integer; an int64 has 19, but may begin with zeros
 MAX_DIGITS = 1000
+#: functions of strings and of lists with the same meaning
+TWINS = {"length": "size", "size": "length"}
 #: maximum depth of a nested expression, because functions walk through expressions by recursion
 DEEPEST = 150
 
@@ -92,6 +94,8 @@ class Scope:
     no_aggregates: str | None = None
     #: in a join: the attributes of each side, in place of `attributes`
     sides: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    #: in a join: the name of each stream -> its side, for messages
+    streams: Mapping[str, str] = field(default_factory=dict)
     #: the functions that describe the window that fires, and the types of their results
     panes: Mapping[str, Type] = field(default_factory=dict)
 
@@ -222,7 +226,9 @@ class Typing:
         if not self.scope.sides and name not in self.scope.attributes:
             return self.no_attribute(tree, whole, self.scope.stream, self.scope.attributes)
         expected = f"an attribute of {one_of([*self.scope.sides] or known)}"
-        return self.fault(tree, expected, f"{nearest(stream, known) or known[0]}.{name}")
+        called = {word: side for word, side in self.scope.streams.items() if side in known} | {s: s for s in known}
+        meant = nearest(stream, called)
+        return self.fault(tree, expected, f"{called[meant] if meant else known[0]}.{name}")
 
     def no_attribute(
         self, tree: Tree[Token], name: str, stream: str, attributes: Mapping[str, Type]
@@ -378,6 +384,9 @@ class Typing:
         if found is None or not constants_fit(found.signature, given):
             if not any(s.parameters for s in function.signatures):
                 hint = f"{function.name}()"
+            twin = FUNCTIONS.get(TWINS.get(function.name, ""))
+            if twin is not None and match(twin, types) is not None:
+                hint = f"{twin.name}{self.text[tree.meta.start_pos + len(function.name) : tree.meta.end_pos]}"
             return self.fault(tree, f"{signatures(function)}, not {call(function.name, map(str, types))}", hint)
         wanted_arguments = tuple(map(converted, given, found.arguments))
         return node(function.name, wanted_arguments, found.result)

@@ -77,6 +77,8 @@ EXAMPLES = {
 }
 
 
+#: maximum number of known keys that the message about a misspelled key lists
+MAX_LISTED = 8
 #: an order as SQL writes it
 ORDER = re.compile(r"(?P<by>\w+)(\s+(?P<word>asc|desc))?", re.IGNORECASE)
 #: key at the top -> what its value has
@@ -163,7 +165,10 @@ def report_error(details: ErrorDetails, report: Report) -> None:
             if other := key_elsewhere(path, known):
                 report.problem(path, f"the key {other}" if other in known else other, str(path[-1]))
                 return
-            report.problem(path, f"one of the keys {', '.join(known)}", str(path[-1]), nearest(str(path[-1]), known))
+            near = nearest(str(path[-1]), known)
+            listed = len(known) <= MAX_LISTED or near is None
+            what = f"one of the keys {', '.join(known)}" if listed else f"a key of {owner(path)}"
+            report.problem(path, what, str(path[-1]), near)
         case "union_tag_not_found" | "union_tag_invalid":
             report_operator(path, given, report)
         case "list_type" if isinstance(given, str) and path[0] == "operators":
@@ -238,6 +243,11 @@ def quoted(path: Path, given: object, expected: str, report: Report) -> tuple[st
     if path[-1] == "window" and isinstance(given, list):
         return text, ", ".join(map(str, given))
     return text, nearest(text, expected.replace(" or ", ", ").split(", ")) if isinstance(given, str) and text else None
+
+
+def owner(path: Path) -> str:
+    """What has the keys at this place, for messages."""
+    return {"streams": "a stream", "operators": "this operator"}.get(str(path[0]), "a pipeline file")
 
 
 def keys_at(path: Path, details: ErrorDetails) -> list[str]:

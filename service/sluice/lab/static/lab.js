@@ -25,7 +25,12 @@ function row(event) {
     Object.entries(event).filter(([name]) => !["at", "stream", kind].includes(name)));
   const value = kind === "time" ? "" : event[kind];
   return { at: String(event.at), stream: event.stream || "", kind, others,
-           text: OBJECTS.includes(kind) ? JSON.stringify(value).replace(/":/g, '": ').replace(/,"/g, ', "') : String(value) };
+           text: OBJECTS.includes(kind) ? spaced(value) : String(value) };
+}
+
+// JSON with spaces behind colons and commas. Line ends are never inside of strings, so no string changes.
+function spaced(value) {
+  return JSON.stringify(value, null, 1).replace(/([{[])\n */g, "$1").replace(/\n *([}\]])/g, "$1").replace(/\n */g, " ");
 }
 
 // Throws an error with the reason if the row is no event.
@@ -200,7 +205,7 @@ function blank(one) {
   if (same) return same.text;
   const stream = streams.find((other) => other.name === one.stream) || streams[0];
   const first = (type) => type === "string" ? "a" : type === "boolean" ? true : type.startsWith("list") ? [] : 1;
-  return stream ? JSON.stringify(Object.fromEntries(Object.entries(stream.attributes).map(([name, type]) => [name, first(type)]))) : "{}";
+  return stream ? spaced(Object.fromEntries(Object.entries(stream.attributes).map(([name, type]) => [name, first(type)]))) : "{}";
 }
 
 function sort() {
@@ -233,7 +238,7 @@ function showMarbles() {
   const line = $("marbles");
   line.replaceChildren(...rows.map((one, number) => {
     const made = element("div", { className: "marble", textContent: letters(one), title: `at ${one.at}: ${one.text}` });
-    made.style.left = `${100 * (Number(one.at) - low) / (high - low)}%`;
+    made.style.setProperty("--share", (Number(one.at) - low) / (high - low));
     made.dataset.number = number;
     made.addEventListener("pointerdown", (down) => drag(down, made, one, low, high));
     return made;
@@ -263,7 +268,7 @@ function drag(down, made, one, low, high) {
   const move = (to) => {
     const share = Math.min(Math.max((to.clientX - line.left) / line.width, 0), 1.1);
     one.at = String(Number((low + Math.round(share * 100) / 100 * (high - low)).toFixed(3)));
-    made.style.left = `${share * 100}%`;
+    made.style.setProperty("--share", share);
     const field = $("events").tBodies[0].rows[made.dataset.number]?.querySelector("td.at input");
     if (field) field.value = one.at;
     const held = rows;

@@ -1,5 +1,7 @@
 from textwrap import dedent
 
+import pytest
+
 from sluice.config.load import check
 
 FILE = """\
@@ -33,6 +35,35 @@ def test_panes_without_lag(tmp_path):
 
 def test_panes_with_lag(tmp_path):
     assert cautions(tmp_path, "{attribute: time, lag: 0}") == []
+
+
+UNUSED = "no operator uses this event time{}. Windows over event time are timeInterval, slidingTime and session. "
+ONE = "Because of `lag` all tuples of trades are in one bucket"
+
+
+@pytest.mark.parametrize(
+    ("window", "clock"),
+    [
+        ("tumbling, count(2)", ""),
+        ("sliding, time(10m), count(1)", "; time(...) of hourly follows the operator clock"),
+        ("tumbling, time(1h)", "; time(...) of hourly follows the operator clock"),
+    ],
+)
+def test_an_event_time_that_no_window_uses(tmp_path, window, clock):
+    found = cautions(tmp_path, "{attribute: time, lag: 5}", window)
+    assert found == [(3, "streams.trades.event_time", UNUSED.format(clock) + ONE)]
+
+
+@pytest.mark.parametrize("window", ["session, inactivityGap(5)", "slidingTime, timeDifference(5), grace(1)", PANES])
+def test_an_event_time_that_a_window_uses(tmp_path, window):
+    assert cautions(tmp_path, "{attribute: time, lag: 5}", window) == []
+
+
+def test_an_event_time_whose_watermarks_are_written(tmp_path):
+    path = tmp_path / "p.yaml"
+    streams = FILE.format(event_time="{attribute: time, lag: 5}", window="tumbling, count(2)")
+    path.write_text(streams.replace("some: {}", "some: {topic: some, watermarks: true}"))
+    assert check(path).cautions == ()
 
 
 def test_windows_that_need_no_watermark(tmp_path):

@@ -53,7 +53,8 @@ def both(typed: ExpressionChecks, shape: JoinShape) -> Scope | None:
     """The scope of expressions over pairs; None if the attributes of a side are unknown."""
     schemas = [typed.streams.schemas.get(stream) for stream in (shape.join.left, shape.join.right)]
     sides = {name: dict(schema) for name, schema in zip(OUTER, schemas, strict=True) if schema is not None}
-    return Scope("left and right", {}, "in a join", sides) if len(sides) == len(OUTER) else None
+    streams = {shape.join.right: "right", shape.join.left: "left"}
+    return Scope("left and right", {}, "in a join", sides, streams=streams) if len(sides) == len(OUTER) else None
 
 
 def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Side:
