@@ -49,7 +49,7 @@ BEFORE, BEHIND = b"\x02\x02a\x04\x00\x02\x02b\x00\x00" + b"\x02\x02\x00" + b"\x0
 
 
 class OneSchema:
-    """A registry that knows the schema 1."""
+    """A registry that has the schema 1."""
 
     def schema(self, number):
         if number != 1:
