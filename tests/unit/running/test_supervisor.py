@@ -61,7 +61,7 @@ class Service:
         self.wanted: dict[str, Wanted] = {}
 
     def launch(self, member, *, first):
-        member.health.looked(began=True)
+        member.health.report(began=True)
         self.runs.setdefault(member.name, []).append(FakeRun(first, prepared=member.name not in self.unprepared))
         return self.runs[member.name][-1]
 
