@@ -40,6 +40,14 @@ def _no_masks() -> Iterator[None]:
     MASKS.clear()
 
 
+@pytest.fixture
+def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks every state after each batch, and all window events of aggregates."""
+    from tests.spec import invariants  # noqa: PLC0415 - it imports the engine, which many tests do not need
+
+    invariants.checked(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[str]:
     """`bootstrap.servers` of a real broker: the embedded one, or with SLUICE_TEST_BROKER=docker one in a container."""

@@ -222,6 +222,21 @@ def descendants(pid: int) -> list[int]:
 
 
 @contextmanager
+def signals_end_at_once() -> Iterator[None]:
+    """SIGTERM and SIGINT raise SystemExit with the exit code 0: nothing has begun that would have to end in order."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def stop_signals(resort: LastResort | None = None) -> Iterator[threading.Event]:
     """Yields an event that SIGTERM and SIGINT set. The signals also arm `resort`.
 

@@ -22,8 +22,10 @@ SECONDS = 30
 
 def play_flights(kafka: Mapping[str, str], topic: str, partitions: int, days: int, speed: float | None) -> Player:
     """Plays `days` days, or until SIGTERM or SIGINT. Raises WriteError if the brokers refuse a record."""
-    with reach(kafka) as asking:
-        topic_partitions = asking.ask("create topic", lambda client: _topic(client, topic, partitions), seconds=SECONDS)
+    with reach(kafka) as requests:
+        topic_partitions = requests.send(
+            "create topic", lambda client: _topic(client, topic, partitions), seconds=SECONDS
+        )
     player = Player(kafka, topic, topic_partitions, islice(load(), days), speed)
     with stop_signals() as stop_requested:
         player.start()

@@ -38,7 +38,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files, and processes that have `folder` in their environment; those that were told to end have a moment."""
+    """Files, and processes that have `folder` in their environment; those that are ending get a moment."""
     deadline = time.monotonic() + 10
     while (found := [*map(str, folder.iterdir()), *processes(folder)]) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -109,10 +109,10 @@ def test_ctrl_c_ends_it_at_once_with_its_summary(tmp_path: Path) -> None:
         assert demo.stdout
         seen = next((line for line in demo.stdout if "average delay of the last 100" in line), "")
         demo.send_signal(signal.SIGINT)
-        told = time.monotonic()
+        stopped = time.monotonic()
         printed = demo.communicate(timeout=60)[0]
     assert seen
-    assert time.monotonic() - told < 5
+    assert time.monotonic() - stopped < 5
     assert demo.returncode == 0, printed
     assert "Interrupted." in printed
     assert left_behind(tmp_path) == []

@@ -51,7 +51,7 @@ def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the files that git knows, so that no file of this checkout gets in by accident."""
+    """Built from a copy of the files that git tracks, so that no file of this checkout gets in by accident."""
     folder = tmp_path_factory.mktemp("source")
     for name in run("git", "ls-files", "-z", cwd=ROOT).stdout.split("\0"):
         if name and (ROOT / name).is_file():

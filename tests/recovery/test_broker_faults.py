@@ -280,7 +280,7 @@ def test_e11_a_batch_that_hangs_is_unhealthy_and_sigterm_ends_the_service(servic
 
 @pytest.mark.slow
 def test_e12_the_answer_to_a_commit_is_lost(service, network):
-    """The broker has committed the batch, and the connection breaks before the service knows."""
+    """The broker has committed the batch, and the connection breaks before the service gets the answer."""
     with feeding(service) as source:
         commit_sent(service, network.proxy.hold_answers)
         network.proxy.reset()

@@ -123,7 +123,7 @@ def test_k12_the_disk_can_only_be_read(on_disk, disk):
 
 @pytest.mark.parametrize("role", ["state", "jvm"])
 def test_k12_one_process_cannot_write(service, role):
-    """A state process, which writes logs and snapshots, or Spark, which writes what it has planned and done."""
+    """A state server, which writes logs and snapshots, or Spark, which writes what it has planned and done."""
     with service.unable_to_write(role):
         service.send("in", tuples(600))
         assert service.await_end() in (CHECKPOINT, FAILED), service.log()

@@ -121,7 +121,7 @@ def test_e06_killed_after_both(service):
 
 @pytest.mark.slow
 def test_e08_a_task_fails_and_is_repeated_while_the_work_for_it_goes_on(services):
-    """Its worker dies while the state process works for it; that work then ends for nobody."""
+    """Its worker dies while the state server works for it. No process receives the result of that work."""
     service = services(f"{FILE}direct_records: 0\n", arguments=["--master", "local[2,4]"])
     service.create("in")
     service.start()
@@ -174,7 +174,7 @@ def test_e09_the_pool_of_state_processes_dies(service):
 
 @pytest.mark.slow
 def test_e07_the_driver_dies_alone(service):
-    """No process of the service outlives it, so that the next start is alone."""
+    """All processes of the service end with it, so the next start has no other beside it."""
     paused(service, "produced")
     (driver,) = service.pids("driver")
     os.kill(driver, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Two services on one checkpoint: the second is refused as long as the first lives."""
+"""Two services on one checkpoint: the second is refused as long as the first runs."""
 
 from __future__ import annotations
 

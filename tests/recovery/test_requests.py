@@ -42,18 +42,18 @@ def send(broker: EmbeddedBroker) -> None:
 
 def test_the_ends_of_logs_are_known_after_restarts_and_a_freeze(broker):
     """One AdminClient answers FENCED_LEADER_EPOCH or `_NOENT` from then on."""
-    asking, places = clients({"bootstrap.servers": broker.bootstrap}, "admin"), [("t", 0)]
-    (before,) = ends(asking, places).values()
+    requests, places = clients({"bootstrap.servers": broker.bootstrap}, "admin"), [("t", 0)]
+    (before,) = ends(requests, places).values()
     for count in (1, 2):
         broker.terminate()
         broker.restart()
         send(broker)
-        assert ends(asking, places) == {("t", 0): before + count}
+        assert ends(requests, places) == {("t", 0): before + count}
     broker.freeze()
     time.sleep(FROZEN)
     broker.thaw()
     send(broker)
-    assert ends(asking, places) == {("t", 0): before + 3}
+    assert ends(requests, places) == {("t", 0): before + 3}
 
 
 def test_a_follower_goes_on_where_it_was(broker):
@@ -73,13 +73,13 @@ def test_a_follower_goes_on_where_it_was(broker):
 
 
 def test_a_broker_that_stays_away_is_an_error_after_the_time_for_retries(broker):
-    asking = clients({"bootstrap.servers": broker.bootstrap}, "admin", retry_s=3)
-    ends(asking, [("t", 0)])
+    requests = clients({"bootstrap.servers": broker.bootstrap}, "admin", retry_s=3)
+    ends(requests, [("t", 0)])
     broker.freeze()
     try:
         began = time.monotonic()
         with pytest.raises(UnavailableError, match="cannot list the ends of topic partitions: "):
-            ends(asking, [("t", 0)])
+            ends(requests, [("t", 0)])
         assert time.monotonic() - began < 60
     finally:
         broker.thaw()

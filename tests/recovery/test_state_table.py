@@ -1,4 +1,4 @@
-"""Each row of "What can fail, and when" in docs/state.md, on the pool and its state processes alone (rows.py)."""
+"""Each row of "What can fail, and when" in docs/state.md, on the pool and its state servers alone (rows.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = 50
 
 
 class Pool:
-    """A process in Spark's place, with the pool that it forked and the pool's state processes."""
+    """A process in Spark's place, with the pool that it forked and the pool's state servers."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder, self.moments = folder, folder / "moments"
@@ -61,7 +61,7 @@ class Pool:
         return json.loads(self._process.stdout.readline())
 
     def children(self, depth: int) -> set[int]:
-        """1: the pool, 2: state processes, 3: processes that write snapshots."""
+        """1: the pool, 2: state servers, 3: processes that write snapshots."""
         everything = processes(self.pid)
         supervisor = {one.pid for one in everything if one.parent == self.pid and one.name == SUPERVISED}
         found = supervisor or {self.pid}
@@ -113,7 +113,7 @@ class Bucket:
         """Nothing is left of the bucket but its files."""
         pid = self.process
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: pid not in self.pool.children(2), "the state process ends")
+        wait_until(lambda: pid not in self.pool.children(2), "the state server ends")
         for file in self.pool.moments.iterdir():
             file.unlink()
 
@@ -124,7 +124,7 @@ class Bucket:
         return (self.pool.moments / f"{moment}.reached").exists()
 
     def await_moment(self, moment: str) -> None:
-        wait_until(lambda: self.reached(moment), f"a state process comes to {moment!r}")
+        wait_until(lambda: self.reached(moment), f"a state server comes to {moment!r}")
 
     # ---- its files --------------------------------------------------------------------------------------------------
 
@@ -253,13 +253,13 @@ def test_k04_a_task_that_was_given_up_goes_on(bucket):
 
 
 def test_k05_the_process_dies_from_which_the_pool_was_forked(bucket):
-    """Pool and state processes end, and those of a new start make the state again."""
+    """Pool and state servers end, and those of a new start make the state again."""
     first = Pool(bucket.pool.folder)
     there = Bucket(first, bucket._number)  # noqa: SLF001
     there.feed()
     others = first.children(1) | first.children(2)
     os.kill(first.pid, signal.SIGKILL)
-    wait_until(lambda: not {one.pid for one in processes(first.pid)} & others, "pool and state processes end")
+    wait_until(lambda: not {one.pid for one in processes(first.pid)} & others, "pool and state servers end")
     first.kill()
     bucket.version, bucket.sent = there.version, there.sent
     bucket.feed()

@@ -62,7 +62,7 @@ class Written(threading.Thread):
 
 def producer_of(writer: TransactionalWriter) -> object:
     """The producer for the next batch, None where that gets a new one."""
-    return writer._session and writer._session.producer  # noqa: SLF001
+    return writer._producer and writer._producer.client  # noqa: SLF001
 
 
 def visible_now(broker: EmbeddedBroker, topic: str) -> list[Message]:

@@ -150,7 +150,7 @@ class Several:
         return self.asked(f"/api/pipelines/{self.name(short)}")[1]
 
     def status(self, short: str) -> dict[str, Any]:
-        """What the service says of a pipeline; nothing if it knows no such pipeline."""
+        """The status of a pipeline; empty if the service has no such pipeline."""
         name = self.name(short)
         return next((one for one in self.asked()[1]["pipelines"] if one["name"] == name), {})
 

@@ -26,7 +26,7 @@ operators:
 buckets: 2
 """
 
-# ---- when a pulse is needed ------------------------------------------------------------------------------------------
+# ---- when the idle clock is needed -----------------------------------------------------------------------------------
 
 OPERATORS = """
 pipeline: p
@@ -45,7 +45,7 @@ CUSTOM = "custom: in, handler: tests.spec.handler_classes:Contents, window: '{}'
 
 
 @pytest.mark.parametrize(
-    ("operator", "more", "event_time", "pulsing"),
+    ("operator", "more", "event_time", "needed"),
     [
         (f"aggregate: in, window: 'tumbling, time(2)', {COUNT}", "", "t", True),
         (f"aggregate: in, window: 'sliding, count(5), time(2)', {COUNT}", "", "t", True),
@@ -76,10 +76,10 @@ CUSTOM = "custom: in, handler: tests.spec.handler_classes:Contents, window: '{}'
         (JOIN.format("sliding, time(2)", "sliding, count(2)") + ", algorithm: rightOuter", "", "t", False),
     ],
 )
-def test_the_pulse_stands_still_where_nothing_can_fall_due(operator, more, event_time, pulsing):
+def test_a_query_has_an_idle_clock_if_something_can_fall_due(operator, more, event_time, needed):
     text = OPERATORS.format(operator=operator, more=more, event_time=event_time)
     plan = Plan(load_text(text, "p", environment=None), "q", "s", "c", 1, {"in": 1, "out": 1})
-    assert plan.pulsing is pulsing
+    assert plan.has_idle_clock is needed
 
 
 # ---- real time -------------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_another_service_reads_the_watermarks_which_are_in_every_topic_partition
 
 
 def test_a_silent_topic_partition_holds_back_nothing_once_it_is_idle(service):
-    """The pulse lets the time pass; nothing else comes."""
+    """The idle clock advances the time; no record comes."""
     service.create("in", partitions=2)
     pipeline = service.pipeline(text(event_time="{attribute: ts, idle_after: 3}", clock="processing"))
     now = int(time.time() * 1000)

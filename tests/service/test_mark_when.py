@@ -1,4 +1,4 @@
-"""Marks that tuples tell of, through route and stage: every bucket has them, and nobody can tell how many there are."""
+"""Marks that conditions put around tuples, through route and stage, with one bucket and with several."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def routed_rows(plan: Plan, topic_partition: int, records: list[dict[str, Any]])
 
 
 def written(records: pa.RecordBatch) -> list[Any]:
-    """Lone marks are window marks to who reads them."""
+    """A mark without a tuple is a window mark for a reader."""
     rows = [{**row, "kind": 1 if row["kind"] == 3 else row["kind"]} for row in records.to_pylist()]
     return [(row["kind"], row["partition"], row["key"], row["value"]) for row in rows]
 
@@ -107,7 +107,7 @@ operators:
 
 @pytest.mark.parametrize("marks", ["header", "record"])
 def test_marks_for_one_key_in_one_bucket_or_several(marks: str):
-    """A mark of the key a closes the window of a alone, and none is written to the topic by itself."""
+    """A mark of the key a closes the window of a alone, and no record has only this mark."""
     text = PIPELINE.replace("MARKS_IN", "topic_partition").replace("after: number == 3", "after: number == 3, of: key")
     text = text.replace("  out: {topic: out}\noperators:\n  - name: batch\n    aggregate: in\n", DEDUP)
     text = text.replace("{topic: out}", f"{{topic: out, marks: {marks}}}")

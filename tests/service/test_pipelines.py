@@ -101,7 +101,7 @@ def test_outputs_are_those_of_replay(service, window, buckets, most):
 
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_time_passes_while_no_records_come(service, buckets):
-    """The pulse fires what is due, in all buckets, up to now."""
+    """The idle clock fires what is due, in all buckets, up to now."""
     service.create("in")
     pipeline = service.pipeline(
         text("tumbling, time(2.0), partitioned", clock="processing", buckets=buckets, most=1000)

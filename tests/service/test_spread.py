@@ -1,4 +1,4 @@
-"""Nobody can tell one bucket from several: the records of random pipelines' outputs are equal, byte by byte."""
+"""The outputs of random pipelines with one bucket and with several are equal, byte by byte."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_a_join_of_windows(first: str, second: str):
 
 
 def test_a_join_is_spread_by_the_equalities_that_hold_everything_apart():
-    """left is a time window, right counts by n; so n alone says who can meet or displace whom."""
+    """left is a time window, right counts by n; so n alone decides which tuples match or evict others."""
     operator = {
         "kind": "join", "algorithm": "inner", "left": "sliding, time(5)", "right": "sliding, count(5), partitioned",
         "partition_by_left": [], "partition_by_right": ["n", "i"], "equality_left": ["k", "n"],

@@ -1,4 +1,4 @@
-"""Workers and state servers may die at any time; a new start finds the state."""
+"""Workers and state servers may be killed at any time; a new start finds the state."""
 
 from __future__ import annotations
 

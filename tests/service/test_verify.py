@@ -53,7 +53,7 @@ BATCHES = [
     (["b 8"], ["window", "a 9"], []),
     ([], ["b 10", "!"], ["b 40"]),
 ]  # fmt: skip
-#: milliseconds since 1970: not long ago, so that the pulse passes few ticks
+#: milliseconds since 1970: not long ago, so that the idle clock passes few ticks
 START = round(time.time() * 1000) - 10_000
 
 

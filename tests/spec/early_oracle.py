@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.spec import event_oracle, oracle, session_oracle
-from tests.spec.event_oracle import TimeInterval, Told
+from tests.spec.event_oracle import BoundedFiring, TimeInterval
 from tests.spec.oracle import SECOND, Firing, Key, Stored, Tumbling, key_bytes
 from tests.spec.session_oracle import Sessions
 
@@ -41,16 +41,16 @@ def open_windows(window: Any) -> Iterator[Open]:
         for start, pane in window.panes.items():
             if window.watermark < start + window.duration:  # F7
                 for key in {key for key, _ in pane.content}:
-                    yield Open(start, told(key, start, pane, window.duration))
+                    yield Open(start, pane_firing(key, start, pane, window.duration))
     elif isinstance(window, Sessions):
         for key, sessions in window.open.items():
             for session in sessions:
-                yield Open(window.reach(session), session.told(key))
+                yield Open(window.reach(session), session.firing(key))
 
 
-def told(key: Key, start: int, pane: event_oracle.Pane, duration: int) -> Told:
+def pane_firing(key: Key, start: int, pane: event_oracle.Pane, duration: int) -> BoundedFiring:
     content = [stored for of, stored in pane.content if of == key]
-    return Told(key, content, stored=len(pane.content), start=start, end=start + duration)
+    return BoundedFiring(key, content, stored=len(pane.content), start=start, end=start + duration)
 
 
 @dataclass

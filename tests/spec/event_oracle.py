@@ -19,8 +19,8 @@ MILLISECOND = 10**6
 
 
 @dataclass(frozen=True)
-class Told(Firing):
-    """A firing and what the pane functions tell of it (E29)."""
+class BoundedFiring(Firing):
+    """A firing with the bounds and the number of its window, which the pane functions return (E29)."""
 
     start: int = 0
     end: int = 0
@@ -47,7 +47,7 @@ class TimeInterval:
     panes: dict[int, Pane] = field(default_factory=dict)
     watermark: float = -math.inf
 
-    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[Told]]:
+    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[BoundedFiring]]:
         """Whether the tuple found a place, or was meant to find none; it triggers nothing (E22)."""
         if time < self.watermark - self.discard_age:
             return False, []  # E18
@@ -67,7 +67,7 @@ class TimeInterval:
                 yield start
             start -= self.period
 
-    def advance(self, watermark: int) -> Iterator[Told]:
+    def advance(self, watermark: int) -> Iterator[BoundedFiring]:
         if watermark <= self.watermark:
             return  # E22
         self.watermark = watermark
@@ -77,11 +77,11 @@ class TimeInterval:
             if watermark >= start + self.duration + self.discard_age:
                 del self.panes[start]  # E23: complete, trigger, close
 
-    def trigger(self, start: int, pane: Pane) -> Iterator[Told]:
+    def trigger(self, start: int, pane: Pane) -> Iterator[BoundedFiring]:
         for key in sorted(pane.new, key=key_bytes):  # E24: a partition that is new, too
             content = [t for k, t in pane.content if k == key]  # E24: the whole content
             stored = len(pane.content)  # A18
-            yield Told(key, content, stored=stored, start=start, end=start + self.duration, index=pane.fired)
+            yield BoundedFiring(key, content, stored=stored, start=start, end=start + self.duration, index=pane.fired)
         pane.fired += bool(pane.new)
         pane.new = set()
 
@@ -104,7 +104,7 @@ class SlidingTime:
     #: the number of topic partitions whose stream time is at least the watermark (Q5); 0: only tuples move it (KIP T3)
     following: int = 0
 
-    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[Told]]:
+    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[BoundedFiring]]:
         source = new.source
         before = self.stream_time.get(source, -math.inf)
         self.stream_time[source] = now = max(before, time)  # T5
@@ -131,27 +131,27 @@ class SlidingTime:
             return {max(t, 0) for t in times}
         return left | {t + 1 for t in times if any(t + 1 <= u <= t + 1 + d for u in times)}
 
-    def closed(self, source: int, before: float, close: float) -> list[Told]:
+    def closed(self, source: int, before: float, close: float) -> list[BoundedFiring]:
         """The windows that were open and are not any more, by start, then key."""
         found = [
-            (start, key_bytes(key), self.told(key, kept, start))
+            (start, key_bytes(key), self.firing(key, kept, start))
             for (place, key), kept in self.kept.items()
             if place == source
             for start in self.windows(kept)
             if before <= start + self.difference < close
         ]
-        return [told for *_, told in sorted(found, key=lambda row: row[:2])]
+        return [firing for *_, firing in sorted(found, key=lambda row: row[:2])]
 
-    def changed(self, key: Key, old: Kept, new: Kept, holding: list[int], close: float) -> list[Told]:
+    def changed(self, key: Key, old: Kept, new: Kept, holding: list[int], close: float) -> list[BoundedFiring]:
         """The windows that hold the tuple, and those that it brings into being (E1)."""
         born = {s for s in self.windows(new) - self.windows(old) if s + self.difference >= close}
-        return [self.told(key, new, start) for start in sorted(born | set(holding))]
+        return [self.firing(key, new, start) for start in sorted(born | set(holding))]
 
-    def told(self, key: Key, kept: Kept, start: int) -> Told:
+    def firing(self, key: Key, kept: Kept, start: int) -> BoundedFiring:
         end = start + self.difference
-        return Told(key, [t for time, t in kept if start <= time <= end], start=start, end=end)
+        return BoundedFiring(key, [t for time, t in kept if start <= time <= end], start=start, end=end)
 
-    def advance(self, watermark: int) -> Iterator[Told]:
+    def advance(self, watermark: int) -> Iterator[BoundedFiring]:
         """The windows that a watermark closes, by topic partitions (Q5)."""
         for source in range(self.following):
             before = self.stream_time.get(source, -math.inf)
@@ -171,18 +171,18 @@ class Aggregate(oracle.Aggregate):
     last: Callable[[int], Any] = int
 
     def result(self, group: list[Stored], groups: list[list[Stored]], firing: Firing) -> dict[str, Any]:
-        assert isinstance(firing, Told)
-        told = {
+        assert isinstance(firing, BoundedFiring)
+        described = {
             "intervalStart()": self.bound(firing.start), "intervalEnd()": self.bound(firing.end),
             "intervalLast()": self.last(firing.end),
             "paneIndex()": firing.index,
             "paneTiming()": "paneEarly" if firing.early else "paneLate" if firing.index else "paneOnComplete",
         }  # fmt: skip
         calls = self.output
-        self.output = {name: call for name, call in calls.items() if call not in told}
+        self.output = {name: call for name, call in calls.items() if call not in described}
         row = super().result(group, groups, firing)
         self.output = calls
-        return {name: told[call] if call in told else row[name] for name, call in calls.items()}
+        return {name: described[call] if call in described else row[name] for name, call in calls.items()}
 
 
 class Operator:

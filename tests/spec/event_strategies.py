@@ -45,7 +45,7 @@ def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) ->
     window = draw(sliding_times() if sliding else intervals())
     calls = draw(st.lists(st.sampled_from(CALLS), max_size=4, unique=True))
     kind = draw(st.sampled_from(types))
-    told = PANE_CALLS[: 2 if sliding else draw(st.sampled_from([2, 4]))]  # paneIndex and paneTiming need one bucket
+    panes = PANE_CALLS[: 2 if sliding else draw(st.sampled_from([2, 4]))]  # paneIndex and paneTiming need one bucket
     more: dict[str, Any] = {"event_time_resolution": TYPES[kind]} if TYPES[kind] else {}
     if sliding:
         more |= {
@@ -60,7 +60,7 @@ def operators(draw: st.DrawFn, types: tuple[str, ...] = tuple(sorted(TYPES))) ->
         "aggregate_incomplete_windows": False,
         "output": {
             f"o{n}": call
-            for n, call in enumerate([*told, *["intervalLast()"] * (not sliding), "Count()", "Collect(i)", *calls])
+            for n, call in enumerate([*panes, *["intervalLast()"] * (not sliding), "Count()", "Collect(i)", *calls])
         },
         "schema": SCHEMA | {"e": kind},
     } | more  # fmt: skip

@@ -10,32 +10,32 @@ class Events(WindowHandler):
     input = {"x": "int64"}
     output = {"what": "string", "all": "list<int64>"}
 
-    def told(self, what, window):
+    def event(self, what, window):
         return [{"what": what, "all": [row["x"] for row in window.tuples]}]
 
     def before_insertion(self, window, row):
-        return self.told(f"before {row['x']}", window)
+        return self.event(f"before {row['x']}", window)
 
     def after_insertion(self, window, row):
-        return self.told(f"after {row['x']}", window)
+        return self.event(f"after {row['x']}", window)
 
     def before_eviction(self, window, row):
-        return self.told(f"leaves {row['x']}", window)
+        return self.event(f"leaves {row['x']}", window)
 
     def after_eviction(self, window, row):
-        return self.told(f"left {row['x']}", window)
+        return self.event(f"left {row['x']}", window)
 
     def initial_full(self, window):
-        return self.told("full", window)
+        return self.event("full", window)
 
     def trigger(self, window):
-        return self.told("trigger", window)
+        return self.event("trigger", window)
 
     def partition_eviction(self, window):
-        return self.told("partition", window)
+        return self.event("partition", window)
 
     def pane_close(self, window):
-        return self.told("close", window)
+        return self.event("close", window)
 
 
 class Contents(WindowHandler):
@@ -56,14 +56,14 @@ class Full(Contents):
 
 
 class Panes(WindowHandler):
-    """Collect(i) and what can be told of a pane."""
+    """Collect(i), and the bounds, the index and the timing of a pane."""
 
     input = {"i": "int64"}
     output = {"from": "int64", "to": "int64", "index": "int64", "timing": "string", "is": "list<int64>"}
 
     def trigger(self, window):
-        told = {"from": window.start, "to": window.end, "index": window.index, "timing": window.timing}
-        return [told | {"is": [row["i"] for row in window.tuples]}]
+        pane = {"from": window.start, "to": window.end, "index": window.index, "timing": window.timing}
+        return [pane | {"is": [row["i"] for row in window.tuples]}]
 
 
 class Times(WindowHandler):

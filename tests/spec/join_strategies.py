@@ -64,7 +64,7 @@ def joins(draw: st.DrawFn) -> Case:
 
 @st.composite
 def lonely(draw: st.DrawFn, algorithm: str) -> dict[str, Any]:
-    """What becomes of tuples that come out alone: default tuples, or streams of their own."""
+    """The outputs of unmatched tuples: with default tuples, or to streams of their own."""
     left, right = algorithm in ("leftOuter", "outer"), algorithm in ("rightOuter", "outer")
     if draw(st.booleans()):
         return {"unmatched_left": left, "unmatched_right": right}

@@ -1,4 +1,4 @@
-"""Marks that tuples tell of and marks that wait for each other, event by event: what a window sees instead."""
+"""The events that a window gets if a condition puts marks around tuples, and if marks wait for each other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CONDITIONS: dict[str, Callable[[Event], bool]] = {
 }
 
 
-def told(events: list[Event], before: str | None, after: str | None) -> Iterator[Caused]:
-    """The events with the marks that their tuples tell of."""
+def marked(events: list[Event], before: str | None, after: str | None) -> Iterator[Caused]:
+    """The events with the marks that the conditions put before and after their tuples."""
     for number, event in enumerate(events):
         mark = {"at": event["at"], "topic_partition": source_of(event), "punct": "window"}
         holds = [bool("tuple" in event and c and CONDITIONS[c](event["tuple"])) for c in (before, after)]
@@ -94,7 +94,7 @@ def run(case: dict[str, Any]) -> list[Event]:
     operator, events = case["operator"], case["input"]
     sources = 1 + max(map(source_of, events), default=0)
     when = operator.get("mark_when", {})
-    caused = list(told(events, when.get("before"), when.get("after")))
+    caused = list(marked(events, when.get("before"), when.get("after")))
     scopes: dict[str, type[Alignment | Everywhere]] = {"aligned": Alignment, "any": Everywhere}
     if operator.get("marks_in") in scopes:
         scope = scopes[operator["marks_in"]](sources)

@@ -104,7 +104,7 @@ class PartitionEviction:
 
 @dataclass
 class Tumbling:
-    """A partition lives from its first tuple to its flush."""
+    """A partition exists from its first tuple to its flush."""
 
     partitions: dict[Key, list[Stored]] = field(default_factory=dict)
     period: int | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.spec import event_oracle, oracle, session_oracle
 from tests.spec.early_oracle import Early, Open, open_windows, policy
-from tests.spec.event_oracle import MILLISECOND, SlidingTime, Told
+from tests.spec.event_oracle import MILLISECOND, BoundedFiring, SlidingTime
 
 Record = dict[str, Any]
 #: how many steps have the same length, before those of twice the length, and the least length (Q3)
@@ -148,9 +148,9 @@ class Quiet:
         reach = {
             (one.rank[1], one.result.start): one.order
             for one in open_windows(self.window)
-            if isinstance(one.result, Told)
+            if isinstance(one.result, BoundedFiring)
         }
-        found = [(told.start, Open(told.start, told)) for told in self.window.advance(watermark)]
+        found = [(firing.start, Open(firing.start, firing)) for firing in self.window.advance(watermark)]
         return [replace(one, order=reach.get((one.rank[1], start), start)) for start, one in found]
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.spec import event_oracle, oracle
-from tests.spec.event_oracle import BOUNDS, Told
+from tests.spec.event_oracle import BOUNDS, BoundedFiring
 from tests.spec.oracle import SECOND, Key, Stored, key_bytes
 
 MOST_GAP = 3_650 * 86_400 * SECOND
@@ -46,15 +46,15 @@ class Session:
     def until(self) -> int:
         return max(t.until for t in self.tuples)
 
-    def told(self, key: Key) -> Told:
+    def firing(self, key: Key) -> BoundedFiring:
         """The content is in the order of arrival."""
         content = sorted((t.stored for t in self.tuples), key=lambda stored: stored.arrived)
-        return Told(key, content, start=self.first, end=self.last)
+        return BoundedFiring(key, content, start=self.first, end=self.last)
 
 
 @dataclass
 class Sessions:
-    #: a number of ticks, or the attribute that tells it in seconds
+    #: a number of ticks, or the attribute that has it in seconds
     gap: int | str
     longest: float
     grace: int
@@ -74,7 +74,7 @@ class Sessions:
         nanoseconds = round(Decimal(repr(seconds)) * SECOND)
         return nanoseconds // self.tick if 0 < nanoseconds <= MOST_GAP else None
 
-    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[Told]]:
+    def insert(self, key: Key, time: int, new: Stored) -> tuple[bool, list[BoundedFiring]]:
         """Whether the tuple found a session, and what comes out (G10)."""
         gap = self.gap_of(new)
         if gap is None:
@@ -87,7 +87,7 @@ class Sessions:
         self.open[key] = [s for s in sessions if s not in joined] + [whole]
         if self.longest == math.inf:
             self.check(key)
-        return True, [whole.told(key)] if self.updates else []
+        return True, [whole.firing(key)] if self.updates else []
 
     def joined(self, sessions: list[Session], new: Tuple) -> list[Session]:
         """The sessions that the tuple joins (G2, G3), none of which becomes too long (G9)."""
@@ -119,7 +119,7 @@ class Sessions:
         """The latest time of a tuple that could join (G5, G9)."""
         return min(session.until, session.first + self.longest)
 
-    def advance(self, now: int) -> Iterator[Told]:
+    def advance(self, now: int) -> Iterator[BoundedFiring]:
         """What is over comes out in the order in which that happened, then by key (G5, G8), and is gone."""
         if now <= self.now:
             return
@@ -133,20 +133,20 @@ class Sessions:
         for _, _, key, session in sorted(over, key=lambda row: row[:2]):
             self.open[key].remove(session)
             if not self.updates:
-                yield session.told(key)
+                yield session.firing(key)
 
 
 @dataclass
 class Aggregate(event_oracle.Aggregate):
     def result(self, group: list[Stored], groups: list[list[Stored]], firing: oracle.Firing) -> dict[str, Any]:
         """CountAll counts the tuples of the session (G13)."""
-        assert isinstance(firing, Told)
-        told = {"sessionStart()": self.bound(firing.start), "sessionEnd()": self.bound(firing.end)}
+        assert isinstance(firing, BoundedFiring)
+        described = {"sessionStart()": self.bound(firing.start), "sessionEnd()": self.bound(firing.end)}
         calls = self.output
-        self.output = {name: call for name, call in calls.items() if call not in told}
+        self.output = {name: call for name, call in calls.items() if call not in described}
         row = oracle.Aggregate.result(self, group, groups, firing)
         self.output = calls
-        return {name: told[call] if call in told else row[name] for name, call in calls.items()}
+        return {name: described[call] if call in described else row[name] for name, call in calls.items()}
 
 
 class Operator(event_oracle.Operator):

@@ -13,7 +13,7 @@ from tests.spec.strategies import CALLS, SCHEMA, Case, groups, keys
 gaps = st.sampled_from(["0.5", "0.5", "1", "1", "2", "5", "f", "n", "n"])
 longest = st.sampled_from(["", "", "", "0.5", "1.5", "3", "10"])
 graces = st.sampled_from(["", "", "0", "0.5", "2", "5"])
-TOLD = ["sessionStart()", "sessionEnd()", "Count()", "Collect(i)"]
+SESSION_CALLS = ["sessionStart()", "sessionEnd()", "Count()", "Collect(i)"]
 
 
 @st.composite
@@ -37,7 +37,7 @@ def operators(draw: st.DrawFn, kind: str | None) -> dict[str, Any]:
         "kind": "aggregate", "window": draw(windows(event_time=kind is not None)),
         "partition_by": draw(st.one_of(st.just([]), keys)), "group_by": draw(groups),
         "emit": draw(st.sampled_from(["final", "final", "updates"])), "aggregate_incomplete_windows": False,
-        "output": {f"o{n}": call for n, call in enumerate([*TOLD, *calls])},
+        "output": {f"o{n}": call for n, call in enumerate([*SESSION_CALLS, *calls])},
         "schema": SCHEMA | ({"e": kind} if kind else {}),
     } | more  # fmt: skip
 

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given, settings
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
-from tests.spec import invariants, oracle
+from tests.spec import oracle
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut
 from tests.spec.finds import FINDS
 from tests.spec.strategies import VALUES, Case, cases, cuts
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 #: windows of a few tuples are in rings, or in blocks

@@ -36,9 +36,7 @@ from tests.spec.strategies import Case, cases
 UNMATCHED = ("unmatched_left", "unmatched_right")
 
 
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def pipeline_with(case: Case, *names: str) -> Pipeline:

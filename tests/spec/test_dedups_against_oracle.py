@@ -15,17 +15,14 @@ from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.replayer.player import Player
 from sluice.testing import on_stream, pipeline_of, run_case
-from tests.spec import dedup_oracle, invariants
+from tests.spec import dedup_oracle
 from tests.spec.comparing import differences
 from tests.spec.dedup_strategies import cases
 from tests.spec.every_cut import CLEANED_EARLY, dead_letters
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:

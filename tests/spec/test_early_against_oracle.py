@@ -12,16 +12,13 @@ from hypothesis import HealthCheck, given, settings
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.testing import run_case
-from tests.spec import early_oracle, early_strategies, invariants
+from tests.spec import early_oracle, early_strategies
 from tests.spec.comparing import differences
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 filtered = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from sluice.model.engine_limits import EngineLimits
 from sluice.replayer.player import replay
 from sluice.testing import on_stream, pipeline_of, run_case
-from tests.spec import event_join_oracle, event_join_strategies, invariants
+from tests.spec import event_join_oracle, event_join_strategies
 from tests.spec.comparing import differences
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_joins_against_oracle import by_stream
@@ -18,9 +18,7 @@ from tests.spec.test_split_and_merge import Division, check_case, divisions
 SMALL = EngineLimits(uncompacted=2, candidates=4)
 
 
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def dead_letters(case: Case) -> list[int]:

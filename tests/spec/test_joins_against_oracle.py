@@ -10,17 +10,13 @@ from hypothesis import given, settings
 
 from sluice.model.engine_limits import EngineLimits
 from sluice.testing import run_case
-from tests.spec import invariants
 from tests.spec.comparing import differences
 from tests.spec.join_oracle import Record, run_join, run_sort
 from tests.spec.join_strategies import join_cases, sort_cases
 from tests.spec.strategies import Case, cuts
 from tests.spec.vectors import all_cases, supported
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 #: what no window holds is forgotten at once, and a join evaluates a few pairs at a time

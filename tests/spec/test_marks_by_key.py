@@ -16,7 +16,6 @@ from sluice.replayer.player import replay
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.service.test_spread import check as check_buckets
 from tests.service.test_spread import records_with
-from tests.spec import invariants
 from tests.spec.comparing import differences
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.oracle import key_bytes
@@ -26,9 +25,7 @@ from tests.spec.test_split_and_merge import Division, check_case, divisions
 SCHEMA = {"k": "string", "n": "int64", "b": "boolean", "i": "int64"}
 
 
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def expected(case: Case) -> Iterator[dict[str, Any]]:  # noqa: C901 - one branch for each kind of event

@@ -7,15 +7,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tests.spec import invariants, quiet_oracle, quiet_strategies
+from tests.spec import quiet_oracle, quiet_strategies
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def check(case: Case, *cuts: list[int]) -> None:

@@ -26,10 +26,7 @@ from tests.spec.comparing import Record, differences, with_groups_in_any_order
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.strategies import Case, events, operators
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 LIMITS = st.sampled_from([CLEANED_EARLY, replace(CLEANED_EARLY, min_block=1, block=2)])

@@ -29,10 +29,7 @@ from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases
 from tests.spec.strategies import Case, cases, events, operators
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 #: windows of a few tuples are in rings, or in blocks

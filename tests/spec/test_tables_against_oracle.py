@@ -7,15 +7,12 @@ from hypothesis import given, settings
 
 from sluice.model.spreading import spread_by
 from sluice.testing import pipeline_of
-from tests.spec import invariants, table_oracle, table_strategies
+from tests.spec import table_oracle, table_strategies
 from tests.spec.strategies import Case, cuts
 from tests.spec.test_joins_against_oracle import check
 from tests.spec.test_split_and_merge import Division, check_case, divisions
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 @given(table_strategies.cases(), cuts)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sluice.model.spreading import spread_by
 from sluice.testing import on_stream, pipeline_of, run_case
 from tests.service.test_spread import check as check_buckets
-from tests.spec import dedup_strategies, event_strategies, invariants, session_strategies
+from tests.spec import dedup_strategies, event_strategies, session_strategies
 from tests.spec.comparing import differences
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import sort_cases
@@ -25,9 +25,7 @@ from tests.spec.test_split_and_merge import Division, check_case, divisions
 STREAMS = ["a", "b", "c"]
 
 
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def is_over_one_stream_time(case: Case) -> bool:

@@ -31,7 +31,7 @@ def await_true(condition: Callable[[], bool]) -> None:
 
 
 def running(number: int) -> bool:
-    """Not a zombie either, where nobody collects orphans."""
+    """Nor is it a zombie, even if no process collects orphans."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it may end while its file is read

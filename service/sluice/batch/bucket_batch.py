@@ -1,4 +1,6 @@
-"""The input of a bucket in one batch: unpacks its packed rows and puts the items into handling order."""
+"""The input of a bucket in one batch: unpacks its packed rows, sorts their items into the order in which the engine
+handles them, and cuts them into parts that fit into memory.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,12 @@ class Batch:
         stretches = sorted(
             (PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
         )
-        pulses = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
+        idle_clocks = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
         ends = [stretch.end for stretch in stretches]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
-            ends += [clock, *pulses]
+            ends += [clock, *idle_clocks]
         elif ends:  # the time of an idle clock alone does not start the operator clock
-            ends += pulses
+            ends += idle_clocks
         if not ends:
             return
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))

@@ -18,7 +18,7 @@ from sluice.batch.envelope import BROADCAST, COUNTS, DEAD_LETTERS, RECORDS, TUPL
 from sluice.batch.merge import merged_parts
 from sluice.batch.query_plan import Plan
 from sluice.batch.reject_collector import dead_letters, read_again
-from sluice.batch.spool import forget, in_memory
+from sluice.batch.spool import in_memory, remove_files
 from sluice.checkpoint.offset_log import before_all, force_plan, planned
 from sluice.engine.stream.items import EMPTY_FIRING, FINAL, TUPLE, WATERMARK, WINDOW
 from sluice.kafka.batch_producers import DEFAULT_LIMIT
@@ -68,7 +68,7 @@ def commit(plan: Plan, batch: int, rows: list[Packed]) -> None:
         force_plan(Path(plan.checkpoint), batch)
     while not _written(BatchResult(plan, held), writing, batch, (reads, first), deadline):
         time.sleep(PAUSE)
-    forget(plan.checkpoint, batch)
+    remove_files(plan.checkpoint, batch)
 
 
 def settings_of(plan: Plan) -> WriterSettings:

@@ -54,7 +54,7 @@ def pieces(rows: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def packed_time(time: int) -> bytes:
-    """The bytes of a PULSE row, from a time in nanoseconds."""
+    """The bytes of an IDLE_CLOCK row, from a time in nanoseconds."""
     return time.to_bytes(8, "big", signed=True)
 
 

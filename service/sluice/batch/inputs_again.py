@@ -38,8 +38,8 @@ def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Ite
             own = {
                 of: _between(some, before.offsets.get(of, 0), batch.offsets.get(of, 0)) for of, some in messages.items()
             }
-            knowing = _knowing(plan, batch)
-            yield knowing, arrived_rows(knowing, before, batch, {of: some for of, some in own.items() if some})
+            own_plan = _plan_of(plan, batch)
+            yield own_plan, arrived_rows(own_plan, before, batch, {of: some for of, some in own.items() if some})
             before = batch
         at = stop
 
@@ -69,7 +69,7 @@ def _between(messages: list[Message], start: int, end: int) -> list[Message]:
     return messages[first:stop]
 
 
-def _knowing(plan: Plan, batch: Planned) -> Plan:
+def _plan_of(plan: Plan, batch: Planned) -> Plan:
     """The plan with the numbers of topic partitions that the service had found when it planned this batch."""
     known = Counter(topic for topic, _ in batch.offsets)
     read = {stream.name: known[str(stream.topic)] for stream in plan.inputs}

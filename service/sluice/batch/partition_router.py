@@ -75,9 +75,9 @@ def arrived_rows(
     records   by topic and topic partition: the records of the batch, in order of their offsets
     """
     arrived: dict[int, list[Packed]] = defaultdict(list)
-    if batch.pulse != before.pulse:
+    if batch.idle_clock != before.idle_clock:
         for number in range(plan.buckets):
-            arrived[number].append((IDLE_CLOCK, packed_time(batch.pulse)))
+            arrived[number].append((IDLE_CLOCK, packed_time(batch.idle_clock)))
     number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
     for (topic, partition), messages in records.items():
         port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)

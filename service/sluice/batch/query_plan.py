@@ -128,7 +128,7 @@ class Plan:
         return any(map(_ordered_by_time, self.pipeline.operators))
 
     @property
-    def pulsing(self) -> bool:
+    def has_idle_clock(self) -> bool:
         """Whether the query needs the idle clock.
 
         True if time alone may cause an output, make a topic partition idle, or end a wait for records (`merging`).

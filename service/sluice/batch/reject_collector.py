@@ -1,7 +1,7 @@
 """Collects the records of a batch that cannot be decoded and the tuples that operators reject, for the dead letters.
 
 A dead letter contains the bytes of the original record. An operator that rejects a tuple (because it is late, for
-instance) knows only the topic partition and the offset of its record, so this module reads that record from Kafka
+instance) has only the topic partition and the offset of its record, so this module reads that record from Kafka
 again.
 """
 
@@ -34,7 +34,7 @@ class RejectCollector(Rejects):
         self._batch = batch
 
     def keep(self, word: Reason) -> None:
-        """Forgets the reasons that have another word; their records stay rejected."""
+        """Removes the reasons that have another word; their records stay rejected."""
         self.reasons = {row: why for row, why in self.reasons.items() if word_of(why) == word}
 
     def packed(self, stream: Stream, places: np.ndarray) -> bytes:

@@ -46,9 +46,9 @@ class ReorderBuffer:
     def through(self, plan: Plan, rows: Sequence[Packed]) -> list[Packed]:
         """Buffers the rows of a batch. Returns the packed rows that the engine gets in their place."""
         self._hold(PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS)
-        pulses = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
-        if pulses:
-            self._wait_no_longer(plan, max(pulses) - plan.pipeline.settings.merge_wait)
+        idle_clocks = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
+        if idle_clocks:
+            self._wait_no_longer(plan, max(idle_clocks) - plan.pipeline.settings.merge_wait)
         awaited = [first for first in topic_partitions(plan) if first not in self.finals]
         limit = min(((self.frontiers.get(first, UNSET), first) for first in awaited), default=(MAX_TIME, 0))
         others = [row for row in rows if row[0] not in (RECORDS, IDLE_CLOCK)]

@@ -85,7 +85,7 @@ def in_memory(checkpoint: str, rows: Iterable[Packed]) -> Iterator[Packed]:
         yield holds & ~SPOOLED, files[name][start : start + place["size"]]
 
 
-def forget(checkpoint: str, batch: int) -> None:
+def remove_files(checkpoint: str, batch: int) -> None:
     """Removes the files of this batch and of all earlier ones."""
     for path in folder_of(checkpoint).glob("*.*"):
         if int(path.name.partition(".")[0]) <= batch:

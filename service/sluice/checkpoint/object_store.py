@@ -51,19 +51,21 @@ class ObjectStore:
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def get(self, name: str) -> RemoteObject:
-        with self._asking(name):
+        with self._converting(name):
             found = _library().head(self._client, name)
             return RemoteObject(self.location(name), int(found["size"]), self._client, name)
 
     def put(self, name: str, write: Write) -> None:
-        with self._asking(name):
-            upload = Upload(_library().open_writer(self._client, name, buffer_size=PART), partial(self._asking, name))
+        with self._converting(name):
+            upload = Upload(
+                _library().open_writer(self._client, name, buffer_size=PART), partial(self._converting, name)
+            )
         write(cast("BinaryIO", upload))  # an error leaves the upload without its end: no object appears
         upload.close()
 
     def create(self, name: str, data: bytes) -> bool:
         try:
-            with self._asking(name):
+            with self._converting(name):
                 _library().put(self._client, name, data, mode="create")
         except FileExistsError:
             return False
@@ -73,12 +75,12 @@ class ObjectStore:
         if incomplete:
             return
         folder = prefix.rpartition("/")[0]
-        with self._asking(prefix):
+        with self._converting(prefix):
             found = [one["path"] for some in _library().list(self._client, folder or None) for one in some]
         yield from (name for name in found if name.startswith(prefix))
 
     def delete(self, name: str) -> None:
-        with self._asking(name):
+        with self._converting(name):
             try:
                 _library().delete(self._client, name)
             except FileNotFoundError:
@@ -92,7 +94,7 @@ class ObjectStore:
         return _client(self.url, self.options)
 
     @contextmanager
-    def _asking(self, name: str) -> Iterator[None]:
+    def _converting(self, name: str) -> Iterator[None]:
         """Turns the errors of the library into those of the contract."""
         errors = _errors()
         try:
@@ -115,17 +117,17 @@ class ObjectStore:
 
 @dataclass(slots=True)
 class Upload:
-    """What a `put` writes to. `asking` turns the errors of the library into those of the contract."""
+    """What a `put` writes to. `converting` turns the errors of the library into those of the contract."""
 
     writer: Any
-    asking: Callable[[], AbstractContextManager[None]]
+    converting: Callable[[], AbstractContextManager[None]]
 
     def write(self, data: bytes) -> None:
-        with self.asking():
+        with self.converting():
             self.writer.write(data)
 
     def close(self) -> None:
-        with self.asking():
+        with self.converting():
             self.writer.close()
 
 

@@ -1,7 +1,8 @@
 """Reads Spark's logs in a checkpoint: which batches are planned and committed, and the planned input of each batch.
 
 `verify` checks the files that Spark reads when a query starts. Spark writes its logs itself; they are read through the
-checkpoint store.
+checkpoint store. Two functions prepare the logs for Spark: `force_plan` forces an entry to the disk, and
+`remove_stale_checksums` removes checksum files without their entries.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sluice.kafka.planned_batch import Planned, flat
 from sluice.kafka.range_reader import Offsets
 from sluice.time_units import MILLISECOND
 
-#: name of the idle clock's time in Spark's offset log; the time is the source's offset
+#: key of the idle clock's time in Spark's offset log; existing checkpoints have this key
 IDLE_CLOCK_KEY = "pulse"
 #: the time of the idle clock before its first one
 NO_IDLE_CLOCK = 0
@@ -96,8 +97,8 @@ def parsed(entry: str) -> Planned:
     Its lines are its version, the batch, and the offsets of each source, Kafka's first. "-" stands for no offsets.
     """
     _, batch, topics, *others = entry.splitlines()
-    pulse = next((json.loads(other)[IDLE_CLOCK_KEY] for other in others if other != "-"), NO_IDLE_CLOCK)
-    return Planned(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), pulse)
+    idle_clock = next((json.loads(other)[IDLE_CLOCK_KEY] for other in others if other != "-"), NO_IDLE_CLOCK)
+    return Planned(json.loads(batch).get("batchTimestampMs", 0) * MILLISECOND, flat(json.loads(topics)), idle_clock)
 
 
 def planned(store: CheckpointStore, batch: int) -> Planned:

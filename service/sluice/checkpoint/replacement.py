@@ -31,7 +31,7 @@ def adopt(folder: Path) -> None:
                 _remove(folder / f".{part}.crc")  # Hadoop's checksums of the old file
                 _remove(folder / part)
                 (new / part).rename(folder / part)
-        force(folder)  # the parts are at their places before the disk may forget that they are complete
+        force(folder)  # the new parts must be on the disk before COMPLETE is removed
         (new / COMPLETE).unlink()
     if new.exists():
         shutil.rmtree(new)

@@ -28,25 +28,25 @@ VERSION = "v1"
 CONF = {"spark.sql.shuffle.partitions": "200"}
 
 
-def write_logs(store: CheckpointStore, plans: Mapping[int, Planned], batch: int, *, pulsing: bool) -> None:
+def write_logs(store: CheckpointStore, plans: Mapping[int, Planned], batch: int, *, idle_clock: bool) -> None:
     """Writes Spark's logs as they are after `batch` was committed.
 
-    plans     the planned inputs by batch, of which `batch` is needed. Batch -1 is the position before batch 0
-    pulsing   whether the query has the idle clock as its second source
+    plans        the planned inputs by batch, of which `batch` is needed. Batch -1 is the position before batch 0
+    idle_clock   whether the query has the idle clock as its second source
     """
     put_bytes(store, METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
     for number in range(max(0, batch - 1), batch + 1):
-        put_bytes(store, f"{PLANNED}/{number}", _offsets(plans.get(number, plans[batch]), pulsing=pulsing))
+        put_bytes(store, f"{PLANNED}/{number}", _offsets(plans.get(number, plans[batch]), idle_clock=idle_clock))
     if -1 in plans:
         put_bytes(store, FIRST_OFFSETS, b"\0" + _lines(VERSION, _nested(plans[-1])))
     put_bytes(store, f"{COMMITTED}/{batch}", _lines(VERSION, {"nextBatchWatermarkMs": 0}))
 
 
-def write_first_plan(store: CheckpointStore, before: Planned, first: Planned, *, pulsing: bool) -> None:
+def write_first_plan(store: CheckpointStore, before: Planned, first: Planned, *, idle_clock: bool) -> None:
     """Writes Spark's logs of a query that has not begun, so that Spark's first batch is `first`.
 
-    before    the position before the first batch
-    pulsing   as in `write_logs`
+    before       the position before the first batch
+    idle_clock   as in `write_logs`
 
     Spark, when it starts a query, runs the last batch of the log `offsets` if the log `commits` does not have it. The
     entry in `offsets` is written last: without it the logs are those of a query that has not begun.
@@ -54,7 +54,7 @@ def write_first_plan(store: CheckpointStore, before: Planned, first: Planned, *,
     store.delete(f".{METADATA}.crc")
     put_bytes(store, METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
     write_first_offsets(store, before)
-    put_bytes(store, f"{PLANNED}/0", _offsets(first, pulsing=pulsing))
+    put_bytes(store, f"{PLANNED}/0", _offsets(first, idle_clock=idle_clock))
 
 
 def write_first_offsets(store: CheckpointStore, before: Planned) -> None:
@@ -66,11 +66,11 @@ def write_first_offsets(store: CheckpointStore, before: Planned) -> None:
     put_bytes(store, FIRST_OFFSETS, b"\0" + _lines(VERSION, _nested(before)))
 
 
-def _offsets(planned: Planned, *, pulsing: bool) -> bytes:
+def _offsets(planned: Planned, *, idle_clock: bool) -> bytes:
     head = {"batchWatermarkMs": 0, "batchTimestampMs": planned.time // MILLISECOND, "conf": CONF}
     # Spark compares offsets of a Python source as texts, and the source writes a space after the colon.
-    pulse = [json.dumps({IDLE_CLOCK_KEY: planned.pulse})] if pulsing else []
-    return _lines(VERSION, head, _nested(planned), *pulse)
+    time = [json.dumps({IDLE_CLOCK_KEY: planned.idle_clock})] if idle_clock else []
+    return _lines(VERSION, head, _nested(planned), *time)
 
 
 def _nested(planned: Planned) -> object:

@@ -54,7 +54,7 @@ from sluice.files import PACKAGE
 MAX_VERSIONS = 8
 #: the age in seconds at which an incomplete file belongs to a process that ended
 MAX_WRITE_SECONDS = 3600.0
-#: the longest wait for code that another process compiles, and the time between two looks, in seconds
+#: the longest wait for code that another process compiles, and the time between two checks for it, in seconds
 MAX_WAIT_SECONDS, POLL_SECONDS = 120.0, 0.05
 #: settings of numba that change the code, by their names in `numba.config`
 SETTINGS = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")

@@ -50,8 +50,8 @@ class Module:
     def effects(self) -> list[tuple[ast.stmt, set[str]]]:
         """Statements that may change what a name means without binding it, with these names.
 
-        Such a statement is a call, an assignment to a part of a value, or a function with a decorator that knows the
-        name, as numba's `overload` has.
+        Such a statement is a call, an assignment to a part of a value, or a function with a decorator that refers to
+        the name, such as numba's `overload`.
         """
         return [
             (statement, {name.partition(".")[0] for name in _names(self._effect(statement))} & self.bound.keys())
@@ -212,7 +212,7 @@ def _imported(node: ast.AST, package: str) -> dict[str, Definition]:
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that code reads, each with the first attribute that is asked of it, if there is one: `module.name`."""
+    """The names that code reads, each with the first attribute that is read from it, if there is one: `module.name`."""
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield f"{node.value.id}.{node.attr}"

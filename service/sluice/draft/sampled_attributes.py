@@ -35,7 +35,7 @@ class Attribute:
 
     values    its values, without null
     absence   in which records it is missing or null, as a text; empty: in none
-    type      None: its values have no common type that a pipeline file knows
+    type      None: its values have no common type of pipeline files
     problem   why it cannot be an attribute of a stream; empty if it can
     in_key    whether it is the key of the record
     """

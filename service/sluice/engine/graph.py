@@ -173,8 +173,8 @@ class Graph:
         return all(self._final(state, name) for name in self._inputs)
 
     def marks_of(self, state: GraphState, stream: str) -> Items:
-        """The watermark of a stream, and its final mark if it has ended, as items at the operator clock. A reader that
-        gets these knows of the stream what one knows that was there before, apart from the tuples.
+        """The watermark of a stream, and its final mark if it has ended, as items at the operator clock. A new
+        reader of the stream gets these in place of the marks that were sent before it.
         """
         watermark = state.progress[stream].watermark if stream in state.progress else NEVER
         kinds = [WATERMARK] * (watermark != NEVER) + [FINAL] * self._final(state, stream)

@@ -1,7 +1,7 @@
 """Converts the state of a pipeline to that of a changed pipeline, operator by operator.
 
-An operator that is kept goes on with its state. Every other operator begins as one does that was there from the first
-batch on and got no tuple: its timers and its watermarks are where they would be then.
+An operator that is kept goes on with its state. Every other operator gets the state of an operator that has run since
+the first batch without any tuple: its timers and its watermarks have advanced, and its windows are empty.
 
     old state    origin, clock, watermarks     average   totals    highest
                           |                       |                (dropped)

@@ -52,17 +52,17 @@ def last_values(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tup
 
 def _last(kafka: Mapping[str, str], topic: str, most: int) -> Iterator[tuple[int, list[Message]]]:
     """Each topic partition with its last records."""
-    asking = reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S))
+    requests = reach(kafka, min(RETRY_S, RETRY_TIMEOUT_S))
 
     def list_partitions(client: AdminClient) -> list[int]:
         found = client.list_topics(topic, timeout=REQUEST).topics[topic]
         return [] if found.error is not None else sorted(found.partitions)
 
-    partitions = asking.ask("list topics", list_partitions)
+    partitions = requests.send("list topics", list_partitions)
     if not partitions:
         message = f"no such topic: {topic}"
         raise TopicError(message)
-    until = ends(asking, [(topic, partition) for partition in partitions])
+    until = ends(requests, [(topic, partition) for partition in partitions])
     for place, end in until.items():
         yield place[1], tail(kafka, place, end, most)
 

@@ -1,4 +1,4 @@
-"""Sessions: a producer and the ledger's group, with which batches begin, are committed and are aborted.
+"""Producers of batches: they begin, commit and abort a transaction for each batch, with the ledger's group in it.
 
 Every call that can wait for a broker has a time-out of the client library and a bound of the service that is
 `TimeLimits.slack` longer (requests.py): the library's `send_offsets_to_transaction` is known to exceed its time-out.
@@ -58,11 +58,11 @@ BATCH_BYTES = 1_000_000
 class BatchProducer(ABC):
     """A producer that writes batches, one after the other.
 
-    The caller calls `begin`, produces records with `producer`, and calls `finish`; the batch is visible when `finish`
+    The caller calls `begin`, produces records with `client`, and calls `finish`; the batch is visible when `finish`
     returns. `close` gives up an unfinished batch; each subclass says what is visible then.
     """
 
-    #: the reason why the next batch needs a new session; "" if this session may write it
+    #: the reason why the next batch needs a new batch producer; "" if this one may write it
     spent = ""
 
     def __init__(
@@ -72,8 +72,8 @@ class BatchProducer(ABC):
         sizes = [DEFAULT_LIMIT, *limits]
         size = {"message.max.bytes": max(sizes), "batch.size": min(BATCH_BYTES, *sizes)}
         self._clients: list[Producer | Consumer] = []
-        self.producer = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
-        self._clients.append(self.producer)
+        self.client = Producer(DEFAULTS | client_properties(kafka, "producer") | size | own)
+        self._clients.append(self.client)
 
     @abstractmethod
     def begin(self) -> None:
@@ -94,11 +94,11 @@ class BatchProducer(ABC):
 class ExactlyOnce(BatchProducer):
     """Writes each batch in a transaction. After `close`, no record of an unfinished batch ever becomes visible.
 
-    A new session fences all earlier producers of the query, and aborts the transaction that they left open.
+    A new batch producer fences all earlier producers of the query, and aborts the transaction that they left open.
 
-    A session is spent after a commit during which the client may have sent its EndTxn request twice: the second copy
-    could arrive late, and end a later transaction of the same producer epoch. The next session's `init_transactions`
-    raises the epoch, so the broker refuses the copy (docs/exactly-once.md).
+    It is spent after a commit during which the client may have sent its EndTxn request twice: the second copy could
+    arrive late, and end a later transaction of the same producer epoch. The `init_transactions` of the next batch
+    producer raises the epoch, so the broker refuses the copy (docs/exactly-once.md).
     """
 
     def __init__(self, kafka: Mapping[str, str], query: str, limits: Collection[int], times: TimeLimits) -> None:
@@ -109,32 +109,32 @@ class ExactlyOnce(BatchProducer):
             member = ledger.group_member(kafka, query)
             self._group = member.consumer_group_metadata()
             discard([member])
-            self._call("start transactions", times.step, lambda: self.producer.init_transactions(times.step))
+            self._call("start transactions", times.step, lambda: self.client.init_transactions(times.step))
         except BaseException:
-            del self.producer
+            del self.client
             discard(self._clients)
             raise
 
     def begin(self) -> None:
-        self.producer.poll(0)
+        self.client.poll(0)
         self._troubles.clear()
-        self.producer.begin_transaction()
+        self.client.begin_transaction()
 
     def finish(self, place: TopicPartition) -> None:
         group, wait = self._group, self._times.offsets
-        self._call("send offsets", wait, lambda: self.producer.send_offsets_to_transaction([place], group, wait))
+        self._call("send offsets", wait, lambda: self.client.send_offsets_to_transaction([place], group, wait))
         began, attempts = time.monotonic(), 1
         while not self._committed(began + self._times.step):
             attempts += 1
-        self.producer.poll(0)
+        self.client.poll(0)
         took = time.monotonic() - began
         self.spent = doubt(attempts, took, self._troubles, self._times.slow_commit)
 
     def close(self) -> None:
         # This fails if no transaction is open, or if it cannot be aborted. The next producer then ends it.
         with suppress(KafkaException, HungError):
-            self._call("abort the batch", self._times.abort, lambda: self.producer.abort_transaction(self._times.abort))
-        del self.producer
+            self._call("abort the batch", self._times.abort, lambda: self.client.abort_transaction(self._times.abort))
+        del self.client
         discard(self._clients)
 
     def _committed(self, deadline: float) -> bool:
@@ -144,7 +144,7 @@ class ExactlyOnce(BatchProducer):
         """
         seconds = max(0.1, deadline - time.monotonic())
         try:
-            self._call("commit the batch", seconds, lambda: self.producer.commit_transaction(seconds))
+            self._call("commit the batch", seconds, lambda: self.client.commit_transaction(seconds))
         except KafkaException as error:
             if not error.args[0].retriable() or time.monotonic() > deadline:
                 raise
@@ -187,7 +187,7 @@ class AtLeastOnce(BatchProducer):
 
     def finish(self, place: TopicPartition) -> None:
         step = self._times.step
-        left = self._call("write the batch", step, lambda: self.producer.flush(step))
+        left = self._call("write the batch", step, lambda: self.client.flush(step))
         if self._failures:
             raise KafkaException(self._failures[0])
         if left:
@@ -196,8 +196,8 @@ class AtLeastOnce(BatchProducer):
 
     def close(self) -> None:
         with suppress(KafkaException, HungError):
-            self._call("give up the batch", self._times.abort, self.producer.purge)
-        del self.producer, self._group
+            self._call("give up the batch", self._times.abort, self.client.purge)
+        del self.client, self._group
         discard(self._clients)
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
@@ -205,4 +205,7 @@ class AtLeastOnce(BatchProducer):
             self._failures.append(error)
 
 
-SESSIONS: Mapping[str, type[ExactlyOnce | AtLeastOnce]] = {"exactly_once": ExactlyOnce, "at_least_once": AtLeastOnce}
+BATCH_PRODUCERS: Mapping[str, type[ExactlyOnce | AtLeastOnce]] = {
+    "exactly_once": ExactlyOnce,
+    "at_least_once": AtLeastOnce,
+}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from sluice.kafka import ledger
-from sluice.kafka.batch_producers import DEFAULT_LIMIT, DEFAULTS, SESSIONS, BatchProducer, TimeLimits
+from sluice.kafka.batch_producers import BATCH_PRODUCERS, DEFAULT_LIMIT, DEFAULTS, BatchProducer, TimeLimits
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import ExpiredError, FencedError, LedgerError, UnavailableError, WriteError
@@ -94,7 +94,7 @@ class TransactionalWriter:
     def __init__(self, settings: WriterSettings) -> None:
         self._settings = settings
         self._limits = dict(settings.limits)
-        self._session: BatchProducer | None = None
+        self._producer: BatchProducer | None = None
         #: number of the batch that the ledger expects, and digest of the previous batch's input, empty if not known
         self._next_batch = 0
         self._digest = ""
@@ -125,7 +125,7 @@ class TransactionalWriter:
         """
         if batch > self._next_batch:  # the writer of the other size (`large`) has written batches
             self.close()
-        session = self._opened(batch, planned)
+        producer = self._opened(batch, planned)
         if batch < self._next_batch:
             self._require_last(batch, planned)
             self._skipped += 1
@@ -136,33 +136,33 @@ class TransactionalWriter:
             )
             raise LedgerError(message + "the checkpoint and the ledger do not fit together; start the service again")
         with self._closing_on_error("write the batch", batch), no_garbage_collection():
-            session.begin()
+            producer.begin()
             self._began = began = Moment.now()
-            self._produce_all(session.producer, records, too_large)
-            self._produce_entry(session.producer, batch, report, planned, began)
-            self._produce_plans(session.producer, batch, planned, before)
-            session.finish(ledger.place_after(batch, self._settings.query_id, planned))
+            self._produce_all(producer.client, records, too_large)
+            self._produce_entry(producer.client, batch, report, planned, began)
+            self._produce_plans(producer.client, batch, planned, before)
+            producer.finish(ledger.place_after(batch, self._settings.query_id, planned))
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
-        if session.spent:
-            LOGGER.warning("batch %s is written; the next one gets a new producer: %s", batch, session.spent)
+        if producer.spent:
+            LOGGER.warning("batch %s is written; the next one gets a new producer: %s", batch, producer.spent)
             self.close()
         return True
 
     def close(self) -> None:
-        if self._session:
-            self._session.close()
-        self._session, self._began = None, None
+        if self._producer:
+            self._producer.close()
+        self._producer, self._began = None, None
 
     def _opened(self, batch: int, planned: Planned | None) -> BatchProducer:
-        if self._session is None:
+        if self._producer is None:
             with self._closing_on_error("open the ledger", batch):
                 self._require_turn(batch, planned)
                 settings = self._settings
-                made = SESSIONS[settings.delivery]
-                self._session = made(self._kafka, settings.query, self._limits.values(), settings.times)
+                made = BATCH_PRODUCERS[settings.delivery]
+                self._producer = made(self._kafka, settings.query, self._limits.values(), settings.times)
                 self._next_batch, self._digest = self._read_ledger(batch)
-        return self._session
+        return self._producer
 
     def _require_turn(self, batch: int, planned: Planned | None) -> None:
         """Raises FencedError if another instance has written this batch or a later one, and LedgerError if the ledger
@@ -249,9 +249,9 @@ class TransactionalWriter:
 
         The client reports that failure once, from `poll`.
         """
-        if error.code() == KafkaError._FATAL and self._session is not None:  # noqa: SLF001
+        if error.code() == KafkaError._FATAL and self._producer is not None:  # noqa: SLF001
             try:
-                self._session.producer.poll(0)
+                self._producer.client.poll(0)
             except KafkaException as failure:
                 return failure.args[0]
         return error

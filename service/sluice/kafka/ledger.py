@@ -26,7 +26,7 @@ from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.client import client_properties
 from sluice.kafka.kafka_errors import LedgerError
 from sluice.kafka.planned_batch import Planned
-from sluice.kafka.requests import REQUEST, asked, clients, produce_row
+from sluice.kafka.requests import REQUEST, clients, produce_row, send_request
 from sluice.time_units import MILLISECOND
 
 TOPIC = "sluice.ledger"
@@ -123,7 +123,7 @@ def end_open_transaction(kafka: Mapping[str, str], query: str) -> None:
     def initialise(producer: Producer) -> None:
         producer.init_transactions(SECONDS)
 
-    asked(kafka, "producer", "settle the last transaction", initialise, own, seconds=SECONDS)
+    send_request(kafka, "producer", "settle the last transaction", initialise, own, seconds=SECONDS)
 
 
 def reset(
@@ -170,7 +170,7 @@ def _overwrite(
         finally:
             group.close()
 
-    asked(kafka, "producer", "overwrite the ledger", write, own, seconds=3 * SECONDS)
+    send_request(kafka, "producer", "overwrite the ledger", write, own, seconds=3 * SECONDS)
 
 
 def _reset_entry(query: str, query_id: str, committed: int | None, planned: Planned | None) -> bytes | None:
@@ -187,7 +187,7 @@ def read_position(kafka: Mapping[str, str], query: str, isolation: str = "read_c
 
 
 def _from_group(kafka: Mapping[str, str], query: str, isolation: str) -> LedgerPosition | None:
-    place = asked(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
+    place = send_request(kafka, "consumer", "read the ledger", _committed, _membership(query, isolation))
     query_id, _, digest = (place.metadata or "").partition(" ")
     return LedgerPosition(place.offset, query_id, digest) if place.offset > 0 else None
 
@@ -261,7 +261,7 @@ def forget_plans(kafka: Mapping[str, str], query: str, query_id: str, batches: I
         if producer.flush(SECONDS):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
-    asked(kafka, "producer", "remove old plans from the ledger", write, {"linger.ms": 5}, seconds=2 * SECONDS)
+    send_request(kafka, "producer", "remove old plans from the ledger", write, {"linger.ms": 5}, seconds=2 * SECONDS)
 
 
 def _plan_keys(kafka: Mapping[str, str], query: str) -> list[bytes]:
@@ -299,7 +299,7 @@ def _read_entries(kafka: Mapping[str, str], handle: Callable[[Message], None]) -
         return False
 
     with clients(kafka, "consumer", own | {"fetch.wait.max.ms": 10}) as requests:
-        while not requests.ask("read the ledger", read, seconds=2 * REQUEST):
+        while not requests.send("read the ledger", read, seconds=2 * REQUEST):
             pass
 
 

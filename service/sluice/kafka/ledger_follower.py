@@ -15,7 +15,7 @@ from sluice.kafka.batch_report import Entry
 from sluice.kafka.client import client_properties
 from sluice.kafka.client_log import LOGGER
 from sluice.kafka.kafka_errors import HungError, UnavailableError
-from sluice.kafka.requests import REQUEST, SLACK, asked, bounded, discard
+from sluice.kafka.requests import REQUEST, SLACK, bounded, discard, send_request
 
 WAIT = 0.2
 #: seconds without a record after which the consumer must send a request that a broker answers
@@ -35,7 +35,7 @@ class Follower:
 
     def __init__(self, kafka: Mapping[str, str], query: str, on_entry: Callable[[Entry], None]) -> None:
         self._kafka, self._query, self._on_entry = kafka, query.encode(), on_entry
-        self._next = asked(kafka, "consumer", "follow the ledger", _end, FOLLOWER_PROPERTIES)
+        self._next = send_request(kafka, "consumer", "follow the ledger", _end, FOLLOWER_PROPERTIES)
         self._stopped = threading.Event()
         work = copy_context().run  # so that log lines of the thread name the pipeline
         self._thread = threading.Thread(target=work, args=(self._run,), name="sluice-ledger-follower", daemon=True)

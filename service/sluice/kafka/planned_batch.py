@@ -17,14 +17,14 @@ DIGITS = 32
 class Planned(NamedTuple):
     """The planned input of a batch.
 
-    time      when the batch was planned, nanoseconds since 1970
-    offsets   where the batch ends in each topic partition (exclusive)
-    pulse     time of the idle clock at the end of the batch, nanoseconds since 1970
+    time         when the batch was planned, nanoseconds since 1970
+    offsets      where the batch ends in each topic partition (exclusive)
+    idle_clock   time of the idle clock at the end of the batch, nanoseconds since 1970
     """
 
     time: int
     offsets: Offsets
-    pulse: int
+    idle_clock: int
 
     @property
     def digest(self) -> str:
@@ -37,7 +37,7 @@ class Planned(NamedTuple):
         offsets: dict[str, dict[str, int]] = defaultdict(dict)
         for (topic, number), offset in sorted(self.offsets.items()):
             offsets[topic][str(number)] = offset
-        return {"time": self.time, "offsets": offsets, "pulse": self.pulse}
+        return {"time": self.time, "offsets": offsets, "pulse": self.idle_clock}
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Planned:

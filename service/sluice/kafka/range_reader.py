@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.records import Header
-from sluice.kafka.requests import REQUEST, Requests, asked
+from sluice.kafka.requests import REQUEST, Requests, send_request
 
 #: (topic, topic partition) -> offset
 Offsets = Mapping[tuple[str, int], int]
@@ -49,25 +49,27 @@ def headers_of(message: Message) -> list[Header]:
     return found or []
 
 
-def ends(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
+def ends(requests: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
     """The end offset of each topic partition (exclusive) for a reader of committed records."""
-    return _offsets(asking, places, OffsetSpec.latest(), "list the ends of topic partitions")
+    return _offsets(requests, places, OffsetSpec.latest(), "list the ends of topic partitions")
 
 
-def beginnings(asking: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
+def beginnings(requests: Requests[AdminClient], places: Iterable[tuple[str, int]]) -> Offsets:
     """The offset of the oldest record that each topic partition still has, or its end offset if it has none."""
-    return _offsets(asking, places, OffsetSpec.earliest(), "list the beginnings of topic partitions")
+    return _offsets(requests, places, OffsetSpec.earliest(), "list the beginnings of topic partitions")
 
 
-def _offsets(asking: Requests[AdminClient], places: Iterable[tuple[str, int]], of: OffsetSpec, action: str) -> Offsets:
+def _offsets(
+    requests: Requests[AdminClient], places: Iterable[tuple[str, int]], of: OffsetSpec, action: str
+) -> Offsets:
     wanted = {TopicPartition(*place): of for place in places}
 
-    def ask(client: AdminClient) -> Offsets:
+    def list_offsets(client: AdminClient) -> Offsets:
         committed = IsolationLevel.READ_COMMITTED
         answers = client.list_offsets(wanted, isolation_level=committed, request_timeout=REQUEST)
         return {(p.topic, p.partition): _offset(answer.result().offset) for p, answer in answers.items()}
 
-    return asking.ask(action, ask)
+    return requests.send(action, list_offsets)
 
 
 def _offset(found: int) -> int:
@@ -83,7 +85,7 @@ def tail(kafka: Mapping[str, str], place: tuple[str, int], end: int, count: int)
     def first(consumer: Consumer) -> int:
         return int(consumer.get_watermark_offsets(TopicPartition(*place), timeout=REQUEST)[0])
 
-    begin = asked(kafka, "consumer", "read records again", first, READER_PROPERTIES)
+    begin = send_request(kafka, "consumer", "read records again", first, READER_PROPERTIES)
     span = count + ROOM
     while True:
         found: deque[Message] = deque(maxlen=count)
@@ -101,7 +103,7 @@ def read(kafka: Mapping[str, str], starts: Offsets, ends: Offsets, each: Callabl
     """
     unread = {place: (starts.get(place, 0), end) for place, end in ends.items() if starts.get(place, 0) < end}
     while unread:
-        asked(
+        send_request(
             kafka,
             "consumer",
             "read records again",

@@ -124,8 +124,8 @@ class Requests(Generic[Client]):
         self._client: Client | None = None
         self._reported: list[KafkaError] = []
 
-    def ask(self, action: str, question: Callable[[Client], T], *, seconds: float = REQUEST) -> T:
-        """The result of `question`, a function that sends a request. It is called again after each transient error.
+    def send(self, action: str, request: Callable[[Client], T], *, seconds: float = REQUEST) -> T:
+        """The result of `request`, which sends one through a client. It is called again after each transient error.
 
         action    name of the action in messages: "cannot <action>"
         seconds   time-out of the request in the client library
@@ -136,14 +136,14 @@ class Requests(Generic[Client]):
         while True:
             try:
                 client = self._opened()
-                return bounded(action, seconds + SLACK, partial(question, client))
+                return bounded(action, seconds + SLACK, partial(request, client))
             except (KafkaException, HungError) as error:
                 reason = self._reason(error)
                 self.close()
                 left = began + self._retry_s - self._time.now()
                 if reason.final or left <= 0:
                     raise UnavailableError(f"cannot {action}: {reason.text}") from error
-                LOGGER.warning("asking again: cannot %s: %s", action, reason.text)
+                LOGGER.warning("repeating a request: cannot %s: %s", action, reason.text)
                 self._time.sleep(min(pause, left))
                 pause = min(2 * pause, PAUSES[1])
 
@@ -185,21 +185,21 @@ class _Reason(NamedTuple):
     final: bool
 
 
-def asked(
+def send_request(
     kafka: Mapping[str, str],
     role: Role,
     action: str,
-    question: Callable[[Any], T],
+    request: Callable[[Any], T],
     own: Mapping[str, object] | None = None,
     *,
     seconds: float = REQUEST,
 ) -> T:
-    """The result of one request (`Requests.ask`) with a client of its own.
+    """The result of one request (`Requests.send`) with a client of its own.
 
     `own` are the client's properties beside those of the `kafka:` block.
     """
     with clients(kafka, role, own) as requests:
-        return requests.ask(action, question, seconds=seconds)
+        return requests.send(action, request, seconds=seconds)
 
 
 def clients(

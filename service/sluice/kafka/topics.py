@@ -19,7 +19,7 @@ from sluice.model.spec import Pipeline, Stream
 from sluice.model.stream_marks import require_scope
 
 #: the requests of this module, which an AdminClient sends
-Asking = Requests[AdminClient]
+AdminRequests = Requests[AdminClient]
 
 LEDGER_CONFIG = {
     "cleanup.policy": "compact",
@@ -45,13 +45,13 @@ def check(pipeline: Pipeline, retry_s: float = RETRY_TIMEOUT_S) -> dict[str, Top
     a topic. Raises TopicError if an input topic is missing, if the pipeline file does not give the `partitions` of a
     missing output, or if the user may not read or write a topic.
     """
-    with reach(pipeline.settings.kafka, retry_s) as asking:
-        return _checked(asking, pipeline, retry_s)
+    with reach(pipeline.settings.kafka, retry_s) as requests:
+        return _checked(requests, pipeline, retry_s)
 
 
-def _checked(client: Asking, pipeline: Pipeline, retry_s: float) -> dict[str, Topic]:
+def _checked(requests: AdminRequests, pipeline: Pipeline, retry_s: float) -> dict[str, Topic]:
     inputs, outputs = _names(pipeline.inputs), _names(_written(pipeline))
-    found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
+    found = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
     made = [*outputs, *_names(_exchanges(pipeline))]
     missing = [name for name in inputs if name not in found and name not in made]
     if missing:
@@ -59,41 +59,41 @@ def _checked(client: Asking, pipeline: Pipeline, retry_s: float) -> dict[str, To
         raise TopicError(message)
     present = {stream.name: found[str(stream.topic)] for stream in pipeline.inputs if stream.topic in found}
     require_scope(pipeline, {name: len(topic.partitions) for name, topic in present.items()})
-    _create(client, _new_topics(pipeline, found), retry_s)
-    found = _describe(client, [*inputs, *outputs, ledger.TOPIC])
+    _create(requests, _new_topics(pipeline, found), retry_s)
+    found = _describe(requests, [*inputs, *outputs, ledger.TOPIC])
     _require_allowed(found, inputs, AclOperation.READ)
     _require_allowed(found, [*outputs, ledger.TOPIC], AclOperation.WRITE)
-    return _topics(client, found)
+    return _topics(requests, found)
 
 
 def known(pipeline: Pipeline) -> dict[str, Topic]:
     """The topics of the pipeline, by name. Creates nothing; raises TopicError if a topic is missing."""
     names = [*_names(pipeline.inputs), *_names(_written(pipeline))]
-    with reach(pipeline.settings.kafka) as client:
-        found = _describe(client, names)
+    with reach(pipeline.settings.kafka) as requests:
+        found = _describe(requests, names)
         missing = [name for name in names if name not in found]
         if missing:
             message = f"no such topic: {', '.join(missing)}"
             raise TopicError(message)
-        return _topics(client, found)
+        return _topics(requests, found)
 
 
 def known_inputs(pipeline: Pipeline) -> dict[str, Topic]:
     """The input topics that exist, by name."""
-    with reach(pipeline.settings.kafka) as client:
-        return _topics(client, _describe(client, _names(pipeline.inputs)))
+    with reach(pipeline.settings.kafka) as requests:
+        return _topics(requests, _describe(requests, _names(pipeline.inputs)))
 
 
-def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> Asking:
+def reach(kafka: Mapping[str, str], retry_s: float = RETRY_TIMEOUT_S) -> AdminRequests:
     """Requests with a client that a broker has answered. Raises UnavailableError after `retry_s` seconds."""
-    asking: Asking = clients(kafka, "admin", retry_s=retry_s)
+    requests: AdminRequests = clients(kafka, "admin", retry_s=retry_s)
     timeout = max(0.1, min(REQUEST, retry_s))
     try:
-        asking.ask("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
+        requests.send("list topics", lambda client: client.list_topics(timeout=timeout), seconds=timeout)
     except UnavailableError as error:
         reason = str(error).removeprefix("cannot list topics: ")
         raise UnavailableError(unreachable(kafka["bootstrap.servers"], reason)) from error
-    return asking
+    return requests
 
 
 #: a part of librdkafka's message -> the cause in words
@@ -128,7 +128,7 @@ def _names(streams: Iterable[Stream]) -> list[str]:
     return [stream.topic for stream in streams if stream.topic]
 
 
-def _describe(asking: Asking, names: Iterable[str]) -> dict[str, TopicDescription]:
+def _describe(requests: AdminRequests, names: Iterable[str]) -> dict[str, TopicDescription]:
     """The broker's descriptions of those of the named topics that exist."""
     wanted = TopicCollection(list(dict.fromkeys(names)))
 
@@ -136,7 +136,7 @@ def _describe(asking: Asking, names: Iterable[str]) -> dict[str, TopicDescriptio
         futures = client.describe_topics(wanted, include_authorized_operations=True, request_timeout=REQUEST)
         return {name: _answer(f"describe topic {name}", future) for name, future in futures.items()}
 
-    described = asking.ask("describe topics", describe)
+    described = requests.send("describe topics", describe)
     return {name: description for name, description in described.items() if description is not None}
 
 
@@ -172,7 +172,7 @@ def _new_topics(pipeline: Pipeline, found: Mapping[str, TopicDescription]) -> li
     return new
 
 
-def _create(client: Asking, new: list[NewTopic], retry_s: float) -> None:
+def _create(requests: AdminRequests, new: list[NewTopic], retry_s: float) -> None:
     """Creates the topics and waits until they can be described. Another process may create them at the same time."""
     if not new:
         return
@@ -182,10 +182,10 @@ def _create(client: Asking, new: list[NewTopic], retry_s: float) -> None:
         for name, future in admin.create_topics(new, request_timeout=REQUEST).items():
             _answer(f"create topic {name}", future, KafkaError.TOPIC_ALREADY_EXISTS)
 
-    client.ask("create topics", create)
+    requests.send("create topics", create)
     LOGGER.info("created topics %s", ", ".join(names))
     deadline = time.monotonic() + retry_s
-    while len(_describe(client, names)) < len(names):
+    while len(_describe(requests, names)) < len(names):
         if time.monotonic() > deadline:
             message = f"the topics {', '.join(names)} were created, but the brokers do not know them yet; start again"
             raise UnavailableError(message)
@@ -203,7 +203,7 @@ def _require_allowed(found: Mapping[str, TopicDescription], names: Iterable[str]
             raise TopicError(message)
 
 
-def _topics(client: Asking, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
+def _topics(requests: AdminRequests, found: Mapping[str, TopicDescription]) -> dict[str, Topic]:
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in found]
     passing = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -211,7 +211,7 @@ def _topics(client: Asking, found: Mapping[str, TopicDescription]) -> dict[str, 
         futures = admin.describe_configs(resources, request_timeout=REQUEST)
         return {resource.name: _answer("read limits", future, *passing) for resource, future in futures.items()}
 
-    limits = client.ask("read limits", describe)
+    limits = requests.send("read limits", describe)
     return {
         name: Topic(name, len(description.partitions), _limit(limits[name]), _compacted(limits[name]))
         for name, description in found.items()

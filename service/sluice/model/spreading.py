@@ -218,7 +218,7 @@ def _windows_in_order(pipeline: Pipeline, operator: Windowed | Dedup) -> str:
     """The reason for one bucket if a downstream operator depends on the order of the windows (of a Dedup: the periods)
     that one watermark ends.
 
-    The outputs of buckets are merged by window (merge.py). A downstream operator does not know the window of a tuple.
+    The outputs of buckets are merged by window (merge.py). A downstream operator gets tuples without their windows.
     """
     several = (
         operator.keep == "last" and operator.over == "event_time"

@@ -17,13 +17,13 @@ BACKLOG = 10.0
 
 
 class StartLog:
-    """Logs a start that takes long. The loop that watches the queries calls `looked`."""
+    """Logs a start that takes long. The loop that watches the queries calls `report`."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._since = self._said = now()
 
-    def looked(self, *, began: bool) -> None:
+    def report(self, *, began: bool) -> None:
         """`began`: whether each query has finished a batch or has found that there are no records yet."""
         now = self._now()
         if not began and now - self._said >= SLOW:

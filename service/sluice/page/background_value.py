@@ -1,4 +1,4 @@
-"""A value that is read again when someone asks for it, in a thread, so that no answer waits long for it."""
+"""A value that a thread reads again on request, so that the page that shows it waits for a short time at most."""
 
 from __future__ import annotations
 

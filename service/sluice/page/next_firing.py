@@ -11,7 +11,7 @@ from sluice.model.windows.sliding_window import Sliding
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.tumbling_window import Tumbling
 from sluice.model.windows.window_policies import Count, Delta, Policy, Punct, Time
-from sluice.page.stage_inspections import Looks, StreamProgress
+from sluice.page.stage_inspections import StageInspection, StreamProgress
 from sluice.page.times import moment, nanoseconds
 from sluice.page.why_not_firing import next_end
 from sluice.planning.explain.firing_words import firing
@@ -20,30 +20,32 @@ from sluice.time_units import SECOND
 Shown = Mapping[str, Any]
 
 
-def next_firing(pipeline: Pipeline, shown: Shown, looks: Looks) -> str:
-    """A sentence about a window partition as a look shows it (state/window_json.py)."""
+def next_firing(pipeline: Pipeline, shown: Shown, inspection: StageInspection) -> str:
+    """A sentence about a window partition as an inspection shows it (state/window_json.py)."""
     operator = next(one for one in pipeline.operators if one.name == shown["operator"])
-    return _fires(operator, pipeline, shown, looks) + _early(shown, looks)
+    return _fires(operator, pipeline, shown, inspection) + _early(shown, inspection)
 
 
-def _early(shown: Shown, looks: Looks) -> str:
+def _early(shown: Shown, inspection: StageInspection) -> str:
     """When an early result is due, as a sentence; empty if none is."""
     due = shown.get("policy", {}).get("early_due")
-    return "" if due is None else f" An early result comes {_when(due, looks)}."
+    return "" if due is None else f" An early result comes {_when(due, inspection)}."
 
 
-def _fires(operator: Operator, pipeline: Pipeline, shown: Shown, looks: Looks) -> str:
+def _fires(operator: Operator, pipeline: Pipeline, shown: Shown, inspection: StageInspection) -> str:
     if not isinstance(operator, Windowed):
         return f"It fires {firing(operator, pipeline)[0]}."
     match operator.window:
         case Tumbling() as window:
-            return "It fires " + ", or ".join(_tumbling(policy, shown, looks) for policy in window.policies) + "."
+            return "It fires " + ", or ".join(_tumbling(policy, shown, inspection) for policy in window.policies) + "."
         case Sliding() as window:
-            return _sliding(operator, window, shown, looks)
+            return _sliding(operator, window, shown, inspection)
         case TimeInterval() as window:
-            return _pane(window, shown, _progress(operator, looks))
+            return _pane(window, shown, _progress(operator, inspection))
         case Session() as window if isinstance(window.gap, int):
-            return _session(window, shown, looks.clock if window.clock else _progress(operator, looks).watermark)
+            return _session(
+                window, shown, inspection.clock if window.clock else _progress(operator, inspection).watermark
+            )
     return f"It fires {firing(operator, pipeline)[0]}."
 
 
@@ -59,20 +61,20 @@ def since(shown: Shown) -> str:
     return ""
 
 
-def _progress(operator: Windowed, looks: Looks) -> StreamProgress:
-    return looks.streams.get(operator.input, StreamProgress())
+def _progress(operator: Windowed, inspection: StageInspection) -> StreamProgress:
+    return inspection.streams.get(operator.input, StreamProgress())
 
 
 # ---- tuples, marks, the clock ----------------------------------------------------------------------------------------
 
 
-def _tumbling(policy: Policy, shown: Shown, looks: Looks) -> str:
+def _tumbling(policy: Policy, shown: Shown, inspection: StageInspection) -> str:
     match policy:
         case Count(size):
             left = max(1, size - shown["tuples"])
             return f"with {left:,} more {_tuples(left)} ({shown['tuples']:,} of {size:,} are there)"
         case Time():
-            return _timer(shown, looks)
+            return _timer(shown, inspection)
         case Delta() as delta:
             return f"with a tuple whose {delta.attribute} is too far from that of the first one"
         case Punct():
@@ -80,7 +82,7 @@ def _tumbling(policy: Policy, shown: Shown, looks: Looks) -> str:
     raise AssertionError(policy)
 
 
-def _sliding(operator: Windowed, window: Sliding, shown: Shown, looks: Looks) -> str:
+def _sliding(operator: Windowed, window: Sliding, shown: Shown, inspection: StageInspection) -> str:
     policy = shown.get("policy", {})
     waits = isinstance(operator, Custom) or getattr(operator, "aggregate_incomplete_windows", False)
     full = bool(policy.get("full", True)) or isinstance(window.eviction, Time) or waits
@@ -92,19 +94,19 @@ def _sliding(operator: Windowed, window: Sliding, shown: Shown, looks: Looks) ->
             left = max(1, size - int(policy.get("since_trigger", 0)))
             return f"It fires with {left:,} more {_tuples(left)}.{first}"
         case Time():
-            return f"It fires {_timer(shown, looks)}.{first}"
+            return f"It fires {_timer(shown, inspection)}.{first}"
         case Delta() as delta:
             return f"It fires with a tuple whose {delta.attribute} is too far from that of the last firing.{first}"
     raise AssertionError(window)
 
 
-def _timer(shown: Shown, looks: Looks) -> str:
+def _timer(shown: Shown, inspection: StageInspection) -> str:
     due = shown.get("policy", {}).get("due")
-    return "when its timer is due" if due is None else _when(due, looks)
+    return "when its timer is due" if due is None else _when(due, inspection)
 
 
-def _when(due: float, looks: Looks) -> str:
-    time, clock = round(due * SECOND), looks.clock
+def _when(due: float, inspection: StageInspection) -> str:
+    time, clock = round(due * SECOND), inspection.clock
     left = f", in {nanoseconds(time - clock)}" if clock is not None and time > clock else ""
     return f"when the operator clock reaches {moment(time)}{left}"
 

@@ -1,10 +1,9 @@
-"""The pipelines that the page shows, and where it gets what it shows: histories, state servers, and topics."""
+"""The pipelines that the page shows, with the sources of their data: histories, state servers, and topics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from sluice.model.spec import Pipeline
@@ -13,51 +12,53 @@ from sluice.ops.pipelines import Pipelines
 from sluice.page.background_value import Aged, Refreshed
 from sluice.page.history import History
 from sluice.page.last_records import last_records
-from sluice.page.stage_inspections import Ask, Looks, ask_all
+from sluice.page.stage_inspections import Inspect, StageInspection, inspect_all
 from sluice.planning.explain.explain_plan import Stage, plan
 
-#: seconds for which answers of state servers, and the last records of topics, are shown without asking again
-LOOK_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
+#: seconds for which answers of state servers, and the last records of topics, are shown without a new request
+INSPECTION_FRESH_S, RECORDS_FRESH_S = 1.0, 4.0
 #: seconds that a page waits for new ones; then it shows those before
-LOOK_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
+INSPECTION_PATIENCE_S, RECORDS_PATIENCE_S = 0.7, 0.7
 
 
 class StagePage:
-    """A stage as the page sees it. `running` is called whenever its query starts."""
+    """What the page shows of a stage. `running` is called whenever its query starts."""
 
     def __init__(self, pipeline: Pipeline, explained: Stage, history: History | None = None) -> None:
         self.pipeline, self.explained = pipeline, explained
         self.history = history or History()
         self.buckets = 0
         self.topic_partitions: Mapping[str, int] = {}
-        self._ask: Ask | None = None
-        self._looks = Refreshed(self._look_at_all, fresh_s=LOOK_FRESH_S, patience_s=LOOK_PATIENCE_S)
+        self._inspect: Inspect | None = None
+        self._inspection = Refreshed(self._inspect_all, fresh_s=INSPECTION_FRESH_S, patience_s=INSPECTION_PATIENCE_S)
 
-    def running(self, buckets: int, topic_partitions: Mapping[str, int], ask: Ask | None) -> None:
-        """The query of the stage starts. `ask` asks the state server of a bucket; None: they cannot be asked."""
-        self.buckets, self.topic_partitions, self._ask = buckets, topic_partitions, ask
+    def running(self, buckets: int, topic_partitions: Mapping[str, int], inspect: Inspect | None) -> None:
+        """The query of the stage starts. `inspect` inspects a state server; None: they cannot be inspected."""
+        self.buckets, self.topic_partitions, self._inspect = buckets, topic_partitions, inspect
 
     @property
-    def can_ask(self) -> bool:
-        return self._ask is not None
+    def can_inspect(self) -> bool:
+        return self._inspect is not None
 
-    def looks(self) -> Aged[Looks]:
-        """What the state servers answered last."""
-        return self._looks.get()
+    def inspection(self) -> Aged[StageInspection]:
+        """The last answers of the state servers."""
+        return self._inspection.get()
 
-    def windows(self, key: str | None) -> Looks:
+    def windows(self, key: str | None) -> StageInspection:
         """The windows of a key, and windows without keys. Waits for the state servers."""
-        return self._asked({"key": key})
+        return self._answers({"key": key})
 
-    def _look_at_all(self) -> Looks:
-        return self._asked({})
+    def _inspect_all(self) -> StageInspection:
+        return self._answers({})
 
-    def _asked(self, question: Mapping[str, Any]) -> Looks:
-        return ask_all(self._ask, self.buckets, question) if self._ask is not None and self.buckets else Looks()
+    def _answers(self, question: Mapping[str, Any]) -> StageInspection:
+        if self._inspect is None or not self.buckets:
+            return StageInspection()
+        return inspect_all(self._inspect, self.buckets, question)
 
 
 class PipelinePage:
-    """A pipeline as the page sees it."""
+    """What the page shows of a pipeline."""
 
     def __init__(
         self, pipeline: Pipeline, *, histories: Sequence[History] = (),
@@ -93,7 +94,7 @@ class Pages:
         self._pages: dict[str, PipelinePage] = {}
 
     def add(self, page: PipelinePage) -> PipelinePage:
-        """Adds a page, or replaces the one of the same pipeline. Forgets those of pipelines that were removed."""
+        """Adds a page, or replaces the one of the same pipeline. Removes those of pipelines that were removed."""
         known = {name: one for name, one in self._pages.items() if name in self._names}
         self._pages = known | {page.name: page}
         return page
@@ -127,8 +128,3 @@ class Pages:
     @property
     def wrong_files(self) -> list[dict[str, str]]:
         return list(self._pipelines.described()["wrong_files"])
-
-
-def asker(ask: Callable[[str, int, Mapping[str, Any]], dict[str, Any] | None], query: str) -> Ask:
-    """Asks the state servers of this query."""
-    return partial(ask, query)

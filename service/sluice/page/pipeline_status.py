@@ -10,8 +10,8 @@ from sluice.page.batch_bars import WHOLE
 from sluice.page.history import Rates
 from sluice.page.next_firing import next_firing, since
 from sluice.page.pipeline_pages import PipelinePage, StagePage
-from sluice.page.stage_inspections import Looks, StreamProgress
-from sluice.page.why_not_firing import Seen, described, held_back
+from sluice.page.stage_inspections import StageInspection, StreamProgress
+from sluice.page.why_not_firing import StageFacts, described, held_back
 from sluice.planning.explain.explain_plan import Step
 from sluice.time_units import MILLISECOND, SECOND
 
@@ -41,25 +41,25 @@ def status(page: PipelinePage, described: Mapping[str, Any]) -> Status:
 
 
 def _stage(stage: StagePage, page: PipelinePage) -> Status:
-    aged = stage.looks()
-    looks = aged.value or Looks()
+    aged = stage.inspection()
+    inspection = aged.value or StageInspection()
     history, last, rates = stage.history, stage.history.last, stage.history.rates()
-    seen = Seen(stage.pipeline, looks, history.lags, _marks(rates), round(page.now() * SECOND))
+    facts = StageFacts(stage.pipeline, inspection, history.lags, _marks(rates), round(page.now() * SECOND))
     report = history.report
     return {
         "name": stage.pipeline.name,
-        "clock": report.clock if looks.clock is None else looks.clock,
-        "due": report.due if looks.clock is None else looks.due,
+        "clock": report.clock if inspection.clock is None else inspection.clock,
+        "due": report.due if inspection.clock is None else inspection.due,
         "batch": None if last is None else last.batch,
         "batch_at": None if last is None else last.at * MILLISECOND,
-        "look": {"possible": stage.can_ask, "pending": aged.pending, "age": aged.age, "silent": looks.silent},
-        "inputs": [_input(stream, stage, looks, rates) for stream in stage.pipeline.inputs],
+        "look": {"possible": stage.can_inspect, "pending": aged.pending, "age": aged.age, "silent": inspection.silent},
+        "inputs": [_input(stream, stage, inspection, rates) for stream in stage.pipeline.inputs],
         "operators": [
-            _operator(operator, step, stage, seen, rates)
+            _operator(operator, step, stage, facts, rates)
             for operator, step in zip(stage.pipeline.operators, stage.explained.steps, strict=True)
         ],
         "outputs": [_output(stream, rates) for stream in stage.pipeline.outputs],
-        "buckets": [_bucket(answer) for answer in looks.answers],
+        "buckets": [_bucket(answer) for answer in inspection.answers],
         "spread": stage.explained.spread,
         "together": stage.explained.together,
         "batches": [
@@ -76,10 +76,10 @@ def _marks(rates: Rates) -> dict[str, int]:
     return {name: 1 for name, kinds in rates.read.items() if kinds.get("window")}
 
 
-def _input(stream: Stream, stage: StagePage, looks: Looks, rates: Rates) -> Status:
-    progress = looks.streams.get(stream.name, StreamProgress())
+def _input(stream: Stream, stage: StagePage, inspection: StageInspection, rates: Rates) -> Status:
+    progress = inspection.streams.get(stream.name, StreamProgress())
     watermarks = {one["topic_partition"]: one for one in described(progress)}
-    finals = looks.finals.get(stream.name, [])
+    finals = inspection.finals.get(stream.name, [])
     lags = {lag.partition: lag for lag in stage.history.lags if lag.topic == stream.topic}
     partitions = [
         {
@@ -105,17 +105,17 @@ def _of_partition(found: Mapping[str, Any] | None) -> Status:
 
 
 def _watermark(stream: Stream, stage: StagePage, progress: StreamProgress) -> int | None:
-    """The watermark that a state server answered, else that of the last report."""
+    """The watermark of the last inspection, else that of the last report."""
     if progress.watermark is not None:
         return progress.watermark
     return stage.history.report.watermarks.get(stream.name)
 
 
-def _operator(operator: Operator, step: Step, stage: StagePage, seen: Seen, rates: Rates) -> Status:
+def _operator(operator: Operator, step: Step, stage: StagePage, facts: StageFacts, rates: Rates) -> Status:
     counts = rates.operators.get(operator.name, {})
     held = stage.history.report.operators.get(operator.name, {})
     times = {
-        name: seen.looks.streams.get(name, StreamProgress()).watermark
+        name: facts.inspection.streams.get(name, StreamProgress()).watermark
         for name in operator.inputs
         if stage.pipeline.streams[name].event_time is not None
     }
@@ -123,7 +123,7 @@ def _operator(operator: Operator, step: Step, stage: StagePage, seen: Seen, rate
         "name": operator.name, "kind": step.kind, "windows": step.windows, "fires": step.fires, "waits": step.waits,
         "read": counts.get("in", 0.0), "written": counts.get("out", 0.0), "fired": counts.get("windows", 0.0),
         "partitions": held.get("partitions"), "tuples": held.get("tuples"), "watermarks": times,
-        "held_back": held_back(operator, seen),
+        "held_back": held_back(operator, facts),
     }  # fmt: skip
 
 
@@ -143,11 +143,13 @@ def _bucket(answer: Mapping[str, Any]) -> Status:
 
 def windows_of(page: PipelinePage, key: str | None) -> Status:
     """The windows of a key in all stages, and windows without keys: the answer of `/api/pipelines/NAME/windows`."""
-    found, silent, asked, too_large = [], 0, False, False
+    found, silent, possible, too_large = [], 0, False, False
     for stage in page.stages:
-        looks = stage.windows(key)
-        silent, asked, too_large = silent + looks.silent, asked or stage.can_ask, too_large or looks.too_large
-        for window in looks.windows:
-            more = {"since": since(window), "fires": next_firing(stage.pipeline, window, looks)}
+        inspection = stage.windows(key)
+        silent += inspection.silent
+        possible = possible or stage.can_inspect
+        too_large = too_large or inspection.too_large
+        for window in inspection.windows:
+            more = {"since": since(window), "fires": next_firing(stage.pipeline, window, inspection)}
             found.append({"stage": stage.pipeline.name, **window, **more})
-    return {"key": key, "windows": found, "silent": silent, "possible": asked, "too_large": too_large}
+    return {"key": key, "windows": found, "silent": silent, "possible": possible, "too_large": too_large}

@@ -1,4 +1,4 @@
-"""What the state servers of a stage answer to a look, with the watermarks of all buckets in one."""
+"""Inspects the state servers of a stage: clocks, watermarks, sizes and windows of all its buckets, taken together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-#: answers of one bucket to a question (state/server/inspection_request.py): bucket, question -> answer, or None
-Ask = Callable[[int, Mapping[str, Any]], "dict[str, Any] | None"]
-#: number of buckets that are asked at the same time
+#: sends an inspection request to one bucket (state/server/inspection_request.py): bucket, question -> answer, or None
+Inspect = Callable[[int, Mapping[str, Any]], "dict[str, Any] | None"]
+#: number of buckets that are inspected at the same time
 AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class StageInspection:
     """The answers of the buckets of a stage, in order of their numbers, and how many buckets did not answer."""
 
     answers: Sequence[Mapping[str, Any]] = ()
@@ -78,16 +78,16 @@ class StreamProgress:
         return self if first <= second else other
 
 
-def ask_all(ask: Ask, buckets: int, question: Mapping[str, Any]) -> Looks:
-    """Asks all buckets of a stage. The time is that of the slowest answer of each AT_ONCE buckets."""
-    with ThreadPoolExecutor(min(AT_ONCE, buckets), "sluice-look") as pool:
-        answers = list(pool.map(partial(_asked, ask, question), range(buckets)))
+def inspect_all(inspect: Inspect, buckets: int, question: Mapping[str, Any]) -> StageInspection:
+    """Inspects all buckets of a stage. The time is that of the slowest answer of each AT_ONCE buckets."""
+    with ThreadPoolExecutor(min(AT_ONCE, buckets), "sluice-inspection") as pool:
+        answers = list(pool.map(partial(_inspected, inspect, question), range(buckets)))
     there = [answer for answer in answers if answer is not None and answer.get("version") is not None]
-    return Looks(there, buckets - len(there))
+    return StageInspection(there, buckets - len(there))
 
 
-def _asked(ask: Ask, question: Mapping[str, Any], bucket: int) -> dict[str, Any] | None:
-    return ask(bucket, question)
+def _inspected(inspect: Inspect, question: Mapping[str, Any], bucket: int) -> dict[str, Any] | None:
+    return inspect(bucket, question)
 
 
 def _least(times: Any) -> int | None:  # noqa: ANN401 - an iterable of times

@@ -11,7 +11,7 @@ from sluice.model.windows.session_window import Session
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.model.windows.window_policies import Punct
 from sluice.page.history import Lag
-from sluice.page.stage_inspections import Looks, StreamProgress
+from sluice.page.stage_inspections import StageInspection, StreamProgress
 from sluice.page.times import moment, nanoseconds
 
 #: maximum number of topic partitions that a sentence names
@@ -19,7 +19,7 @@ MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StageFacts:
     """What is known of a stage: its pipeline, its state servers' answers, its offsets, and the present time.
 
     marks   by input stream: the number of window marks that were read lately
@@ -27,23 +27,23 @@ class Seen:
     """
 
     pipeline: Pipeline
-    looks: Looks
+    inspection: StageInspection
     lags: Sequence[Lag]
     marks: Mapping[str, int]
     now: int
 
 
-def held_back(operator: Operator, seen: Seen) -> list[str]:
+def held_back(operator: Operator, facts: StageFacts) -> list[str]:
     """Sentences that say what the windows of this operator wait for. Empty: they wait for nothing but tuples."""
     if not isinstance(operator, Windowed):
-        return list(_unread(operator, seen))
-    sentences = [*_unread(operator, seen), *_ended(operator, seen)]
-    if _by_event_time(operator, seen.pipeline):
-        sentences += _by_watermark(operator, seen)
+        return list(_unread(operator, facts))
+    sentences = [*_unread(operator, facts), *_ended(operator, facts)]
+    if _by_event_time(operator, facts.pipeline):
+        sentences += _by_watermark(operator, facts)
     elif operator.window.timer is not None or isinstance(operator.window, Session):
-        sentences += _by_clock(operator, seen)
+        sentences += _by_clock(operator, facts)
     if any(isinstance(policy, Punct) for policy in operator.window.policies):
-        sentences += _by_marks(operator, seen)
+        sentences += _by_marks(operator, facts)
     return sentences
 
 
@@ -54,14 +54,14 @@ def _by_event_time(operator: Windowed, pipeline: Pipeline) -> bool:
 # ---- watermarks ------------------------------------------------------------------------------------------------------
 
 
-def _by_watermark(operator: Windowed, seen: Seen) -> Iterator[str]:
-    stream = seen.pipeline.streams[operator.input]
-    progress = seen.looks.streams.get(stream.name, StreamProgress())
+def _by_watermark(operator: Windowed, facts: StageFacts) -> Iterator[str]:
+    stream = facts.pipeline.streams[operator.input]
+    progress = facts.inspection.streams.get(stream.name, StreamProgress())
     if progress.watermark is None:
-        yield from _no_watermark(stream, progress, made=stream not in seen.pipeline.inputs)
+        yield from _no_watermark(stream, progress, made=stream not in facts.pipeline.inputs)
         return
     yield f"The watermark of {stream.name} is {moment(progress.watermark)}.{_missing(operator, progress.watermark)}"
-    yield from _slowest(progress, seen)
+    yield from _slowest(progress)
 
 
 def _no_watermark(stream: Stream, progress: StreamProgress, *, made: bool) -> Iterator[str]:
@@ -96,7 +96,7 @@ def next_end(window: TimeInterval, watermark: int) -> int:
     return window.offset + behind * window.period + window.duration
 
 
-def _slowest(progress: StreamProgress, seen: Seen) -> Iterator[str]:
+def _slowest(progress: StreamProgress) -> Iterator[str]:
     """The topic partition with the lowest watermark, and how far the others are."""
     times = {n: one["watermark"] for n, one in enumerate(progress.partitions) if not one["idle"]}
     idle = [n for n, one in enumerate(progress.partitions) if one["idle"]]
@@ -118,7 +118,6 @@ def _slowest(progress: StreamProgress, seen: Seen) -> Iterator[str]:
             )
     if idle:
         yield f"{_partitions(idle).capitalize()} {'is' if len(idle) == 1 else 'are'} idle and not waited for."
-    del seen
 
 
 def _remedy(stream: Stream) -> str:
@@ -131,15 +130,15 @@ def _remedy(stream: Stream) -> str:
 # ---- the clock -------------------------------------------------------------------------------------------------------
 
 
-def _by_clock(operator: Windowed, seen: Seen) -> Iterator[str]:
-    clock, due = seen.looks.clock, seen.looks.due
+def _by_clock(operator: Windowed, facts: StageFacts) -> Iterator[str]:
+    clock, due = facts.inspection.clock, facts.inspection.due
     if clock is None:
         yield "The operator clock has not started: it starts with the first record."
         return
     if due is None:
         return
-    records = seen.pipeline.settings.clock == "records"
-    wait = f", which is in {nanoseconds(due - seen.now)}" if due > seen.now and not records else ""
+    records = facts.pipeline.settings.clock == "records"
+    wait = f", which is in {nanoseconds(due - facts.now)}" if due > facts.now and not records else ""
     yield f"The operator clock is {moment(clock)}; the clock alone causes the next output at {moment(due)}{wait}."
     if records:
         yield (
@@ -152,12 +151,12 @@ def _by_clock(operator: Windowed, seen: Seen) -> Iterator[str]:
 # ---- marks -----------------------------------------------------------------------------------------------------------
 
 
-def _by_marks(operator: Windowed, seen: Seen) -> Iterator[str]:
-    stream = seen.pipeline.streams[operator.input]
-    waiting = seen.looks.waiting.get(stream.name)
-    if waiting and stream in seen.pipeline.inputs:
-        count = len({lag.partition for lag in seen.lags if lag.topic == stream.topic})
-        finals = {str(n) for n in seen.looks.finals.get(stream.name, [])}
+def _by_marks(operator: Windowed, facts: StageFacts) -> Iterator[str]:
+    stream = facts.pipeline.streams[operator.input]
+    waiting = facts.inspection.waiting.get(stream.name)
+    if waiting and stream in facts.pipeline.inputs:
+        count = len({lag.partition for lag in facts.lags if lag.topic == stream.topic})
+        finals = {str(n) for n in facts.inspection.finals.get(stream.name, [])}
         missing = [n for n in range(count) if str(n) not in waiting and str(n) not in finals]
         sent = ", ".join(f"topic partition {n} sent {marks}" for n, marks in sorted(waiting.items()))
         yield (
@@ -165,7 +164,7 @@ def _by_marks(operator: Windowed, seen: Seen) -> Iterator[str]:
             f"{_partitions(missing)} comes."
         )
         return
-    if stream in seen.pipeline.inputs and not seen.marks.get(stream.name):
+    if stream in facts.pipeline.inputs and not facts.marks.get(stream.name):
         how = "a window mark" if stream.mark_before is None and stream.mark_after is None else "`mark_when`"
         yield f"No window mark was read from {stream.name} lately; its windows are flushed by {how} only."
 
@@ -173,18 +172,18 @@ def _by_marks(operator: Windowed, seen: Seen) -> Iterator[str]:
 # ---- records ---------------------------------------------------------------------------------------------------------
 
 
-def _unread(operator: Operator, seen: Seen) -> Iterator[str]:
-    """Records that the operator has not seen yet, because the service has not read them."""
-    topics = {stream.topic: stream.name for stream in seen.pipeline.inputs if stream.name in operator.inputs}
+def _unread(operator: Operator, facts: StageFacts) -> Iterator[str]:
+    """Records that the operator has not received yet, because the service has not read them."""
+    topics = {stream.topic: stream.name for stream in facts.pipeline.inputs if stream.name in operator.inputs}
     for topic, name in topics.items():
-        unread = {lag.partition: lag.unread for lag in seen.lags if lag.topic == topic and lag.unread}
+        unread = {lag.partition: lag.unread for lag in facts.lags if lag.topic == topic and lag.unread}
         if unread:
             yield f"{sum(unread.values()):,} records of {name} are not read yet ({_partitions(sorted(unread))})."
 
 
-def _ended(operator: Windowed, seen: Seen) -> Iterator[str]:
-    finals = seen.looks.finals.get(operator.input, [])
-    count = len({lag.partition for lag in seen.lags if lag.topic == seen.pipeline.streams[operator.input].topic})
+def _ended(operator: Windowed, facts: StageFacts) -> Iterator[str]:
+    finals = facts.inspection.finals.get(operator.input, [])
+    count = len({lag.partition for lag in facts.lags if lag.topic == facts.pipeline.streams[operator.input].topic})
     if finals and len(finals) == count:
         yield f"{operator.input} has ended: all its topic partitions sent their final mark. No window fires any more."
     elif finals:

@@ -53,7 +53,7 @@ class _Narrator:
         self.ports: list[Follower] = ports(run.pipeline)
 
     def steps(self, placed: list[Placed]) -> Iterator[Step]:
-        if not any(port.looks for port in self.ports):
+        if not any(port.inspects for port in self.ports):
             if placed:
                 yield from self._fed(self._cutter.batch(placed), [event for _, event in placed])
             return
@@ -81,17 +81,17 @@ class _Narrator:
         moments = sorted(found)
         for moment in moments:
             event = events[moment.after - batch.first] if moment.by_event and events else None
-            step = self._step(moment, event, found[moment], looks=moment is moments[-1])
+            step = self._step(moment, event, found[moment], inspect=moment is moments[-1])
             if step.event is not None or step.changes or step.outputs:
                 yield step
 
-    def _step(self, moment: Moment, event: Event | None, records: list[Timed], *, looks: bool) -> Step:
+    def _step(self, moment: Moment, event: Event | None, records: list[Timed], *, inspect: bool) -> Step:
         traced = [one.record for one in records if "window_event" in one.record]
         changes = [change for port in self.ports for change in port.traced(traced)]
-        if looks:
+        if inspect:
             arrived = event.get("tuple") if event is not None else None
             graph, state = self._player.graph, self._state
-            changes += [one for port in self.ports for one in port.looked(graph, state, moment.at, arrived)]
+            changes += [one for port in self.ports for one in port.inspected(graph, state, moment.at, arrived)]
         outputs = tuple(shown(one.record) for one in records if "window_event" not in one.record)
         watermarks = self._watermarks.until(moment.at, moment.after)
         return Step(moment.after, moment.at, event, watermarks, tuple(changes), outputs)

@@ -23,8 +23,8 @@ Record = Mapping[str, Any]
 class Follower:
     """Follows the windows of a port. By window events or by the state: the other method finds no changes."""
 
-    #: whether `looked` must be called after each event
-    looks = False
+    #: whether `inspected` must be called after each event
+    inspects = False
 
     def __init__(self, port: Port, labels: Labels) -> None:
         self.port, self._labels = port, labels
@@ -34,7 +34,7 @@ class Follower:
         del records
         return iter(())
 
-    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+    def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         """The changes since the last call, by the state itself. `arrived` is the tuple of the event, if it has one."""
         del graph, state, at, arrived
         return iter(())
@@ -222,14 +222,14 @@ def _snapshots(graph: Graph, state: GraphState, operator: str) -> Iterator[tuple
 class Stored(Follower):
     """Follows the windows of an operator without window events by the tuples that its snapshots show."""
 
-    looks = True
+    inspects = True
 
     def __init__(self, port: Port, labels: Labels) -> None:
         super().__init__(port, labels)
         self._contents: dict[Place, list[Chip]] = {}
         self._count = 0
 
-    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+    def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         del at, arrived
         own = self.port
         snapshots = _snapshots(graph, state, own.operator)
@@ -257,7 +257,7 @@ class Stored(Follower):
 class Sessions(Follower):
     """Follows sessions by the bounds and numbers of tuples that snapshots show."""
 
-    looks = True
+    inspects = True
 
     def __init__(self, port: Port, labels: Labels, *, final: bool) -> None:
         """`final`: a session comes out when it is over, not whenever it changes."""
@@ -267,7 +267,7 @@ class Sessions(Follower):
         self._sizes: dict[Place, int] = {}
         self._count = 0
 
-    def looked(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
+    def inspected(self, graph: Graph, state: GraphState, at: int, arrived: Record | None) -> Iterator[Change]:
         """The sessions that are new or larger, with the tuple of the event, and those that are over or merged."""
         sizes = dict(self._sessions(graph, state))
         chip = self._chip(arrived, at) if arrived is not None else None

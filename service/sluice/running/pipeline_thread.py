@@ -50,7 +50,7 @@ class PipelineThread:
         self._thread.start()
 
     def stop(self, finish: float | None = None) -> None:
-        """Asks the run to end in order, and returns at once.
+        """Requests the end of the run, and returns at once. The run ends in order.
 
         Its batch may take `finish` seconds. None: the whole service ends, and the batch may take the default.
         """

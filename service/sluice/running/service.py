@@ -37,7 +37,7 @@ from sluice.spark.pipeline.standby import Standby
 from sluice.spark.watch import FINISH, GRACE, STOP, StopRequest
 
 LOGGER = logging.getLogger("sluice")
-#: seconds between two looks at the pipelines, and between two looks at the files
+#: seconds between two checks of the pipelines, and between two checks of the files
 INTERVAL, SCAN = 0.25, 1.0
 #: the name of the Spark application of several pipelines
 NAME = "sluice"
@@ -155,7 +155,7 @@ def _follow(supervisor: Supervisor, pipelines: Pipelines, found: Found) -> None:
     if not found.wanted:
         LOGGER.warning("there is no pipeline file that can run; waiting for files")
     pipelines.set_wrong_files(found.wrong)
-    supervisor.want(found.wanted)
+    supervisor.set_wanted(found.wanted)
 
 
 def _end(supervisor: Supervisor) -> None:

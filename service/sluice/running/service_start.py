@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sluice.processes import signals_end_at_once
 from sluice.running.pipeline_folder import Found
 from sluice.running.service_options import Options, Restart
 from sluice.spark.pipeline.early_processes import early_processes
@@ -15,7 +16,7 @@ def start(found: Found, scan: Callable[[], Found | None] | None, options: Option
     `one`: whether it is the service of one pipeline file.
     """
     only = next(iter(found.wanted.values())) if one else None
-    with early_processes(options.master) as early:
+    with signals_end_at_once(), early_processes(options.master) as early:
         from sluice.running.service import serve, serve_several  # noqa: PLC0415 - it takes 2 s, beside the start of Java
 
         if only and not options.standby and options.restart_of(only.pipeline) is Restart.NEVER:

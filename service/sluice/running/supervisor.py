@@ -1,7 +1,7 @@
 """The supervisor: it starts the pipelines of a service, starts failed ones again, and follows changes of their files.
 
-It knows neither Spark nor Kafka nor threads: `launch` starts a run of a pipeline, and `tick`, which is called several
-times a second, looks at all runs. A pipeline that fails affects no other one.
+It uses neither Spark nor Kafka nor threads: `launch` starts a run of a pipeline, and `tick`, which is called several
+times a second, checks all runs. A pipeline that fails affects no other one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Run(Protocol):
     """A run of a pipeline that was launched."""
 
     def stop(self, finish: float | None = None) -> None:
-        """Asks the run to end in order, and returns at once.
+        """Requests the end of the run, and returns at once. The run ends in order.
 
         Its batch may take `finish` seconds. None: the whole service ends, and the batch may take the default.
         """
@@ -102,7 +102,7 @@ class Supervisor:
         self.failure: SluiceError | None = None
         self.fatal: SluiceError | None = None
 
-    def want(self, wanted: Mapping[str, Wanted]) -> None:
+    def set_wanted(self, wanted: Mapping[str, Wanted]) -> None:
         """Replaces the pipelines that should run, by name. A pipeline that is the same as before is not disturbed."""
         for name, member in list(self._members.items()):
             if name not in wanted and member.wanted is not None:
@@ -131,7 +131,7 @@ class Supervisor:
             self._start_due()
 
     def stop(self) -> None:
-        """Asks all pipelines to stop. Nothing is started any more."""
+        """Requests the end of all pipelines. Nothing is started any more."""
         self._stopping = True
         for name, member in self._members.items():
             member.next_start = None

@@ -28,6 +28,8 @@ from sluice.kafka.range_reader import Offsets, ends
 from sluice.kafka.requests import clients
 from sluice.time_units import SECOND
 
+#: name under which Spark finds the source
+IDLE_CLOCK_SOURCE = "sluice-idle-clock"
 #: maximum number of waiting notes. Only a service that is far behind has more, and then losing the oldest is harmless.
 NOTES = 1000
 
@@ -97,14 +99,14 @@ class NextDueTime:
 class IdleClockReader(DataSourceStreamReader):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._pulse: IdleClock | None = None
+        self._clock: IdleClock | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {IDLE_CLOCK_KEY: NO_IDLE_CLOCK}
 
     def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
-        self._pulse = self._pulse or _idle_clock(self._plan)
-        return {IDLE_CLOCK_KEY: self._pulse.released(start[IDLE_CLOCK_KEY])}
+        self._clock = self._clock or _idle_clock(self._plan)
+        return {IDLE_CLOCK_KEY: self._clock.released(start[IDLE_CLOCK_KEY])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """None: the time of a batch is in its offsets, and the buckets get it from there."""
@@ -117,7 +119,7 @@ class IdleClockReader(DataSourceStreamReader):
 
 def _idle_clock(plan: Plan) -> IdleClock:
     settings = plan.pipeline.settings
-    asking = clients(settings.kafka, "admin")
+    requests = clients(settings.kafka, "admin")
     places = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
@@ -125,16 +127,16 @@ def _idle_clock(plan: Plan) -> IdleClock:
     step = max(SECOND, settings.trigger_interval) - settings.trigger_interval // 2
     # With merging, rows that wait for other topic partitions are in no report, so the idle clock must always advance.
     due = (lambda: NO_IDLE_CLOCK) if plan.merging else NextDueTime(plan)
-    return IdleClock(step, time.time_ns, lambda: ends(asking, places), lambda: offsets_read(plan.store), due)
+    return IdleClock(step, time.time_ns, lambda: ends(requests, places), lambda: offsets_read(plan.store), due)
 
 
 def idle_clock_source(plan: Plan, columns: StructType) -> type[DataSource]:
     """The data source of the idle clock to register for this plan. `columns` are those of the records beside it."""
 
-    class PulseSource(DataSource):
+    class IdleClockSource(DataSource):
         @classmethod
         def name(cls) -> str:
-            return "sluice-pulse"
+            return IDLE_CLOCK_SOURCE
 
         def schema(self) -> StructType:
             return columns
@@ -142,4 +144,4 @@ def idle_clock_source(plan: Plan, columns: StructType) -> type[DataSource]:
         def streamReader(self, schema: StructType) -> IdleClockReader:  # noqa: N802
             return IdleClockReader(plan)
 
-    return PulseSource
+    return IdleClockSource

@@ -22,13 +22,13 @@ STDERR = 2
 TRACE = b"Traceback (most recent call last):"
 DAEMON = re.compile(rb'File ".*pyspark.daemon\.py"')
 CLOSED = (b"BrokenPipeError: [Errno 32] Broken pipe", b"ConnectionResetError: [Errno 104] Connection reset by peer")
-#: how a line begins that a process of this package logs as JSON
+#: the beginning of a line that a process of this package logs as JSON
 OWN = '{"at": '
-#: what a line has that tells of an error
+#: a word in a line that reports an error
 ERROR = re.compile("error|exception|fatal", re.IGNORECASE)
 #: maximum bytes of a line that is masked as a whole; a longer line is masked in pieces of this size
 LONGEST = 1 << 20
-#: seconds that the end of this process waits for what a process that has ended wrote last
+#: seconds that the end of this process waits for the last lines of other processes that have ended
 LAST_WORDS = 0.2
 
 

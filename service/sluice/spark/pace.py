@@ -1,7 +1,7 @@
 """The maximum number of records of a batch and of a fetch, computed from the sizes of the next records.
 
-Spark's Kafka source bounds both by numbers of records, but memory is used by bytes. The brokers only know the sizes of
-compressed batches of records, so the sizes of records are not known without reading. Therefore each start of a query
+Spark's Kafka source bounds both by numbers of records, but memory is used by bytes. A broker has only the sizes of
+compressed batches of records, so the size of a record is unknown until it is read. Therefore each start of a query
 reads some records at several offsets of each topic partition and uses the largest mean size that it finds.
 
 The result is an estimate that keeps batches short: larger records may follow. A batch that was planned with too many

@@ -16,7 +16,7 @@ from sluice.kafka import topics
 from sluice.kafka.topics import Topic
 from sluice.model.spec import Pipeline
 from sluice.spark.cluster.placement import Placement, PlacementTable
-from sluice.spark.idle_clock import idle_clock_source
+from sluice.spark.idle_clock import IDLE_CLOCK_SOURCE, idle_clock_source
 from sluice.spark.lanes.batch_lanes import BatchLanes
 from sluice.spark.lanes.direct_lane import DirectLane
 from sluice.spark.lanes.record_feed import RecordFeed
@@ -98,7 +98,7 @@ def _lanes(plan: Plan, table: PlacementTable | None, deliver: Deliver) -> BatchL
 def inputs(spark: SparkSession, plan: Plan, most: Pace) -> DataFrame:
     """The records of the input topics. The idle clock adds no record, but its time to the offsets of a batch."""
     records = read(spark, plan, most)
-    if plan.pulsing:
+    if plan.has_idle_clock:
         spark.dataSource.register(idle_clock_source(plan, records.schema))
-        records = records.unionByName(spark.readStream.format("sluice-pulse").load())
+        records = records.unionByName(spark.readStream.format(IDLE_CLOCK_SOURCE).load())
     return records

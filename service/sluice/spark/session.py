@@ -57,7 +57,7 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Interval of the requests for new offsets while no records arrive; an interval of 10 ms costs a third of a core.
     "spark.sql.streaming.pollingDelay": "25ms",
-    # More than come between two looks of the service, which reads the new ones (progress_reports.py).
+    # More than come between two reads of the service, which reads the new ones (progress_reports.py).
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     # A restart repeats the last batch; `sluice replay --checkpoint` repeats more of them.
     "spark.sql.streaming.minBatchesToRetain": "10",

@@ -87,7 +87,7 @@ class StopRequest:
 
 
 def watch(
-    queries: Sequence[WatchedQuery], stop: StopRequest, life: Health, ending: Ending = lambda _: None,
+    queries: Sequence[WatchedQuery], stop: StopRequest, health: Health, ending: Ending = lambda _: None,
     stop_s: float = STOP,
 ) -> None:  # fmt: skip
     """Returns after `stop` was set and the queries have ended. If a query fails, stops the others and raises its error.
@@ -101,8 +101,8 @@ def watch(
             one.report()
         oldest = max(one.age(time.monotonic()) for one in queries)
         began = all(one.began for one in queries)
-        life.looked(began=began, batch=oldest)
-        slow.looked(began=began)
+        health.report(began=began, batch=oldest)
+        slow.report(began=began)
     failure = _failure(queries, stop)
     if not isinstance(failure, TopicPartitionsAddedError):
         ending(failure)

@@ -4,9 +4,9 @@ The log has one entry per batch: the rows of the batch for this bucket, from whi
 the cost of a batch is proportional to its rows. When the log is about as large as the state, or when computing the
 state from it would take long, a new snapshot of the whole state is written in the background. If the state is small
 (two copies of it are not larger than the rows of the batch), the batch writes two snapshots in place of the log
-entry: two, because of a damaged one the other is left.
+entry: two, so that one is left if the other is damaged.
 
-A version of the state is a number of batches, including those without rows for this bucket. A task asks for the state
+A version of the state is a number of batches, including those without rows for this bucket. A task requests the state
 of one version. If the state in memory has that version, it is used. Otherwise the state is computed again: from the
 state in memory if that is older than the requested version but newer than the newest usable snapshot, else from that
 snapshot, and the log entries that follow. While a batch is changing the state in memory, that state has no version
@@ -225,8 +225,8 @@ class Bucket:
             needless = self._covered[1]
             del self._covered[0]
         if needless:
-            self._snapshots.forget(needless)
-            self._log.forget(needless)
+            self._snapshots.delete_before(needless)
+            self._log.delete_upto(needless)
 
     def write_snapshot(self) -> None:
         """Writes a snapshot of the state in memory.

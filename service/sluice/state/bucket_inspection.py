@@ -1,4 +1,4 @@
-"""What a look into a bucket shows: its clock, its watermarks by topic partition, its sizes, and the windows of a key.
+"""The inspection of a bucket: its clock, its watermarks by topic partition, its sizes, and the windows of a key.
 
 The state server of the bucket computes it in a forked copy of itself (state/server/inspection_request.py), which ends
 afterwards. So the state may be changed here: what windows over event time would emit now is found by closing them.
@@ -27,7 +27,7 @@ MAX_TUPLES, MAX_WINDOWS = 50, 50
 MAX_CLOSED = 50_000
 
 
-def look(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any]:
+def inspect_bucket(bucket: Bucket, question: Mapping[str, Any]) -> dict[str, Any]:
     """The answer as values of JSON. `question["key"]`, if it is there, asks for the windows of a key; null is no key.
 
     clock     the operator clock; null if it has not started. All times are nanoseconds since 1970

@@ -138,7 +138,7 @@ class Log:
             LOGGER.warning("%s; later entries are ignored", damage)
         return max((place.version for scan in scans for place in scan.places), default=0)
 
-    def forget(self, upto: int) -> None:
+    def delete_upto(self, upto: int) -> None:
         """Removes the files all of whose entries have versions up to `upto` (inclusive).
 
         Damaged files stay, because their entries are not all known. The file that this process appends to stays, too.

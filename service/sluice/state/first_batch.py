@@ -36,8 +36,8 @@ def plan_first_batch(plan: Plan) -> None:
     places = [
         (str(stream.topic), number) for stream in plan.inputs for number in range(plan.topic_partitions[stream.name])
     ]
-    with clients(plan.pipeline.settings.kafka, "admin") as asking:
-        first, last = beginnings(asking, places), ends(asking, places)
+    with clients(plan.pipeline.settings.kafka, "admin") as requests:
+        first, last = beginnings(requests, places), ends(requests, places)
     early = tables | {topic for topic, _ in known}  # what is new of a known topic is a topic partition
     begin = {one: first[one] if one[0] in early or not late else last[one] for one in places}
     before = {place: known.get(place, offset) for place, offset in begin.items()}
@@ -45,7 +45,7 @@ def plan_first_batch(plan: Plan) -> None:
     count = sum(loaded[place] - before[place] for place in places)
     if count:
         now = time.time_ns() // MILLISECOND * MILLISECOND
-        write_first_plan(plan.store, _at(0, before), _at(now, loaded), pulsing=plan.pulsing)
+        write_first_plan(plan.store, _at(0, before), _at(now, loaded), idle_clock=plan.has_idle_clock)
         LOGGER.info("the first batch loads the tables: topics=%s offsets=%d", ",".join(sorted(tables)), count)
     elif before != known and (known or late):
         write_first_offsets(plan.store, _at(0, before))

@@ -1,5 +1,5 @@
-"""Asks Kafka for the oldest offset of each topic partition that a restore reads, and returns it beside the first offset
-that the restore needs. The caller compares them.
+"""Gets from Kafka the oldest offset of each topic partition that a restore reads, and returns it beside the first
+offset that the restore needs. The caller compares them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def oldest_needed(kafka: Mapping[str, str], starts: Offsets, ends: Offsets) -> d
     needed = {place: starts.get(place, 0) for place, end in ends.items() if starts.get(place, 0) < end}
     if not needed:
         return {}
-    with clients(kafka, "admin") as asking:
-        oldest = beginnings(asking, needed)
+    with clients(kafka, "admin") as requests:
+        oldest = beginnings(requests, needed)
     return {place: NeededOffset(start, oldest[place]) for place, start in needed.items()}

@@ -114,7 +114,7 @@ def restore(
         bucket.export(store, batch + 1)
     if into is not None:
         _give_number(into, store, StoredSnapshot(batch + 1, plans[batch].digest))
-    write_logs(store, plans, batch, pulsing=plan.pulsing)
+    write_logs(store, plans, batch, idle_clock=plan.has_idle_clock)
     shutil.rmtree(new / FETCHED, ignore_errors=True)
     put_bytes(store, COMPLETE, b"")
     adopt(folder)
@@ -146,10 +146,10 @@ def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, in
     _require_records(plan, first, batch, plans)
     wanted = [plans[number] for number in range(first, batch + 1)]
     try:
-        for at, (knowing, arrived) in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
+        for at, (own_plan, arrived) in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
             for number, bucket in buckets.items():
                 if versions[number] <= at:
-                    _, rows = split_pass_through(knowing.topic_partitions, arrived.get(number, []))
+                    _, rows = split_pass_through(own_plan.topic_partitions, arrived.get(number, []))
                     deque(bucket.tried(rows), maxlen=0)
     except HeaderNameError as error:
         raise RestoreError(

@@ -132,6 +132,8 @@ def local_name(bucket: int, version: int) -> str:
 
 def owner_of(plan: Plan) -> SnapshotOwner:
     """Who owns the prefix of this query. Asks Kafka for the id of its cluster."""
-    with clients(plan.pipeline.settings.kafka, "admin") as asking:
-        cluster = asking.ask("read the id of the cluster", lambda admin: admin.list_topics(timeout=REQUEST).cluster_id)
+    with clients(plan.pipeline.settings.kafka, "admin") as requests:
+        cluster = requests.send(
+            "read the id of the cluster", lambda admin: admin.list_topics(timeout=REQUEST).cluster_id
+        )
     return SnapshotOwner(plan.pipeline.name, plan.query, str(cluster))

@@ -81,7 +81,7 @@ class SnapshotUploads:
                 self._begin()
             for bucket in range(self._plan.buckets):
                 written += self._copy(bucket)
-            self._forget_plans()
+            self._remove_plans()
             self._look_at_retention()
         except Exception as error:  # noqa: BLE001 - whatever it is, the service goes on without the store
             up = False
@@ -153,7 +153,7 @@ class SnapshotUploads:
         newest = [some[-1].version if some else 0 for some in self._stored.values()]
         return min(newest, default=0)
 
-    def _forget_plans(self) -> None:
+    def _remove_plans(self) -> None:
         """Removes the plans of the batches before all snapshots in the store.
 
         The plan of the batch before a snapshot is needed: the snapshot is recognised by it, and the next batch starts

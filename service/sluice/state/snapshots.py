@@ -55,7 +55,7 @@ class Snapshots:
             LOGGER.warning("%s; its second copy %s is used", error, copy.removeprefix(self._prefix))
             return found
 
-    def forget(self, before: int) -> None:
+    def delete_before(self, before: int) -> None:
         """Removes the snapshots of versions before `before` (exclusive), and what incomplete writes of them left."""
         for version in self.versions(before - 1):
             for name in self._names(version):

@@ -48,7 +48,7 @@ class Registry:
 
     def _schema(self, number: int) -> Avro:
         """The schema with this id. Raises UnknownSchemaError and RegistryError; errors are not cached."""
-        schema = self._asked(lambda: self._client.get_schema(number))
+        schema = self._answer_of(lambda: self._client.get_schema(number))
         if schema is None:
             raise UnknownSchemaError(f"the registry has no schema {number}")
         if (schema.schema_type or "AVRO") != "AVRO":
@@ -62,7 +62,7 @@ class Registry:
         """The texts of the schemas that this one refers to; each schema follows the schemas that it needs."""
         texts: list[str] = []
         for reference in schema.references or ():
-            found = self._asked(partial(self._client.get_version, reference.subject, reference.version))
+            found = self._answer_of(partial(self._client.get_version, reference.subject, reference.version))
             if found is None:
                 raise UnknownSchemaError(f"the registry has no version {reference.version} of {reference.subject}")
             texts += [*self._references(found.schema), str(found.schema.schema_str)]
@@ -75,18 +75,18 @@ class Registry:
         """
         schema = Schema(text, "AVRO")
         if self._registers:
-            number = self._asked(lambda: self._client.register_schema(subject, schema))
+            number = self._answer_of(lambda: self._client.register_schema(subject, schema))
         else:
-            found = self._asked(lambda: self._client.lookup_schema(subject, schema))
+            found = self._answer_of(lambda: self._client.lookup_schema(subject, schema))
             number = found.schema_id if found is not None else None
         if number is None:
             raise RegistryError(f"the registry at {self._url} has no such schema under {subject}: {text}")
         return int(number)
 
-    def _asked(self, ask: Callable[[], T]) -> T | None:
+    def _answer_of(self, request: Callable[[], T]) -> T | None:
         """The answer to a request; None if it is "not found"."""
         try:
-            return ask()
+            return request()
         except SchemaRegistryError as error:
             if error.http_status_code == NOT_FOUND:
                 return None

@@ -214,7 +214,7 @@ class SluiceProcess:
     # ---- moments ----------------------------------------------------------------------------------------------------
 
     def at(self, moment: str, what: str = "pause") -> None:
-        """The next process that comes to the moment pauses, fails or just tells (pausing/sitecustomize.py)."""
+        """The next process that comes to the moment pauses, fails or only writes a file (pausing/sitecustomize.py)."""
         self.go_on(moment)  # a process that was killed in a pause has left its file
         part = self._moments / f".{moment}"
         part.write_text(what)

@@ -1,8 +1,8 @@
-"""The pool and its state processes without Spark: `python state_pool.py CHECKPOINT [beside]`.
+"""The pool and its state servers without Spark: `python state_pool.py CHECKPOINT [beside]`.
 
 Each line of the standard input is `BUCKET VERSION FIRST COUNT`: a task that feeds the tuples number FIRST and on to a
-bucket at a version. The answer is a line of JSON: {"outputs": [...]}, {"failed": ...} where the state process reports a
-failure, or {"died": ...} where the task fails because state processes died. With `beside`, every snapshot is written by
+bucket at a version. The answer is a line of JSON: {"outputs": [...]}, {"failed": ...} where the state server reports a
+failure, or {"died": ...} where the task fails because state servers died. With `beside`, every snapshot is written by
 a process of its own, as those of large states are.
 """
 

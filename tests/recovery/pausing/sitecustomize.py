@@ -1,11 +1,11 @@
-"""On PYTHONPATH of a service: stops or fails one of its processes at a moment that a test asked for.
+"""On PYTHONPATH of a service: stops or fails one of its processes at a moment that a test requested.
 
-A test asks by a file in the folder SLUICE_TEST_MOMENTS. The file's name is the moment (MOMENTS below), and its text
+A test requests it by a file in folder SLUICE_TEST_MOMENTS. The file's name is the moment (MOMENTS below), and its text
 says what happens there:
 
     pause   the process sleeps until the test removes `<moment>.reached`, or kills it
     fail    the function raises RuntimeError
-    signal  nothing; the test only learns that the moment has come
+    signal  nothing; only the file is renamed
 
 The first process that comes to the moment renames the file to `<moment>.reached`, so one request has one effect.
 """
@@ -42,7 +42,7 @@ def come_to(moment):
         raise RuntimeError(msg)
 
 
-def asked_for(moment):
+def requested(moment):
     return Path(os.environ[FOLDER], moment).exists()
 
 
@@ -74,7 +74,7 @@ def after(moment):
 
 
 def fed_rows(function):
-    """A state process has the rows of a batch and has not fed them to the engine."""
+    """A state server has the rows of a batch and has not fed them to the engine."""
 
     def run(bucket, version, rows, *others, **named):
         if rows:
@@ -87,11 +87,11 @@ def fed_rows(function):
 def produced(function):
     """The broker has all records of the batch in an open transaction."""
 
-    def run(session, place):
-        if asked_for("produced"):
-            session.producer.flush(30)
+    def run(producer, place):
+        if requested("produced"):
+            producer.client.flush(30)
         come_to("produced")
-        return function(session, place)
+        return function(producer, place)
 
     return run
 
@@ -100,7 +100,7 @@ def half_an_entry(function):
     """A log file ends with the first half of an entry."""
 
     def run(message, write):
-        if isinstance(getattr(write, "__self__", None), io.BufferedWriter) and asked_for("entry-half"):
+        if isinstance(getattr(write, "__self__", None), io.BufferedWriter) and requested("entry-half"):
             data = b"".join([message.head, *message.bodies])
             write(data[: len(data) // 2])
             write.__self__.flush()

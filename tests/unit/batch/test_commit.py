@@ -48,7 +48,7 @@ def commit(monkeypatch):
         monkeypatch.setattr(committing, "time", writer_time(writer))
         monkeypatch.setattr(committing, "planned", lambda *_: None)
         monkeypatch.setattr(committing, "in_memory", lambda _, rows: rows)
-        monkeypatch.setattr(committing, "forget", lambda *_: None)
+        monkeypatch.setattr(committing, "remove_files", lambda *_: None)
         committing.commit(SimpleNamespace(forced=False, checkpoint="", store=None), 7, [])
 
     return run

@@ -65,10 +65,10 @@ class Bucket:
         self.events = []
         self.marks = []
 
-    def feed(self, records, pulse=None):
-        """A batch, of records by lane and perhaps a pulse at so many seconds."""
+    def feed(self, records, idle_clock=None):
+        """A batch, of records by lane and perhaps the idle clock at so many seconds."""
         holding = ReorderBuffer.load(self._saved)
-        rows = [] if pulse is None else [(IDLE_CLOCK, (pulse * SECOND).to_bytes(8, "big", signed=True))]
+        rows = [] if idle_clock is None else [(IDLE_CLOCK, (idle_clock * SECOND).to_bytes(8, "big", signed=True))]
         for lane in LANES:
             if records.get(lane):
                 packed = route_records(self._plan, 0, [pa.RecordBatch.from_pylist(records[lane], SCHEMA)])
@@ -174,26 +174,26 @@ def test_what_comes_behind_a_final_mark_is_no_reason_to_wait():
     assert bucket.events == [[1, None], [1, None], [5, 1], [7, 2000], [7, 2], [8, None]]
 
 
-def test_a_silent_topic_partition_is_waited_for_until_the_pulse_is_so_much_later():
+def test_a_silent_topic_partition_is_waited_for_until_the_idle_clock_is_so_much_later():
     bucket = Bucket(plan())
-    bucket.feed({(1, 0): [record((1, 0), 0, 100)]}, pulse=101)
+    bucket.feed({(1, 0): [record((1, 0), 0, 100)]}, idle_clock=101)
     assert bucket.numbers == []
-    bucket.feed({}, pulse=104)
+    bucket.feed({}, idle_clock=104)
     assert bucket.numbers == []
-    bucket.feed({}, pulse=106)
+    bucket.feed({}, idle_clock=106)
     assert bucket.numbers == [2000]
     assert bucket.clock == 101 * SECOND
 
 
 def test_what_comes_later_than_that_counts_as_arriving_now():
     bucket = Bucket(plan())
-    bucket.feed({(1, 0): [record((1, 0), 0, 100)]}, pulse=110)
-    bucket.feed({(0, 0): [record((0, 0), 0, 90)]}, pulse=111)
-    bucket.feed({}, pulse=120)
+    bucket.feed({(1, 0): [record((1, 0), 0, 100)]}, idle_clock=110)
+    bucket.feed({(0, 0): [record((0, 0), 0, 90)]}, idle_clock=111)
+    bucket.feed({}, idle_clock=120)
     assert bucket.events == [[100, 2000], [105, 0]]
 
 
-def test_where_nothing_came_a_pulse_starts_no_clock():
+def test_without_a_record_the_idle_clock_starts_no_operator_clock():
     bucket = Bucket(plan())
-    bucket.feed({}, pulse=100)
+    bucket.feed({}, idle_clock=100)
     assert bucket.clock == UNSET

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, RECORDS, SPOOLED
-from sluice.batch.spool import Spool, folder_of, forget, in_memory
+from sluice.batch.spool import Spool, folder_of, in_memory, remove_files
 
 ROWS = [(RECORDS, b"a" * 10), (DEAD_LETTERS, b"b" * 100), (COUNTS, b"c"), (RECORDS, b"d" * 50), (RECORDS, b"")]
 
@@ -42,8 +42,8 @@ def test_files_of_done_batches_are_removed(tmp_path):
     for batch in (3, 4, 5):
         with Spool(str(tmp_path), batch, 0) as spool:
             spool.handed(ROWS[0])
-    forget(str(tmp_path), 4)
+    remove_files(str(tmp_path), 4)
     assert [path.name.partition(".")[0] for path in folder_of(str(tmp_path)).iterdir()] == ["5"]
-    forget(str(tmp_path), 5)
+    remove_files(str(tmp_path), 5)
     assert not folder_of(str(tmp_path)).exists()
-    forget(str(tmp_path), 6)
+    remove_files(str(tmp_path), 6)

@@ -203,7 +203,7 @@ def test_snapshots_are_kept_in_any_store(store):
     assert one.versions(100) == [7, 3]
     put_bytes(store, "buckets/1/7.state", b"damaged")
     assert bytes(one.read(7)) == b"state 7"
-    one.forget(7)
+    one.delete_before(7)
     assert sorted(store.list()) == ["buckets/1/7.copy", "buckets/1/7.state", "buckets/11/9.state"]
 
 

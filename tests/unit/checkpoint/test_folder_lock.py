@@ -1,4 +1,4 @@
-"""Of two processes with one checkpoint, the second is refused as long as the first lives."""
+"""Of two processes with one checkpoint, the second is refused as long as the first runs."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ ENTRY = 'v1\n{"batchTimestampMs":1}\n{"b":{"0":7},"a":{"1":3,"0":2}}\n'
 READ = {("b", 0): 7, ("a", 1): 3, ("a", 0): 2}
 
 
-def test_an_entry_says_when_a_batch_was_planned_how_far_it_reads_and_the_pulse():
+def test_an_entry_says_when_a_batch_was_planned_how_far_it_reads_and_the_time_of_the_idle_clock():
     assert parsed(ENTRY + '{"pulse":99}') == (1_000_000, READ, 99)
 
 
-def test_without_a_pulse_there_was_none():
+def test_without_an_idle_clock_an_entry_has_no_time_of_it():
     assert parsed(ENTRY) == parsed(ENTRY + "-") == (1_000_000, READ, 0)
 
 

@@ -23,7 +23,7 @@ PLANS = {-1: FIRST, **{batch: plan(batch) for batch in range(10)}}
 @pytest.mark.parametrize("batch", [0, 1, 9])
 def test_the_logs_are_at_the_batch_and_have_its_plan(batch):
     store = MemoryStore()
-    write_logs(store, PLANS, batch, pulsing=True)
+    write_logs(store, PLANS, batch, idle_clock=True)
     offset_log.verify(store)
     assert offset_log.batches(store) == (batch, batch)
     assert offset_log.planned(store, batch) == plan(batch)
@@ -33,7 +33,7 @@ def test_the_logs_are_at_the_batch_and_have_its_plan(batch):
 
 def test_the_start_of_batch_0_is_not_needed_later():
     store = MemoryStore()
-    write_logs(store, {8: plan(8), 9: plan(9)}, 9, pulsing=True)
+    write_logs(store, {8: plan(8), 9: plan(9)}, 9, idle_clock=True)
     offset_log.verify(store)
     assert sorted(store.objects) == ["commits/9", "metadata", "offsets/8", "offsets/9"]
 
@@ -41,14 +41,14 @@ def test_the_start_of_batch_0_is_not_needed_later():
 def test_the_plan_of_the_batch_before_may_be_unknown():
     """Spark needs its file, and none of its offsets."""
     store = MemoryStore()
-    write_logs(store, {9: plan(9)}, 9, pulsing=True)
+    write_logs(store, {9: plan(9)}, 9, idle_clock=True)
     offset_log.verify(store)
     assert offset_log.batches(store) == (9, 9)
 
 
 def test_a_query_without_the_idle_clock_has_one_source():
     store = MemoryStore()
-    write_logs(store, PLANS, 2, pulsing=False)
+    write_logs(store, PLANS, 2, idle_clock=False)
     assert get_bytes(store, "offsets/2").decode().splitlines() == [
         "v1",
         '{"batchWatermarkMs":0,"batchTimestampMs":1700000000002,"conf":{"spark.sql.shuffle.partitions":"200"}}',
@@ -59,13 +59,13 @@ def test_a_query_without_the_idle_clock_has_one_source():
 def test_the_time_of_the_idle_clock_is_written_as_its_source_writes_it():
     """Spark compares the texts, and would run a batch without input if they differed."""
     store = MemoryStore()
-    write_logs(store, PLANS, 2, pulsing=True)
+    write_logs(store, PLANS, 2, idle_clock=True)
     assert get_bytes(store, "offsets/2").decode().splitlines()[3] == '{"pulse": 10}'
 
 
 def test_the_plan_of_the_first_batch_is_planned_and_not_committed():
     store = MemoryStore()
-    write_first_plan(store, FIRST, plan(0), pulsing=True)
+    write_first_plan(store, FIRST, plan(0), idle_clock=True)
     offset_log.verify(store)
     assert offset_log.batches(store) == (None, 0)
     assert offset_log.planned(store, 0) == plan(0)
@@ -75,7 +75,7 @@ def test_the_plan_of_the_first_batch_is_planned_and_not_committed():
 def test_the_plan_of_the_first_batch_is_written_last():
     """Until then the logs are those of a query that has not begun."""
     store = MemoryStore()
-    write_first_plan(store, FIRST, plan(0), pulsing=False)
+    write_first_plan(store, FIRST, plan(0), idle_clock=False)
     assert [*store.objects][-1] == "offsets/0"
 
 
@@ -86,6 +86,6 @@ def test_the_plan_of_the_first_batch_replaces_what_spark_wrote_at_an_earlier_sta
         put_bytes(store, name, b"of an earlier start")
         folder, slash, file = name.rpartition("/")
         put_bytes(store, f"{folder}{slash}.{file}.crc", b"crc\0\0\0\2\0sums")
-    write_first_plan(store, FIRST, plan(0), pulsing=False)
+    write_first_plan(store, FIRST, plan(0), idle_clock=False)
     offset_log.verify(store)
     assert offset_log.before_all(store) == FIRST

@@ -57,7 +57,7 @@ class Toy(Tables):
         made.lists["first"][:2] = [end - len(of) if of else NIL for end, of in zip(ends, lists, strict=True)]
         return made
 
-    def told(self) -> list[list[str]]:
+    def lists_of_names(self) -> list[list[str]]:
         members, of = walked(self.lists["first"][:2], self.following)
         names = self.strings.take(self.names[members, 1]).cast(pa.string()).to_pylist()
         return [[name for name, number in zip(names, of, strict=True) if number == n] for n in range(2)]
@@ -78,7 +78,7 @@ def test_a_state_is_what_it_was_when_it_is_saved_and_loaded():
     data = pa.BufferOutputStream()
     toy.save().write(data)
     again = Toy().read(data.getvalue().to_pybytes())
-    assert again.told() == [["a", "b"], ["a"]]
+    assert again.lists_of_names() == [["a", "b"], ["a"]]
     assert again.finished is True
 
 
@@ -101,9 +101,9 @@ def test_compaction_renames_what_refers_to_the_rows():
     toy.lists["first"][0], toy.following[1] = 1, 2  # "a" is gone
     toy.compact("member", np.array([1, 2, 3]), 4)
     toy.members = 3
-    assert toy.told() == [["b", "c"], ["d"]]
+    assert toy.lists_of_names() == [["b", "c"], ["d"]]
     toy.compact("list", np.array([1]), 2)
-    assert toy.told() == [["d"], []]
+    assert toy.lists_of_names() == [["d"], []]
     assert toy.lists["best"].tolist() == [NIL, 0], "the other list is gone"
 
 
@@ -124,7 +124,7 @@ def test_rows_move_from_one_state_to_another():
     lists = moved_to(np.array([1]), np.array([0]), 2)
     members = moved_to(np.array([1, 2]), np.array([2, 3]), 3)
     other.take(one, {"list": lists, "member": members})
-    assert other.told() == [["b", "a"], ["a", "x"]]
+    assert other.lists_of_names() == [["b", "a"], ["a", "x"]]
     assert other.lists["best"][0] == NIL, "that list did not move"
     assert other.strings.count == 3, "equal texts are interned once"
 

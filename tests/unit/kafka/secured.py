@@ -1,4 +1,4 @@
-"""A real broker that lets in who may come in, by each way that the `kafka:` block knows."""
+"""A real broker that authenticates its clients, in each way that the `kafka:` block can configure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sluice.kafka.embedded_broker import EmbeddedBroker
 
 MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 USER = "sluice"
-#: listener -> security protocol; MUTUAL wants a certificate of its clients
+#: listener -> security protocol; MUTUAL requires a certificate of its clients
 LISTENERS = {"SASL_PLAINTEXT": "SASL_PLAINTEXT", "SSL": "SSL", "SASL_SSL": "SASL_SSL", "MUTUAL": "SSL"}
 
 
 @dataclass(frozen=True)
 class Secured:
-    """`plain` are the brokers for who needs no security, `kinds` has the `kafka:` block of each kind."""
+    """`plain` are the brokers for clients without security, `kinds` has the `kafka:` block of each kind."""
 
     plain: str
     kinds: dict[str, dict[str, str]]

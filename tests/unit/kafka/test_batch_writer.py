@@ -111,7 +111,7 @@ def test_a_writer_that_is_killed_leaves_nothing_and_its_successor_continues(kafk
 
         def dying():
             yield values(TOPIC, "doomed")
-            one._session.producer.flush(30)
+            one._producer.client.flush(30)
             os.kill(os.getpid(), signal.SIGKILL)
 
         one = TransactionalWriter(settings(KAFKA, TOPIC))
@@ -156,7 +156,7 @@ def refusal(writer, topic):
     """Produces records until the client refuses one, without a poll; the error then."""
     while True:
         try:
-            writer._session.producer.produce(topic, b"x")  # noqa: SLF001
+            writer._producer.client.produce(topic, b"x")  # noqa: SLF001
         except KafkaException as error:
             return error.args[0]
         time.sleep(0.01)
@@ -202,7 +202,7 @@ def test_an_instance_that_took_over_is_named_however_late_that_is_noticed(impati
 
 def aborted(kafka, writer, topic):
     """Waits until the broker has aborted the writer's transaction: then a committed reader gets past its records."""
-    writer._session.producer.flush(30)  # noqa: SLF001
+    writer._producer.client.flush(30)  # noqa: SLF001
     client = AdminClient({"bootstrap.servers": kafka["bootstrap.servers"]})
     deadline = time.monotonic() + 30
     place = TopicPartition(topic, 0)
@@ -255,7 +255,7 @@ def test_a_producer_whose_ledger_cannot_be_read_is_closed(monkeypatch):
     closed = []
     positions = iter([None])
 
-    class Session:
+    class Opened:
         def __init__(self, *_):
             pass
 
@@ -268,7 +268,7 @@ def test_a_producer_whose_ledger_cannot_be_read_is_closed(monkeypatch):
             raise UnavailableError(message)
         return found
 
-    monkeypatch.setitem(batch_producers.SESSIONS, "exactly_once", Session)
+    monkeypatch.setitem(batch_producers.BATCH_PRODUCERS, "exactly_once", Opened)
     monkeypatch.setattr(ledger, "read_position", read_position)
     with pytest.raises(UnavailableError):
         TransactionalWriter(settings({}, "q")).write(0, [], Report())
@@ -337,7 +337,7 @@ def test_the_topic_tells_where_the_group_is_gone(kafka, topic, read):
 
 
 def forget_group(kafka, query):
-    """What a broker does with a group that nobody used for long."""
+    """What a broker does with a group that was not used for long."""
     client = AdminClient(kafka)
     (future,) = client.delete_consumer_groups([ledger.group_of(query)]).values()
     future.result()
@@ -421,13 +421,13 @@ def test_records_are_handed_to_the_client_a_few_bytes_at_a_time():
 
 def test_a_large_batch_has_more_time_and_shuts_out_no_small_one(kafka, topic, read, monkeypatch):
     timeouts = []
-    opened = batch_producers.SESSIONS["exactly_once"]
+    opened = batch_producers.BATCH_PRODUCERS["exactly_once"]
 
-    def session(properties, *rest):
+    def batch_producer(properties, *rest):
         timeouts.append(properties.get("transaction.timeout.ms"))
         return opened(properties, *rest)
 
-    monkeypatch.setitem(batch_producers.SESSIONS, "exactly_once", session)
+    monkeypatch.setitem(batch_producers.BATCH_PRODUCERS, "exactly_once", batch_producer)
     small, large = (writer(settings(kafka, topic, large=large)) for large in (False, True))
     for batch, (one, text) in enumerate([(small, "a"), (large, "b"), (large, "c"), (small, "d"), (large, "e")]):
         assert one.write(batch, [values(topic, text)], Report())

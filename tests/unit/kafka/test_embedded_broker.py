@@ -89,7 +89,7 @@ def test_it_does_not_outlive_a_killed_owner(temporary: Path) -> None:
 
 
 def running(pid: int) -> bool:
-    """Not a zombie either, where nobody collects orphans."""
+    """Nor is it a zombie, even if no process collects orphans."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:

@@ -248,7 +248,7 @@ def test_a_digest_depends_on_all_that_enters_a_batch_and_on_nothing_else():
     one = Planned(1, {("a", 0): 1, ("b", 0): 2}, 3)
     assert one.digest == Planned(1, {("b", 0): 2, ("a", 0): 1}, 3).digest == Planned.of_fields(one.to_fields()).digest
     others = [
-        one._replace(time=2), one._replace(pulse=4), one._replace(offsets={("a", 0): 1, ("b", 1): 2}),
+        one._replace(time=2), one._replace(idle_clock=4), one._replace(offsets={("a", 0): 1, ("b", 1): 2}),
         one._replace(offsets={("a", 0): 1, ("b", 0): 3}), one._replace(offsets={("a", 0): 1}),
     ]  # fmt: skip
     assert len({one.digest, *(other.digest for other in others)}) == 6

@@ -25,7 +25,7 @@ class Client:
         return dict.fromkeys(wanted, future)
 
 
-def asking(*answers):
+def requests(*answers):
     now, left = [0.0], list(answers)
 
     def sleep(seconds):
@@ -36,12 +36,12 @@ def asking(*answers):
 
 def test_an_end_that_no_broker_told_is_asked_again():
     """Taken for an end it would let the clock pass records that were not read yet."""
-    assert ends(asking(OFFSET_INVALID, OFFSET_INVALID, 7), [("t", 0)]) == {("t", 0): 7}
+    assert ends(requests(OFFSET_INVALID, OFFSET_INVALID, 7), [("t", 0)]) == {("t", 0): 7}
 
 
 def test_an_end_that_no_broker_tells_is_an_error():
     with pytest.raises(UnavailableError, match="cannot list the ends of topic partitions: "):
-        ends(asking(OFFSET_INVALID), [("t", 0)])
+        ends(requests(OFFSET_INVALID), [("t", 0)])
 
 
 @pytest.mark.kafka

@@ -9,6 +9,7 @@ from sluice.cli import main
 from sluice.config.load import load_text
 from sluice.inspect.record_topic import record
 from sluice.replayer.player import replay
+from tests.unit.replayer.test_record_decoder import SENT
 
 PIPELINE = """
 pipeline: one
@@ -43,21 +44,11 @@ def test_records_become_events(kafka, topic):
     assert found[0]["dead_letter"]["place"] == "event 2"
     assert found[1]["tuple"] == {"n": 2, "x": 3}
 
-    asked = ["record", topic, "--last", "1", *(f"--kafka={name}={value}" for name, value in kafka.items())]
-    result = CliRunner().invoke(main, asked)
+    arguments = ["record", topic, "--last", "1", *(f"--kafka={name}={value}" for name, value in kafka.items())]
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.exception
     printed = [json.loads(line) for line in result.stdout.splitlines()]
     assert printed == [events[0], events[3]]
-
-
-SENT = """
-pipeline: one
-streams:
-  in: {topic: in, schema: {x: int64, sent: timestamp}, record_timestamp: sent}
-  out: {topic: out}
-operators:
-  - {name: only, map: in, output: {out: {x: x, sent: sent}}}
-"""
 
 
 def test_a_replay_of_recorded_events_has_the_timestamps_of_the_records(kafka, topic):
@@ -72,6 +63,6 @@ def test_a_replay_of_recorded_events_has_the_timestamps_of_the_records(kafka, to
 
 
 def test_a_topic_that_does_not_exist(kafka, name):
-    asked = ["record", f"no-{name}", *(f"--kafka={key}={value}" for key, value in kafka.items())]
-    result = CliRunner().invoke(main, asked)
+    arguments = ["record", f"no-{name}", *(f"--kafka={key}={value}" for key, value in kafka.items())]
+    result = CliRunner().invoke(main, arguments)
     assert (result.exit_code, result.output) == (3, f"sluice: no such topic: no-{name}\n")

@@ -1,4 +1,4 @@
-"""The policy by which Kafka is asked, with a clock of the test's own."""
+"""The retry policy of requests to Kafka, with a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class World:
         return answer
 
     def ask(self):
-        return self.requests.ask("do it", self.question)
+        return self.requests.send("do it", self.question)
 
 
 def test_a_client_that_answers_is_kept():
@@ -112,7 +112,7 @@ def test_a_login_that_was_refused_is_final_though_the_request_only_timed_out():
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     with pytest.raises(UnavailableError, match="wrong password"):
-        world.requests.ask("do it", question)
+        world.requests.send("do it", question)
     assert world.used == [1]
 
 
@@ -126,7 +126,7 @@ def test_a_call_that_does_not_return_is_asked_again_with_a_new_client(monkeypatc
             never.wait()
         return client
 
-    assert world.requests.ask("do it", question, seconds=0.05) == 2
+    assert world.requests.send("do it", question, seconds=0.05) == 2
     never.set()
 
 

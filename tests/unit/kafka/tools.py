@@ -12,7 +12,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluice.kafka.requests import asked
+from sluice.kafka.requests import send_request
 
 
 def create(kafka: dict[str, str], topic: NewTopic) -> None:
@@ -61,7 +61,7 @@ def visible(kafka: dict[str, str], topic: str, partition: int = 0) -> list:
 
 
 def end(kafka: dict[str, str], topic: str, partition: int, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> int:
-    """The end offset for a reader. It is asked for again after errors that pass: the broker may have just come back.
+    """The end offset for a reader. The request is repeated after transient errors: the broker may have just restarted.
 
     A new admin client of librdkafka now and then needs 3 s for it; a consumer does not.
     """
@@ -70,4 +70,6 @@ def end(kafka: dict[str, str], topic: str, partition: int, isolation: Any = Isol
     def question(client: Consumer) -> int:
         return int(client.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1])
 
-    return asked(kafka, "consumer", "get the end offset", question, {"group.id": "tests", "isolation.level": level})
+    return send_request(
+        kafka, "consumer", "get the end offset", question, {"group.id": "tests", "isolation.level": level}
+    )

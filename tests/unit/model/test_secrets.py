@@ -46,7 +46,7 @@ def test_a_wrong_value_is_shown_as_its_place(tmp_path: Path, kafka: str, got: st
 
 
 def test_nothing_is_guessed_about_a_value_that_is_not_shown(tmp_path: Path) -> None:
-    """The nearest known word would tell what the value is like."""
+    """The nearest known word would reveal what the value is like."""
     shown = problems(tmp_path, "{bootstrap.servers: b, security.protocol: '${WORD}'}", WORD="SASL_SSLL")
     assert 'got "${WORD}"' in shown
     assert "did you mean" not in shown

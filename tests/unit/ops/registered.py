@@ -15,6 +15,6 @@ def registered(
 ) -> Registered:
     """A pipeline whose health was reported just now, on a clock that stands still."""
     health = Health(lambda: 100.0, BATCH_TIMEOUT_S)
-    health.looked(began=began, batch=batch)
+    health.report(began=began, batch=batch)
     pipeline = Pipeline(name, {}, (), Settings(Properties()))
     return Registered(pipeline, Metrics("1"), health, PipelineStatus(state, **status))

@@ -66,7 +66,7 @@ def test_the_memory_of_processes_has_no_pipeline(pipelines):
 
 
 def test_how_long_the_running_batch_of_a_pipeline_runs_and_may_run(pipelines):
-    pipelines.members[0].health.looked(began=True, batch=7.5)
+    pipelines.members[0].health.report(began=True, batch=7.5)
     found = samples(pipelines)
     assert found["sluice_running_batch_seconds", ("pipeline", "a")] == 7.5
     assert found["sluice_running_batch_seconds", ("pipeline", "b")] == 0

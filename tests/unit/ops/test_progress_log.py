@@ -76,9 +76,9 @@ def test_a_slow_start(lines):
     start = StartLog(clock)
     for _ in range(140):
         clock.now += 0.5
-        start.looked(began=False)
+        start.report(began=False)
     clock.now += 100
-    start.looked(began=True)
+    start.report(began=True)
     assert [fields["seconds"] for _, fields in lines()] == [30, 60]
 
 

@@ -78,7 +78,9 @@ def records() -> dict[str, list[dict[str, Any]]]:
     return {"turnover": [firing, firing | {"offset": 6, "key": "<i>"}], "wrong": [letter]}
 
 
-def page(text: str = FILE, ask: Answers | None = lambda bucket, _: answer(bucket), buckets: int = 2) -> PipelinePage:
+def page(
+    text: str = FILE, inspect: Answers | None = lambda bucket, _: answer(bucket), buckets: int = 2
+) -> PipelinePage:
     """The page of a pipeline that has written three batches."""
     pipeline = load_text(text, "shop.yaml", environment=None)
     times = iter([NOW - 600])
@@ -95,5 +97,5 @@ def page(text: str = FILE, ask: Answers | None = lambda bucket, _: answer(bucket
         batch = Batch(number, "2024-05-01T10:00:00Z", 600, phases)
         history.batch_ended(batch, {("orders", 0): 900, ("orders", 1): 880}, {("orders", 0): 900, ("orders", 1): 1000})
     found = PipelinePage(pipeline, histories=[history], records=records, now=lambda: NOW)
-    found.stages[0].running(buckets, {"orders": 2, "turnover": 1, "wrong": 1}, ask)
+    found.stages[0].running(buckets, {"orders": 2, "turnover": 1, "wrong": 1}, inspect)
     return found

@@ -8,15 +8,15 @@ import pytest
 
 from sluice.config.load import load_text
 from sluice.page.next_firing import next_firing, since
-from sluice.page.stage_inspections import Looks
+from sluice.page.stage_inspections import StageInspection
 from tests.unit.page.pages import START, at
 from tests.unit.page.test_why_not_firing import EVENT_TIME, FILE, streams
 
 
-def sentence(window: str, stream: str = "", tuples: int = 2, policy: Any = None, **look: Any) -> str:
+def sentence(window: str, stream: str = "", tuples: int = 2, policy: Any = None, **answer: Any) -> str:
     pipeline = load_text(FILE.format(window=window, stream=stream, settings=""), "shop.yaml", environment=None)
     shown = {"operator": "one", "tuples": tuples, "policy": policy or {}}
-    return next_firing(pipeline, shown, Looks([{"bucket": 0, "clock": at(0)} | look]))
+    return next_firing(pipeline, shown, StageInspection([{"bucket": 0, "clock": at(0)} | answer]))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_window_that_needs_to_be_full_says_so():
         text.format(window="sliding, count(5), count(1)", stream="", settings=""), "shop.yaml", environment=None
     )
     shown = {"operator": "one", "tuples": 2, "policy": {"since_trigger": 0, "full": False}}
-    assert next_firing(pipeline, shown, Looks()).endswith(
+    assert next_firing(pipeline, shown, StageInspection()).endswith(
         "The window was never full, so it gives no output before that."
     )
 

@@ -122,22 +122,22 @@ def test_a_pipeline_keeps_its_page_over_starts_until_its_file_is_changed_or_remo
 
 
 def test_the_windows_of_a_key_say_when_they_fire_and_why():
-    text = client(page(ask=with_window)).get("/pipelines/shop/windows?key=oslo").text
+    text = client(page(inspect=with_window)).get("/pipelines/shop/windows?key=oslo").text
     assert "since 2024-05-01 10:00:10 of event time" in text
     assert "the watermark reaches 2024-05-01 10:01:00, the end of a pane" in text
     assert "20 s of event time are missing (topic partition 1 is the slowest)" in text
 
 
 def test_a_key_without_windows_is_called_that():
-    text = client(page(ask=with_window)).get("/pipelines/shop/windows?key=<none>").text
+    text = client(page(inspect=with_window)).get("/pipelines/shop/windows?key=<none>").text
     assert "No window of the key <code>&lt;none&gt;</code> holds tuples" in text
 
 
 def test_state_servers_that_do_not_answer_leave_the_page_readable():
-    text = client(page(ask=lambda *_: None)).get("/").text
+    text = client(page(inspect=lambda *_: None)).get("/").text
     assert "No answer from the state servers yet" in text
     assert "the record keys" in text
-    windows = client(page(ask=lambda *_: None)).get("/pipelines/shop/windows?key=oslo").text
+    windows = client(page(inspect=lambda *_: None)).get("/pipelines/shop/windows?key=oslo").text
     assert "2 buckets did not answer in time" in windows
 
 
@@ -165,7 +165,7 @@ def test_the_api_has_the_same_as_the_page():
 
 
 def test_the_api_has_the_windows_of_a_key():
-    (window,) = client(page(ask=with_window)).get("/api/pipelines/shop/windows?key=oslo").json()["windows"]
+    (window,) = client(page(inspect=with_window)).get("/api/pipelines/shop/windows?key=oslo").json()["windows"]
     assert (window["stage"], window["tuples"]) == ("shop", 2)
     assert window["fires"].startswith("It fires when the watermark reaches")
 

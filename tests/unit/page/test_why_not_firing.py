@@ -9,8 +9,8 @@ import pytest
 from sluice.config.load import load_text
 from sluice.model.windows.time_interval_window import TimeInterval
 from sluice.page.history import Lag
-from sluice.page.stage_inspections import Looks
-from sluice.page.why_not_firing import Seen, held_back, next_end
+from sluice.page.stage_inspections import StageInspection
+from sluice.page.why_not_firing import StageFacts, held_back, next_end
 from tests.unit.page.pages import at
 
 FILE = """
@@ -35,14 +35,14 @@ TWO = [Lag("orders", 0, 10, 10), Lag("orders", 1, 10, 10)]
 
 
 def sentences(
-    window: str, stream: str = "", settings: str = "", lags: Any = TWO, marks: Any = None, **look: Any
+    window: str, stream: str = "", settings: str = "", lags: Any = TWO, marks: Any = None, **answer: Any
 ) -> str:
-    """What holds the window back. `look` is the answer of the only bucket."""
+    """What holds the window back. `answer` is the inspection of the only bucket."""
     text = FILE.format(window=window, stream=stream, settings=settings)
     pipeline = load_text(text, "shop.yaml", environment=None)
-    answer = {"bucket": 0, "version": 1, "clock": at(0), "due": None} | look
-    seen = Seen(pipeline, Looks([answer]), lags, marks or {}, at(10))
-    return " ".join(held_back(pipeline.operators[0], seen))
+    whole = {"bucket": 0, "version": 1, "clock": at(0), "due": None} | answer
+    facts = StageFacts(pipeline, StageInspection([whole]), lags, marks or {}, at(10))
+    return " ".join(held_back(pipeline.operators[0], facts))
 
 
 def streams(watermark: float | None, *partitions: tuple[float | None, bool]) -> dict[str, Any]:

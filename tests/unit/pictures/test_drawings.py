@@ -162,8 +162,8 @@ def test_a_tuple_that_is_in_the_first_of_two_firings_lies_before_the_line():
     chip = Chip(1, "1", {"x": 1})
     change = Change(Window("sum"), (), entered=(chip,), fired=((chip,), ()))
     port = Port("sum", "", "tumbling, punct()", None, clears=True)
-    told = Story("p", (port,), (Step(0, 0, {"at": 0, "tuple": {"x": 1}}, {}, (change,), ()),))
-    root = ET.fromstring(drawing(told, steps=False))  # noqa: S314 - our own drawing
+    built = Story("p", (port,), (Step(0, 0, {"at": 0, "tuple": {"x": 1}}, {}, (change,), ()),))
+    root = ET.fromstring(drawing(built, steps=False))  # noqa: S314 - our own drawing
     (bar,) = (float(one.get("x", 0)) for one in root.iter() if one.get("class") == "chip")
     (line,) = (float(one.get("x1", 0)) for one in root.iter() if one.get("class") == "fire")
     assert bar < line

@@ -33,52 +33,52 @@ def changes(of: Story) -> list[list[str]]:
 
 
 def test_a_tumbling_window_is_empty_after_it_fired():
-    told = story({"window": "tumbling, count(2)"}, x(0, 1), x(1, 2), x(2, 3))
-    assert changes(told) == [["[1]"], ["[] ![1, 2]"], ["[3]"]]
-    assert [len(step.outputs) for step in told.steps] == [0, 2, 0]
+    built = story({"window": "tumbling, count(2)"}, x(0, 1), x(1, 2), x(2, 3))
+    assert changes(built) == [["[1]"], ["[] ![1, 2]"], ["[3]"]]
+    assert [len(step.outputs) for step in built.steps] == [0, 2, 0]
 
 
 def test_a_sliding_window_keeps_its_tuples_and_evicts_the_oldest():
-    told = story({"window": "sliding, count(2)"}, x(0, 1), x(1, 2), x(2, 3))
-    assert changes(told)[1:] == [["[1, 2] ![1, 2]"], ["-1 [2, 3] ![2, 3]"]]
+    built = story({"window": "sliding, count(2)"}, x(0, 1), x(1, 2), x(2, 3))
+    assert changes(built)[1:] == [["[1, 2] ![1, 2]"], ["-1 [2, 3] ![2, 3]"]]
 
 
 def test_a_sliding_window_that_was_never_full_fires_only_if_it_aggregates_incomplete_windows():
     events = (x(0, 1), x(1, 2), x(2, 3))
     assert changes(story({"window": "sliding, count(3)", "aggregate_incomplete_windows": False}, *events))[0] == ["[1]"]
-    told = story({"window": "sliding, count(3)", "aggregate_incomplete_windows": True}, *events)
-    assert changes(told)[0] == ["[1] ![1]"]
+    built = story({"window": "sliding, count(3)", "aggregate_incomplete_windows": True}, *events)
+    assert changes(built)[0] == ["[1] ![1]"]
 
 
 def test_a_delta_trigger_fires_without_the_tuple_that_triggers():
-    told = story({"window": "sliding, count(3), delta(x, 2)"}, x(0, 0), x(1, 1), x(2, 2), x(3, 3))
-    assert changes(told)[3] == ["-0 [1, 2, 3] ![0, 1, 2]"]
+    built = story({"window": "sliding, count(3), delta(x, 2)"}, x(0, 0), x(1, 1), x(2, 2), x(3, 3))
+    assert changes(built)[3] == ["-0 [1, 2, 3] ![0, 1, 2]"]
 
 
 def test_timers_are_steps_of_their_own_at_their_own_times():
-    told = story({"window": "tumbling, time(5)"}, x(1, 1), x(11, 2))
-    assert [(step.at / 1e9, step.after, step.event is None) for step in told.steps] == [
+    built = story({"window": "tumbling, time(5)"}, x(1, 1), x(11, 2))
+    assert [(step.at / 1e9, step.after, step.event is None) for step in built.steps] == [
         (1, 0, False), (5, 1, True), (10, 1, True), (11, 1, False),
     ]  # fmt: skip
-    assert changes(told)[1] == ["[] ![1]"]
+    assert changes(built)[1] == ["[] ![1]"]
 
 
 def test_each_partition_is_a_window():
     operator = {"window": "tumbling, count(2), partitioned", "partition_by": ["k"]}
-    told = story(operator, x(0, 1, k="a"), x(1, 2, k="b"), x(2, 3, k="a"))
-    assert [[change.window.key for change in step.changes] for step in told.steps] == [["a"], ["b"], ["a"]]
-    assert changes(told)[2] == ["[] ![1, 3]"]
+    built = story(operator, x(0, 1, k="a"), x(1, 2, k="b"), x(2, 3, k="a"))
+    assert [[change.window.key for change in step.changes] for step in built.steps] == [["a"], ["b"], ["a"]]
+    assert changes(built)[2] == ["[] ![1, 3]"]
 
 
 def test_panes_have_bounds_and_fire_with_the_watermark():
     operator = {"window": "timeInterval, intervalDuration(10)", "event_time": "ts"}
-    told = story(operator, x(0, 1, ts=108.0), x(1, 2, ts=112.0), {"at": 2, "watermark": 110}, x(3, 3, ts=101.0))
-    first = told.steps[0].changes[0].window
+    built = story(operator, x(0, 1, ts=108.0), x(1, 2, ts=112.0), {"at": 2, "watermark": 110}, x(3, 3, ts=101.0))
+    first = built.steps[0].changes[0].window
     assert (first.start, first.end) == (100_000_000_000, 110_000_000_000)
-    assert changes(told)[2] == ["[] ![1]"]
-    assert told.steps[2].watermarks == {"input": 110_000_000_000}
-    assert [chip.label for chip in told.steps[3].changes[0].late] == ["3"]
-    assert told.steps[2].changes[0].ended == "closed"
+    assert changes(built)[2] == ["[] ![1]"]
+    assert built.steps[2].watermarks == {"input": 110_000_000_000}
+    assert [chip.label for chip in built.steps[3].changes[0].late] == ["3"]
+    assert built.steps[2].changes[0].ended == "closed"
 
 
 def test_overlapping_panes_hold_the_same_chip():
@@ -90,29 +90,29 @@ def test_overlapping_panes_hold_the_same_chip():
 
 def test_a_session_that_connects_two_replaces_both():
     operator = {"window": "session, inactivityGap(5)", "event_time": "ts"}
-    told = story(
+    built = story(
         operator, x(0, 1, ts=10.0), x(1, 2, ts=18.0), x(2, 3, ts=14.0), {"at": 3, "watermark": 24}
     )  # fmt: skip
-    grown = told.steps[2].changes[0]
+    grown = built.steps[2].changes[0]
     assert [(window.start, window.end) for window in grown.replaces] == [(10 * 10**9,) * 2, (18 * 10**9,) * 2]
     assert sorted(chip.label for chip in grown.inside) == ["1", "2", "3"]
-    assert told.steps[3].changes[0].ended == "closed"
-    assert len(told.steps[3].changes[0].fired) == 1
+    assert built.steps[3].changes[0].ended == "closed"
+    assert len(built.steps[3].changes[0].fired) == 1
 
 
 def test_sessions_over_the_clock_end_at_their_own_times():
     operator = {"window": "session, inactivityGap(5)", "partition_by": ["k"], "output": {"k": "k", "all": "Collect(x)"}}
-    told = story(operator, x(1, 1, k="a"), x(2, 2, k="b"), {"at": 30})
-    ends = [(round(step.at / 1e9, 3), step.changes[0].window.key) for step in told.steps if step.changes]
+    built = story(operator, x(1, 1, k="a"), x(2, 2, k="b"), {"at": 30})
+    ends = [(round(step.at / 1e9, 3), step.changes[0].window.key) for step in built.steps if step.changes]
     assert ends[2:] == [(6.0, "a"), (7.0, "b")]
 
 
 def test_a_dedup_shows_the_tuples_that_it_stores():
     operator = {"kind": "dedup", "by": ["k"], "within": "time(5)", "keep": "last"}
-    told = story(operator, x(0, 1, k="a"), x(1, 2, k="a"), x(2, 3, k="b"), {"at": 30})
-    assert changes(told) == [["[1]"], ["-1 [2]"], ["[3]"], ["-2 []"], ["-3 []"], []]
-    assert [step.outputs[0].values["x"] for step in told.steps if step.outputs] == [2, 3]
-    assert told.ports[0].clause == "keep last, time(5)"
+    built = story(operator, x(0, 1, k="a"), x(1, 2, k="a"), x(2, 3, k="b"), {"at": 30})
+    assert changes(built) == [["[1]"], ["-1 [2]"], ["[3]"], ["-2 []"], ["-3 []"], []]
+    assert [step.outputs[0].values["x"] for step in built.steps if step.outputs] == [2, 3]
+    assert built.ports[0].clause == "keep last, time(5)"
 
 
 def test_a_join_shows_both_sides():
@@ -126,10 +126,10 @@ def test_a_join_shows_both_sides():
         ],
     }  # fmt: skip
     events = [{("stream" if key == "port" else key): value for key, value in one.items()} for one in case["input"]]
-    told = build_story(pipeline_of(case), events)
-    sides = [(change.window.side, words(change)) for step in told.steps for change in step.changes]
+    built = build_story(pipeline_of(case), events)
+    sides = [(change.window.side, words(change)) for step in built.steps for change in step.changes]
     assert sides == [("left", "[1]"), ("right", "[2]"), ("left", "-1 []"), ("right", "-2 []")]
-    assert told.steps[1].outputs[0].values == {"a": 1, "b": 2}
+    assert built.steps[1].outputs[0].values == {"a": 1, "b": 2}
 
 
 def test_a_join_over_event_time_shows_the_tuples_that_wait():
@@ -146,14 +146,14 @@ def test_a_join_over_event_time_shows_the_tuples_that_wait():
         ],
     }  # fmt: skip
     events = [{("stream" if key == "port" else key): value for key, value in one.items()} for one in case["input"]]
-    told = build_story(pipeline_of(case), events)
-    sides = [(change.window.side, words(change)) for step in told.steps for change in step.changes]
+    built = build_story(pipeline_of(case), events)
+    sides = [(change.window.side, words(change)) for step in built.steps for change in step.changes]
     assert sides == [("left", "[1]"), ("left", "[3, 1]"), ("right", "[2]"), ("left", "-3 [1]")]
 
 
 def test_a_long_story_says_how_many_events_it_leaves_out():
-    told = story({"window": "tumbling, count(2)"}, *(x(n, n) for n in range(10)), most=4)
-    assert (len(told.steps), told.left_out) == (4, 6)
+    built = story({"window": "tumbling, count(2)"}, *(x(n, n) for n in range(10)), most=4)
+    assert (len(built.steps), built.left_out) == (4, 6)
 
 
 def test_an_event_that_cannot_be_used_is_an_error_with_its_place():

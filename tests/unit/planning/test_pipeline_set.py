@@ -34,12 +34,12 @@ def pipeline(name, read="r", write="w", *, dead="dead", servers="a:1", checkpoin
 NAME = "a name of its own (a of 0.yaml has it: transactions and the ledger have the names of pipelines)"
 
 
-def told(*pipelines):
+def messages(*pipelines):
     return [str(problem) for problem in problems({f"{n}.yaml": one for n, one in enumerate(pipelines)})]
 
 
 def test_pipelines_that_share_inputs_and_the_topic_of_dead_letters_are_right():
-    assert told(pipeline("a", write="x"), pipeline("b", write="y"), pipeline("c", write="z")) == []
+    assert messages(pipeline("a", write="x"), pipeline("b", write="y"), pipeline("c", write="z")) == []
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_pipelines_that_share_inputs_and_the_topic_of_dead_letters_are_right():
     ids=["name", "checkpoint", "output", "output and dead letters"],
 )
 def test_what_two_pipelines_must_not_share(one, other, expected):
-    assert told(one, other) == [f'1.yaml: {path}: expected {what}, got "{got}"' for path, what, got in expected]
+    assert messages(one, other) == [f'1.yaml: {path}: expected {what}, got "{got}"' for path, what, got in expected]
 
 
 def test_a_stage_has_a_name_as_well():
     one = pipeline("a", write="x", exchange=", exchange: true")
-    (problem,) = told(one, pipeline("a.then", write="y"))
+    (problem,) = messages(one, pipeline("a.then", write="y"))
     assert problem.startswith("1.yaml: pipeline: expected a name of its own (a of 0.yaml has it")
 
 
 @pytest.mark.parametrize(("servers", "same"), [("a:1", True), ("b:1, a:1", True), ("b:1", False)])
 def test_topics_of_other_clusters_are_other_topics(servers, same):
     others = pipeline("a", write="x", servers="a:1,c:1"), pipeline("b", write="x", servers=servers)
-    assert bool(told(*others)) == same
+    assert bool(messages(*others)) == same
     reader = pipeline("d", read="x", write="y", servers=servers)
     assert links([others[0], reader]) == ([Link("x", "a", "d")] if same else [])
 

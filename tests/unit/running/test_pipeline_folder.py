@@ -116,7 +116,7 @@ def test_of_a_file_that_becomes_wrong_the_last_right_version_stays(folder):
     folder.write("a.yaml", text("a").replace("map", "mop"))
     assert folder.scanned() == {**BOTH, "a.yaml": "wrong"}
     assert "did you mean map?" in folder.wrong["a.yaml"]
-    assert folder.scanned() is None, "it is told once"
+    assert folder.scanned() is None, "a change is reported once"
     folder.write("a.yaml", text("a", "other"))
     assert folder.scanned() == {**BOTH, "a": "other of a.yaml"}
 

@@ -61,13 +61,13 @@ class Service:
         self.wanted: dict[str, Wanted] = {}
 
     def launch(self, member, *, first):
-        member.health.looked(began=True)
+        member.health.report(began=True)
         self.runs.setdefault(member.name, []).append(FakeRun(first, prepared=member.name not in self.unprepared))
         return self.runs[member.name][-1]
 
-    def want(self, *pipelines):
+    def set_wanted(self, *pipelines):
         self.wanted = {one.name: Wanted(f"{one.name}.yaml", one) for one in pipelines}
-        self.supervisor.want(self.wanted)
+        self.supervisor.set_wanted(self.wanted)
         self.supervisor.tick()
 
     def end(self, name, error=None, *, fatal=False):
@@ -92,14 +92,14 @@ def service():
 
 
 def test_all_pipelines_are_started_once(service):
-    service.want(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
     service.wait(100)
     assert service.starts() == {"a": 1, "b": 1}
     assert service.states() == {"a": State.RUNNING, "b": State.RUNNING}
 
 
 def test_a_failed_pipeline_starts_again_later_and_disturbs_no_other(service):
-    service.want(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
     service.end("a", TopicError("no topic"))
     assert service.states() == {"a": State.WAITING, "b": State.RUNNING}
     assert service.pipelines.ready() == "a: failed, starts again in 1 seconds: no topic"
@@ -115,7 +115,7 @@ def test_a_failed_pipeline_starts_again_later_and_disturbs_no_other(service):
 
 def test_a_reader_starts_when_the_topics_of_its_writer_exist(service):
     service.unprepared = {"z"}
-    service.want(pipeline("a", read="z.out"), pipeline("b"), pipeline("z"))
+    service.set_wanted(pipeline("a", read="z.out"), pipeline("b"), pipeline("z"))
     service.wait(100)
     assert service.starts() == {"b": 1, "z": 1}
     service.runs["z"][0].prepared = True
@@ -125,14 +125,14 @@ def test_a_reader_starts_when_the_topics_of_its_writer_exist(service):
 
 def test_a_reader_does_not_wait_for_a_writer_that_has_failed(service):
     service.unprepared = {"z"}
-    service.want(pipeline("a", read="z.out"), pipeline("z"))
+    service.set_wanted(pipeline("a", read="z.out"), pipeline("z"))
     service.end("z", TopicError("no topic"))
     assert service.starts() == {"a": 1, "z": 1}
 
 
 def test_pipelines_of_a_cycle_start_in_the_order_of_their_names(service):
     service.unprepared = {"a", "b"}
-    service.want(pipeline("a", read="b.out"), pipeline("b", read="a.out"))
+    service.set_wanted(pipeline("a", read="b.out"), pipeline("b", read="a.out"))
     assert service.starts() == {"a": 1}
     service.runs["a"][0].prepared = True
     service.wait(0.25)
@@ -140,14 +140,14 @@ def test_pipelines_of_a_cycle_start_in_the_order_of_their_names(service):
 
 
 def test_only_the_first_start_is_the_first(service):
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     service.end("a", TopicError("no topic"))
     service.wait(1)
     assert [run.first for run in service.runs["a"]] == [True, False]
 
 
 def test_each_failure_doubles_the_time_until_one_run_lasts(service):
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     waits = []
     for lasts in (0, 0, 0, 100, 0):
         service.wait(lasts)
@@ -158,7 +158,7 @@ def test_each_failure_doubles_the_time_until_one_run_lasts(service):
 
 
 def test_counters_survive_a_restart(service):
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     before = service.pipelines.members[0].metrics
     service.end("a", TopicError("no topic"))
     service.wait(1)
@@ -177,7 +177,7 @@ def test_counters_survive_a_restart(service):
 )
 def test_which_ends_are_followed_by_a_start(restart, error, state, again):
     service = Service(restart)
-    service.want(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
     service.end("a", error)
     assert service.states()["a"] is state
     service.wait(100)
@@ -187,7 +187,7 @@ def test_which_ends_are_followed_by_a_start(restart, error, state, again):
 @pytest.mark.parametrize("restart", [*Restart])
 def test_a_pipeline_that_has_lost_its_lead_waits_for_it_again(restart):
     service = Service(restart)
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     service.runs["a"][-1].end = Outcome(lost_lead=True)
     service.wait(0)
     assert service.states() == {"a": State.WAITING}
@@ -197,7 +197,7 @@ def test_a_pipeline_that_has_lost_its_lead_waits_for_it_again(restart):
 
 
 def test_a_pipeline_that_stops_does_not_wait_for_a_lost_lead(service):
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     service.supervisor.stop()
     service.runs["a"][-1].end = Outcome(lost_lead=True)
     service.wait(100)
@@ -207,14 +207,14 @@ def test_a_pipeline_that_stops_does_not_wait_for_a_lost_lead(service):
 @pytest.mark.parametrize("own", [*Restart])
 def test_the_file_of_a_pipeline_has_precedence_over_the_default_of_the_service(own):
     service = Service(Restart.NEVER if own is Restart.ON_FAILURE else Restart.ON_FAILURE)
-    service.want(pipeline("a", more=f"restart: {own}"))
+    service.set_wanted(pipeline("a", more=f"restart: {own}"))
     service.end("a", TopicError("no topic"))
     assert service.states() == {"a": State.FAILED if own is Restart.NEVER else State.WAITING}
 
 
 def test_the_service_has_nothing_left_to_do_when_all_have_ended_and_knows_the_first_failure():
     service = Service(Restart.NEVER)
-    service.want(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
     first = TopicError("first")
     service.end("b", first)
     assert service.supervisor.active
@@ -224,7 +224,7 @@ def test_the_service_has_nothing_left_to_do_when_all_have_ended_and_knows_the_fi
 
 
 def test_the_end_of_java_ends_the_service(service):
-    service.want(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
     error = JavaEndedError("killed")
     service.end("a", error, fatal=True)
     service.wait(100)
@@ -233,11 +233,11 @@ def test_the_end_of_java_ends_the_service(service):
 
 
 def test_a_removed_pipeline_may_finish_its_batch_and_is_forgotten_when_it_has_ended(service):
-    service.want(pipeline("a"), pipeline("b"))
-    service.want(pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("b"))
     assert service.runs["a"][0].stops == [FINISH_S]
     assert service.states() == {"a": State.STOPPING, "b": State.RUNNING}
-    service.want(pipeline("b"))
+    service.set_wanted(pipeline("b"))
     assert service.runs["a"][0].stops == [FINISH_S], "it is asked once"
     service.end("a")
     assert service.states() == {"b": State.RUNNING}
@@ -246,16 +246,16 @@ def test_a_removed_pipeline_may_finish_its_batch_and_is_forgotten_when_it_has_en
 
 
 def test_a_pipeline_that_fails_while_it_is_removed_does_not_start_again(service):
-    service.want(pipeline("a"))
-    service.want()
+    service.set_wanted(pipeline("a"))
+    service.set_wanted()
     service.end("a", TopicError("x"))
     service.wait(100)
     assert (service.states(), service.starts()) == ({}, {"a": 1})
 
 
 def test_a_changed_pipeline_starts_when_the_earlier_one_has_ended(service):
-    service.want(pipeline("a"), pipeline("b"))
-    service.want(pipeline("a", "other"), pipeline("b"))
+    service.set_wanted(pipeline("a"), pipeline("b"))
+    service.set_wanted(pipeline("a", "other"), pipeline("b"))
     service.wait(100)
     assert service.starts() == {"a": 1, "b": 1}
     service.end("a")
@@ -264,56 +264,56 @@ def test_a_changed_pipeline_starts_when_the_earlier_one_has_ended(service):
 
 
 def test_a_start_after_a_change_is_no_restart_and_not_the_first_start_of_the_service(service):
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     service.end("a", TopicError("no topic"))
     service.wait(1)
     assert service.pipelines.described()["pipelines"][0]["starts"] == 2
-    service.want(pipeline("a", topic="other"))
+    service.set_wanted(pipeline("a", topic="other"))
     service.end("a")
     assert service.pipelines.described()["pipelines"][0]["starts"] == 1
     assert [run.first for run in service.runs["a"]] == [True, False, False]
 
 
 def test_a_change_starts_a_pipeline_that_waits_at_once(service):
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     for _ in range(8):
         service.end("a", TopicError("x"))
         service.wait(60)
     service.end("a", TopicError("x"))
     before = service.starts()["a"]
-    service.want(pipeline("a", "other"))
+    service.set_wanted(pipeline("a", "other"))
     assert service.starts()["a"] == before + 1
 
 
 def test_a_change_starts_a_pipeline_that_had_failed_for_good():
     service = Service(Restart.NEVER)
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
     service.end("a", TopicError("x"))
-    service.want(pipeline("a", "other"))
+    service.set_wanted(pipeline("a", "other"))
     assert (service.starts(), service.states()) == ({"a": 2}, {"a": State.RUNNING})
 
 
 def test_a_file_with_another_name_and_the_same_pipeline_changes_nothing(service):
-    service.want(pipeline("a"))
-    service.supervisor.want({"a": Wanted("other.yaml", pipeline("a"))})
+    service.set_wanted(pipeline("a"))
+    service.supervisor.set_wanted({"a": Wanted("other.yaml", pipeline("a"))})
     service.wait(100)
     assert service.starts() == {"a": 1}
     assert service.pipelines.members[0].status.file == "other.yaml"
 
 
 def test_a_pipeline_that_is_removed_and_comes_back_before_it_has_ended_starts_again(service):
-    service.want(pipeline("a"))
-    service.want()
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
+    service.set_wanted()
+    service.set_wanted(pipeline("a"))
     service.end("a")
     assert service.starts() == {"a": 2}
     assert service.states() == {"a": State.RUNNING}
 
 
 def test_a_change_that_is_taken_back_before_the_pipeline_has_ended_starts_the_first_again(service):
-    service.want(pipeline("a"))
-    service.want(pipeline("a", "other"))
-    service.want(pipeline("a"))
+    service.set_wanted(pipeline("a"))
+    service.set_wanted(pipeline("a", "other"))
+    service.set_wanted(pipeline("a"))
     service.end("a")
     assert service.starts() == {"a": 2}
     assert service.pipelines.members[0].pipeline == pipeline("a")
@@ -321,8 +321,8 @@ def test_a_change_that_is_taken_back_before_the_pipeline_has_ended_starts_the_fi
 
 @pytest.mark.parametrize("other", [pipeline("b", "shared"), pipeline("b", checkpoint="c/a")], ids=["topic", "folder"])
 def test_a_pipeline_waits_for_one_that_still_stops_and_has_its_topic_or_folder(service, other):
-    service.want(pipeline("a", "shared"))
-    service.want(other, pipeline("c"))
+    service.set_wanted(pipeline("a", "shared"))
+    service.set_wanted(other, pipeline("c"))
     service.wait(100)
     assert service.starts() == {"a": 1, "c": 1}
     service.end("a")
@@ -330,7 +330,7 @@ def test_a_pipeline_waits_for_one_that_still_stops_and_has_its_topic_or_folder(s
 
 
 def test_the_end_of_the_service_stops_all_at_once_and_starts_nothing(service):
-    service.want(pipeline("a"), pipeline("b"), pipeline("c"))
+    service.set_wanted(pipeline("a"), pipeline("b"), pipeline("c"))
     service.end("c", TopicError("x"))
     service.supervisor.stop()
     assert [service.runs[name][0].stops for name in "ab"] == [[None], [None]]

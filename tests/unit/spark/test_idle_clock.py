@@ -9,11 +9,11 @@ class World:
     def __init__(self):
         self.now, self.end, self.read, self.due = 1000, 0, 0, 0
         ends, read = lambda: {("t", 0): self.end}, lambda: {("t", 0): self.read}
-        self.pulse = IdleClock(STEP, lambda: self.now, ends, read, lambda: self.due)
+        self.clock = IdleClock(STEP, lambda: self.now, ends, read, lambda: self.due)
 
     def after(self, nanoseconds, last):
         self.now += nanoseconds
-        return self.pulse.released(last)
+        return self.clock.released(last)
 
 
 def test_time_passes_at_once_when_everything_was_read():
@@ -63,5 +63,5 @@ def test_time_stands_still_while_nothing_is_due():
 
 
 def test_an_unknown_topic_partition_was_not_read():
-    pulse = IdleClock(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
-    assert pulse.released(0) == 0
+    clock = IdleClock(STEP, lambda: 1000, lambda: {("t", 0): 1, ("t", 1): 1}, lambda: {("t", 0): 1}, lambda: 0)
+    assert clock.released(0) == 0

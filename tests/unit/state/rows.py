@@ -54,5 +54,5 @@ def rows_of(first: int, count: int, keys: int = 50, topic_partition: int = 0) ->
     return [(RECORDS, pack(batch, about))]
 
 
-def pulse_of(second: int) -> list[Packed]:
+def idle_clock_rows(second: int) -> list[Packed]:
     return [(IDLE_CLOCK, (second * SECOND).to_bytes(8, "big"))]

@@ -19,14 +19,14 @@ from sluice.state import bucket as module
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.time_units import UNSET
 from tests.unit.state.damage import SEED, flip
-from tests.unit.state.rows import SECOND, plan_of, pulse_of, rows_of
+from tests.unit.state.rows import SECOND, idle_clock_rows, plan_of, rows_of
 
 BATCH = 40
 
 
 @dataclass
 class Driver:
-    """As Spark does: knows the version that counts, and the rows of each batch."""
+    """Does as Spark: has the version that counts, and the rows of each batch."""
 
     folder: Path
     window: str = "count(10)"
@@ -48,9 +48,9 @@ class Driver:
         self.sent += count
         return self.batch(rows_of(self.sent - count, count))
 
-    def pulse(self) -> BucketResult:
+    def idle_clock(self) -> BucketResult:
         self.sent += 1
-        return self.batch(pulse_of(self.sent - 1))
+        return self.batch(idle_clock_rows(self.sent - 1))
 
     def batch(self, rows: list[Packed]) -> BucketResult:
         self.batches.append((self.version, rows))
@@ -97,7 +97,7 @@ def test_a_state_at_hand_reads_nothing(driver):
 def test_a_state_that_is_made_again_is_the_one_that_was_at_hand(driver):
     for _ in range(5):
         driver.rows()
-        driver.pulse()
+        driver.idle_clock()
     at_hand = driver.saved()
     driver.start()
     assert driver.saved() == at_hand
@@ -171,9 +171,9 @@ def test_a_batch_that_fails_half_way_leaves_no_state_at_hand(driver, monkeypatch
     assert driver.saved() == at_hand
 
 
-def test_a_pulse_before_the_first_record_moves_nothing(driver):
-    assert driver.bucket.feed(0, pulse_of(5)) is None
-    assert driver.bucket.feed(1, pulse_of(7)) is None
+def test_the_idle_clock_before_the_first_record_moves_nothing(driver):
+    assert driver.bucket.feed(0, idle_clock_rows(5)) is None
+    assert driver.bucket.feed(1, idle_clock_rows(7)) is None
     assert driver.bucket.at(2).now == UNSET
     driver.version = 2
     driver.start()
@@ -218,7 +218,7 @@ def test_a_batch_writes_its_rows(driver):
 
 def test_a_bucket_without_rows_writes_next_to_nothing(driver):
     driver.rows(5000)
-    assert driver.pulse().written < 100
+    assert driver.idle_clock().written < 100
 
 
 def test_a_state_that_is_much_smaller_than_the_rows_is_written_twice_in_place_of_them(driver):
@@ -241,7 +241,7 @@ def test_the_checkpoint_does_not_grow(driver):
 def test_idle_batches_do_not_let_it_grow_either(driver):
     driver.rows()
     for _ in range(2000):
-        driver.pulse()
+        driver.idle_clock()
         driver.settle()
     held = driver.rows().held
     assert sum(path.stat().st_size for path in (driver.folder / "buckets" / "0").iterdir()) < 6 * held
@@ -430,7 +430,7 @@ def test_a_version_that_nobody_wrote_is_refused(driver):
 
 # ---- all together ----------------------------------------------------------------------------------------------------
 
-EVENTS = st.lists(st.sampled_from(["rows", "pulse", "start", "again", "settle", "zombie"]), max_size=40)
+EVENTS = st.lists(st.sampled_from(["rows", "idle_clock", "start", "again", "settle", "zombie"]), max_size=40)
 
 
 @given(EVENTS, st.sampled_from(["count(10)", "time(30.0)", "delta(v, 20)"]))
@@ -441,7 +441,7 @@ def test_nothing_that_happens_to_processes_shows(tmp_path_factory, events, windo
     zombie = driver.bucket
     for event in ["rows", *events]:
         match event:
-            case "rows" | "pulse":
+            case "rows" | "idle_clock":
                 expected = getattr(plain, event)()
                 fed = getattr(driver, event)()
                 assert (outputs(fed), fed.batch.clock) == (outputs(expected), expected.batch.clock)

@@ -42,7 +42,7 @@ def test_nothing_is_made_before_the_first_entry(tmp_path):
     log = Log(tmp_path / "new")
     assert log.last() == 0
     log.turn()
-    log.forget(7)
+    log.delete_upto(7)
     assert not (tmp_path / "new").exists()
 
 
@@ -146,7 +146,7 @@ def test_a_log_of_another_bucket_is_refused(tmp_path):
 def test_a_damaged_file_is_kept_since_it_may_hold_more(tmp_path):
     log_of(tmp_path, 1, 2)
     flip(tmp_path / "1.log", 3)
-    Log(tmp_path).forget(7)
+    Log(tmp_path).delete_upto(7)
     assert [path.name for path in tmp_path.iterdir()] == ["1.log"]
 
 
@@ -154,11 +154,11 @@ def test_files_go_when_all_in_them_is_forgotten(tmp_path):
     log = log_of(tmp_path, 1, 2)
     log.turn()
     log.append(entry(3))
-    log.forget(1)
+    log.delete_upto(1)
     assert versions(log, 0, 3) == [1, 2, 3]
-    log.forget(2)
+    log.delete_upto(2)
     assert versions(log, 2, 3) == [3]
-    log.forget(3)
+    log.delete_upto(3)
     assert versions(log, 2, 3) == [3], "its own file may get more"
     log.append(entry(4))
     assert versions(Log(tmp_path), 2, 4) == [3, 4]

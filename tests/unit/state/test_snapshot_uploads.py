@@ -71,7 +71,7 @@ class Given:
 
     def commit(self, batch):
         self.ledger |= {one: planned(one) for one in range(batch + 1) if one not in self.ledger and one >= batch}
-        write_logs(self.local, {one: planned(one) for one in (batch - 1, batch)}, batch, pulsing=False)
+        write_logs(self.local, {one: planned(one) for one in (batch - 1, batch)}, batch, idle_clock=False)
 
     def snapshot(self, version, *buckets):
         for bucket in buckets or (0, 1):
@@ -156,7 +156,7 @@ def test_a_store_that_is_gone_is_told_and_ends_nothing(given, caplog):
     given.remote.down = True
     assert not given.step().up
     assert not given.step().up
-    assert [record.levelname for record in caplog.records] == ["WARNING"], "told once"
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "logged once"
     given.remote.down = False
     assert given.step().up
     assert given.versions() == [5]

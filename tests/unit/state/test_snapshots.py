@@ -48,7 +48,7 @@ def test_one_that_fails_leaves_nothing(tmp_path):
 def test_old_ones_go(tmp_path):
     (tmp_path / "2.123.part").write_bytes(b"sta")
     snapshots = written(tmp_path, 3, 8, 9)
-    snapshots.forget(before=8)
+    snapshots.delete_before(before=8)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["8.state", "9.state"]
 
 
@@ -65,7 +65,7 @@ def test_the_second_copy_is_used_where_the_first_is_damaged(tmp_path, caplog):
     flip(tmp_path / "5.copy", 130)
     with pytest.raises(DamagedError, match=r"5\.copy"):
         snapshots.read(5)
-    snapshots.forget(before=6)
+    snapshots.delete_before(before=6)
     assert not list(tmp_path.iterdir())
 
 

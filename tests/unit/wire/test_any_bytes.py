@@ -23,7 +23,7 @@ from sluice.wire.dead_letter_record import Reason, word_of
 from sluice.wire.formats.avro_format import AvroOptions
 from sluice.wire.formats.csv_format import CsvOptions
 from sluice.wire.formats.format_contract import Part
-from sluice.wire.formats.format_table import codec
+from sluice.wire.formats.format_table import FORMATS, codec
 from sluice.wire.schema_registry import UnknownSchemaError
 
 SEED, MUTANTS = int(os.environ.get("SLUICE_SEED", "1")), int(os.environ.get("SLUICE_MUTANTS", "5000"))
@@ -49,7 +49,7 @@ BEFORE, BEHIND = b"\x02\x02a\x04\x00\x02\x02b\x00\x00" + b"\x02\x02\x00" + b"\x0
 
 
 class OneSchema:
-    """A registry that knows the schema 1."""
+    """A registry that has the schema 1."""
 
     def schema(self, number):
         if number != 1:
@@ -87,6 +87,12 @@ ORDINARY = {
     "csv": (CSV.decode, CSV.encode(TUPLES)),
     "text": (one_text().decode, pa.array([b"1.5", b"-1e-7", b"NaN", b"12345678901234567890"], pa.binary())),
 }  # fmt: skip
+
+
+def test_every_format_has_ordinary_records():
+    assert FORMATS.keys() - ORDINARY.keys() == {"raw"}, "raw decodes any bytes"
+
+
 INTERESTING = b'{}[]",:\\/ \t\r\n0159.eE+-tfnuZT\x00\x01\x02\x7f\x80\xff\xed\xa0\xc2'
 LARGE = [
     b"\xff" * 9 + b"\x01",

@@ -90,7 +90,7 @@ class ExpressionChecks:
     ) -> tuple[Scope | None, Window]:  # fmt: skip
         """The window of a clause with sized parts, and `scope`, that of the input, with the functions of the window.
 
-        Most of these kinds need an input with an event time (W16). The scope is None where it cannot be told.
+        Most of these kinds need an input with an event time (W16). The scope is None if a fault hides it.
         """
         of = self.streams.event_times.get(stream)
         if scope is None or (of is None and self.wrong(stream)):

@@ -1,7 +1,7 @@
 """The settings that may be given under `state_options`: those of the client of the object store that `state` names.
 
-The client is `obstore`. It knows more than a hundred settings, so only the form of their names is checked here; it
-refuses an unknown name when the service starts.
+The client is `obstore`. It has more than a hundred settings, so only the form of their names is checked here. The
+client refuses an unknown name when the service starts.
 """
 
 from __future__ import annotations

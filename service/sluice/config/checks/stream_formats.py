@@ -1,6 +1,6 @@
 """Checks how the tuples of streams are encoded: formats, keys, headers, timestamps and defaults.
 
-What a format itself asks of the file, each format of wire/formats/ checks.
+Requirements of a single format are checked by its module in wire/formats/.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What users of other systems write into a pipeline file, and what has to be written here instead, for messages.
+"""Words of other systems that users write into a pipeline file, with the words of this project to suggest instead.
 
-The systems are SPL, Flink, Kafka Streams, ksqlDB, Spark, RisingWave and Quix. A text that this module does not know
-gets the general message of the place where it stands.
+The systems are SPL, Flink, Kafka Streams, ksqlDB, Spark, RisingWave and Quix. A text that is not in this
+module gets the general message about its part of the file.
 """
 
 from __future__ import annotations

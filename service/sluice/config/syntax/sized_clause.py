@@ -66,7 +66,7 @@ def read_sizes(parts: list[Part], faults: list[Fault], kinds: Mapping[str, type[
             if part.arguments is not None:
                 faults.append(part.fault(f"{part.word} without parentheses", with_size(part, kind)))
         else:
-            faults.append(stranger(part, kind))
+            faults.append(foreign_part(part, kind))
         seen.setdefault(part.word, part)
     missing = [word for word, of in kind.parts.items() if of.needed and word not in seen]
     if missing and in_words_of(kind, faults):
@@ -139,8 +139,8 @@ def limits(part: Part, of: SizePart) -> str:
     return f"{part.word}(seconds) with a number {least}, such as {EXAMPLES}{more} (rule {of.rule})"
 
 
-def stranger(part: Part, kind: type[SizedKind]) -> Fault:
-    """A word that has no place in such a clause: a policy of another window (E27, W17), or none at all (W12)."""
+def foreign_part(part: Part, kind: type[SizedKind]) -> Fault:
+    """The fault of a part that the kind has not: a policy of other windows (E27, W17), or an unknown word (W12)."""
     if part.word == "partitioned":
         return part.fault(
             f"no partitioned: {article(kind.word)} {kind.word} window is partitioned by {kind.partitioner}"

@@ -1,4 +1,4 @@
-"""What a message says of a text that is no expression: what was expected where, and what to write."""
+"""Describes for messages why a text is not an expression: what was expected at which position, and what to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
+"""Parses the window clause, in SPL's words (reference section 2): `sliding, time(300.0), count(1), partitioned`.
 
 clause   kind, policy [, policy] [, partitioned [, leaving]]   the parts may stand in any order (W13)
          or one of a word and sized parts (sized_clause.py)

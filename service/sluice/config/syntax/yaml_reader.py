@@ -59,10 +59,10 @@ class Source:
             old = self.data.get(key)
             if key == "kafka" and isinstance(old, dict):
                 self.data[key] = {**old, **value}
-                self.forget((key, option) for option in value)
+                self._mark_overridden((key, option) for option in value)
             else:
                 self.data[key] = value
-                self.forget([(key,)])
+                self._mark_overridden([(key,)])
 
     def rename(self, old: Path, new: Path) -> None:
         """Gives the values at and below `new` the lines and texts of those at and below `old`, which keep theirs."""
@@ -70,7 +70,8 @@ class Source:
         self.lines |= {there: self.lines[here] for here, there in moved.items()}
         self.texts |= {there: self.texts[here] for here, there in moved.items() if here in self.texts}
 
-    def forget(self, paths: Iterable[Path]) -> None:
+    def _mark_overridden(self, paths: Iterable[Path]) -> None:
+        """Removes the lines and texts of these values: they did not come from the file."""
         for path in paths:
             self.overridden.add(path)
             self.lines = {inner: line for inner, line in self.lines.items() if inner[: len(path)] != path}

@@ -1,7 +1,7 @@
 """The base of states that keep their keys in a queue by the time at which each is due, and free slots in lists.
 
-Compaction, splitting and merging are one thing for such a state: a new state gets the open keys of others, with all
-rows that belong to these keys. A subclass says which keys are open, and which rows belong to a key.
+Compaction, splitting and merging are the same operation for such a state: a new state gets the open keys of others,
+with all rows that belong to these keys. A subclass says which keys are open, and which rows belong to a key.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class BatchLanes:
 def _connection(records: DataFrame) -> socket.socket | None:
     """The connection of this thread to the JVM.
 
-    The JVM opens one for each thread that calls Python, and a query has a thread of its own. Nobody else closes it, and
-    until then it keeps a thread of this process.
+    The JVM opens one for each thread that calls Python, and a query has a thread of its own. If it is
+    not closed, it keeps a thread of this process.
     """
     gateway: Any = records.sparkSession.sparkContext._gateway  # noqa: SLF001 - PySpark has no public way to it
     connection = gateway._gateway_client.get_thread_connection()  # noqa: SLF001

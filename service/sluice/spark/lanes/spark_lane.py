@@ -44,7 +44,7 @@ class SparkLane:
         rows = rows.repartition(plan.buckets, "bucket")
         if self._placed:
             rows = self._placed(rows)
-        first: list[Packed] = [(IDLE_CLOCK, packed_time(now.pulse))] if now.pulse != before.pulse else []
+        first: list[Packed] = [(IDLE_CLOCK, packed_time(now.idle_clock))] if now.idle_clock != before.idle_clock else []
         table = rows.mapInArrow(partial(_outputs, plan, first), PACKED_COLUMNS).toArrow()
         columns = table.column("holds").to_pylist(), table.column("packed").to_pylist()
         return list(zip(*columns, strict=True))

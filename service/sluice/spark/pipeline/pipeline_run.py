@@ -30,7 +30,7 @@ from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.pipelines import Registered
 from sluice.ops.progress_log import DeadLetterLog, ProgressLog
 from sluice.page.history import Batch, History
-from sluice.page.pipeline_pages import PipelinePage, asker
+from sluice.page.pipeline_pages import PipelinePage
 from sluice.spark.cluster.placement import Placement
 from sluice.spark.failures import stopped
 from sluice.spark.pipeline.shared_session import SharedSession
@@ -161,13 +161,13 @@ class PipelineRun:
             yield ProgressListener(name, metrics, offsets, ProgressLog(name), history, first=first)
 
     def _shown(self, plan: Plan, *, local: bool) -> None:
-        """Gives the page the function that asks the state servers of this plan's query, which starts now.
+        """Gives the page the function that inspects the state servers of this plan's query, which starts now.
 
         `local`: whether the state servers are on this machine, and their pool has a socket with a name. Those of the
-        executors of a cluster cannot be asked.
+        executors of a cluster cannot be inspected.
         """
-        ask = asker(inspection_request.ask, plan.server_name) if local else None
-        self._page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, ask)
+        inspect = partial(inspection_request.inspect, plan.server_name) if local else None
+        self._page.stage(plan.pipeline.name).running(plan.buckets, plan.topic_partitions, inspect)
 
     def _watched(
         self,

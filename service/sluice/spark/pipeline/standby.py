@@ -34,11 +34,11 @@ from sluice.spark.watch import FINISH, StopRequest
 from sluice.state.checkpoint_start import follow_ledger
 
 LOGGER = logging.getLogger("sluice")
-#: seconds between two looks whether the lead was granted, and whether a lock was released
+#: seconds between two checks whether the lead was granted, and whether a lock was released
 INTERVAL_S = 0.1
 #: seconds in which a lead that no other instance has is granted; a new group waits 3 s for further members
 GRANTED_SOON_S = 5.0
-#: seconds from one look at the ledger to the next, at least, and as a multiple of the time that the last one took
+#: seconds between two reads of the ledger, at least, and as a multiple of the time that the last one took
 FOLLOW_S, FOLLOW_SHARE = 2.0, 10.0
 
 

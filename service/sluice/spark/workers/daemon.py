@@ -1,8 +1,8 @@
 """The program that Spark starts as the daemon of its Python workers.
 
-On a single machine it asks the fork server (fork_server.py) for a daemon, hands it its standard streams, and waits for
-its end: Spark reads and writes the streams of this process, and ends this process to end the daemon. It imports next to
-nothing. On a cluster it is the daemon itself.
+On a single machine it requests a daemon from the fork server (fork_server.py), passes its standard streams on to that
+daemon, and waits for its end. Spark reads and writes the streams of this process, and ends this process to end the
+daemon. This process imports next to nothing. On a cluster it is the daemon itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def forked_daemon(path: str) -> int:
 
 def daemon() -> None:
     """Makes this process the daemon. It never returns."""
-    from pyspark.daemon import manager  # noqa: PLC0415 - a process that asks the fork server needs none of it
+    from pyspark.daemon import manager  # noqa: PLC0415 - a process that uses the fork server needs none of it
 
     from sluice.processes import forked_processes_end_with_their_parents  # noqa: PLC0415
     from sluice.spark.workers.loaded_modules import load  # noqa: PLC0415

@@ -1,10 +1,10 @@
-"""The fork server: a program that imports all modules and compiles all kernels once, and forks what works with them.
+"""The fork server: it imports all modules and compiles all kernels once, and forks the processes that use them.
 
     the service --> fork server --> pool (state/server/pool.py) --> state servers
-                                --> Spark's daemon, one for each daemon.py that asks --> Spark's Python workers
+                                --> Spark's daemon, one for each daemon.py --> Spark's Python workers
 
 The service starts it beside Java (fork_server_process.py), so the state servers of a first batch do not wait for
-Spark's Python processes, and what is loaded is in memory once. When the pool has died, another one is forked.
+Spark's Python processes, and the loaded code is in memory once. If the pool dies, the fork server forks another one.
 
     python -m sluice.spark.workers.fork_server POOL DAEMONS
 
@@ -64,7 +64,7 @@ class ForkServer:
                 run_pool(self._pool_socket, server, serve)
 
     def _fork_daemon(self, connection: socket.socket) -> None:
-        """Forks a daemon with the standard streams, the arguments and the environment of the process that asks."""
+        """Forks a daemon with the standard streams, the arguments and the environment of the requesting process."""
         _, streams, _, _ = socket.recv_fds(connection, 1, 3)
         with connection.makefile("rb") as file:
             question = json.loads(file.read())

@@ -1,4 +1,4 @@
-"""The fork server as the service sees it: started, started again when it has ended, and ended with the service."""
+"""Starts the fork server of a service, starts it again if it has ended, and ends it with the service."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ earlier starts of the same checkpoint: no request comes for them any more. `end_
 not start again. An inspection (inspection_request.py) starts no state server, and does not count as a request.
 
 On a cluster a bucket may move to another executor. A state server that gets no request while other buckets of its query
-get requests for UNASKED further batches is ended, so that its memory is free. Its state is in the checkpoint.
+get requests for MAX_IDLE_BATCHES further batches is ended, so that its memory is free. Its state is in the checkpoint.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sluice.processes import environment_variable, name_process
 #: maximum number of queries whose state servers stay alive. A service has one query for each stage of each pipeline.
 QUERIES = 256
 #: number of batches without a request after which a state server is ended, if other buckets of its query are requested
-UNASKED = 10
+MAX_IDLE_BATCHES = 10
 #: seconds between two checks of the pool whether its parent process is still alive
 INTERVAL = 1.0
 #: seconds between two checks of the supervisor whether the pool and the daemon are still alive
@@ -60,8 +60,8 @@ MAX_MESSAGE_BYTES = 4096
 VARIABLE = "SLUICE_POOL_SOCKET"
 #: maximum length of its path: that of the address of a Unix socket
 MAX_PATH = 100
-#: the version in the request of a look; the versions of batches are not negative
-LOOK = -1
+#: the version in an inspection request; the versions of batches are not negative
+INSPECTION = -1
 
 #: the main function of a state server
 Work = Callable[[socket.socket], None]
@@ -150,15 +150,15 @@ def connection(query: str, bucket: int, version: int) -> socket.socket:
     return ours
 
 
-def send_look(query: str, bucket: int, theirs: socket.socket, seconds: float) -> None:
-    """Sends a look at a bucket, which is answered through `theirs`. The question is in that socket already.
+def send_inspection(query: str, bucket: int, theirs: socket.socket, seconds: float) -> None:
+    """Sends the inspection request of a bucket; the answer comes through `theirs`, which has the question already.
 
     Raises OSError if the pool has no socket with a name, or takes no request for so many seconds.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as pool:
         pool.settimeout(seconds)
         pool.connect(os.environ.get(VARIABLE, ""))
-        socket.send_fds(pool, [f"{bucket} {LOOK} {query}".encode()], [theirs.fileno()])
+        socket.send_fds(pool, [f"{bucket} {INSPECTION} {query}".encode()], [theirs.fileno()])
 
 
 def _send(question: list[bytes], answer: list[int]) -> None:
@@ -205,7 +205,7 @@ def received_connection(control: socket.socket) -> socket.socket | None:
 
 @dataclass(slots=True)
 class StateServer:
-    """A state server as the pool sees it: the pool's end of its control socket, and the version of the last request."""
+    """The pool's data of a state server: the pool's end of its control socket, and the version of the last request."""
 
     control: socket.socket
     version: int
@@ -234,8 +234,8 @@ class Pool:
     def _pass_request(self, name: str, task: socket.socket) -> None:
         bucket, number, query = name.split(" ", 2)
         version = int(number)
-        if version == LOOK:
-            self._pass_look(self._servers.get(query, {}).get(bucket), task)
+        if version == INSPECTION:
+            self._pass_inspection(self._servers.get(query, {}).get(bucket), task)
             return
         if query not in self._servers:
             self._end(query.partition("/")[0])
@@ -247,20 +247,22 @@ class Pool:
         except (KeyError, OSError):  # the bucket has no state server yet, or its server has died
             if bucket in servers:
                 servers.pop(bucket).control.close()
-            self._forget()
+            self._end_surplus()
             servers[bucket] = StateServer(self._fork(task), version)
             socket.send_fds(servers[bucket].control, [b"!"], [task.fileno()])
-        for other in [one for one, server in servers.items() if server.version < version - UNASKED and one != bucket]:
+        for other in [
+            one for one, server in servers.items() if server.version < version - MAX_IDLE_BATCHES and one != bucket
+        ]:
             servers.pop(other).control.close()
 
     @staticmethod
-    def _pass_look(server: StateServer | None, asking: socket.socket) -> None:
-        """Passes the connection of a look to the state server. Without one it is closed, which is the answer.
+    def _pass_inspection(server: StateServer | None, connection: socket.socket) -> None:
+        """Passes the connection of an inspection on to the state server. Without one, the caller closes it unanswered.
 
-        It never waits: where too many requests are queued already, the look is not answered.
+        Never waits: if too many requests are queued already, the inspection gets no answer.
         """
         if server is not None:
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [asking.fileno()]))]
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))]
             server.control.sendmsg([b"!"], rights, socket.MSG_DONTWAIT)
 
     def _controls(self) -> Iterator[socket.socket]:
@@ -284,7 +286,7 @@ class Pool:
         for query in [query for query in self._servers if query.partition("/")[0] == checkpoint]:
             self._close(self._servers.pop(query))
 
-    def _forget(self) -> None:
+    def _end_surplus(self) -> None:
         """Ends the state servers of the least recently used queries until QUERIES queries are left."""
         while len(self._servers) > QUERIES:
             self._close(self._servers.popitem(last=False)[1])

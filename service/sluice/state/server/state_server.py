@@ -25,7 +25,7 @@ from sluice.ops.log_lines import configure_as_parent
 from sluice.state.bucket import Bucket, BucketResult
 from sluice.state.message import Message
 from sluice.state.server import pool
-from sluice.state.server.inspection_request import Looks
+from sluice.state.server.inspection_request import Inspections
 from sluice.state.server.request import DONE, FAILED, UNREADABLE
 
 #: timeout of a connection in seconds: how long the server waits for the next bytes of a task
@@ -36,24 +36,24 @@ def serve(control: socket.socket) -> None:
     """Receives connections through `control` and answers one request on each, until `control` is closed."""
     configure_as_parent()  # damage to the files of the state is logged
     bucket: Bucket | None = None
-    looks = Looks()
+    inspections = Inspections()
     while (connection := pool.received_connection(control)) is not None:
         with connection, suppress(EOFError, OSError):  # the task has ended; Spark repeats it
             connection.settimeout(MESSAGE_TIMEOUT_S)
             with connection.makefile("rb") as file:
-                question = Message.read(file)
-            if question.numbers[1] == pool.LOOK:
-                looks.answer(connection, bucket, bytes(question.bodies[0]))
+                request = Message.read(file)
+            if request.numbers[1] == pool.INSPECTION:
+                inspections.answer(connection, bucket, bytes(request.bodies[0]))
                 continue
-            bucket = _served(connection, question, bucket)
+            bucket = _served(connection, request, bucket)
         if bucket is not None:
             with suppress(OSError):  # for instance a full disk: the next batch fails with the same error and reports it
                 bucket.settle()
 
 
-def _served(connection: socket.socket, question: Message, bucket: Bucket | None) -> Bucket | None:
-    number, version, *holds = question.numbers
-    plan, *packed = question.bodies
+def _served(connection: socket.socket, request: Message, bucket: Bucket | None) -> Bucket | None:
+    number, version, *holds = request.numbers
+    plan, *packed = request.bodies
     try:
         bucket = bucket or Bucket(pickle.loads(plan), number)  # noqa: S301 - only tasks of this service send plans
         answer = _fed(bucket, version, list(zip(holds, packed, strict=True)))

@@ -63,7 +63,7 @@ def changed_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | Non
 
 
 def compared_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | None:
-    """Like `changed_stage`. If an operator would be emptied, also asks Kafka whether its inputs can be read again."""
+    """Like `changed_stage`. If an operator would be emptied, checks in Kafka whether its inputs can be read again."""
     changed = changed_stage(stage, store)
     if changed is None or changed.changes.refused or not changed.changes.named(Word.EMPTIED):
         return changed

@@ -70,8 +70,8 @@ def input_replay(stage: Pipeline, query: str) -> InputReplay | None:
     places = list(plans[batch].offsets) if batch in plans else []
     if not places or any(known[topic].compacted for topic, _ in places):
         return None
-    with clients(kafka, "admin") as asking:
-        oldest = beginnings(asking, places)
+    with clients(kafka, "admin") as requests:
+        oldest = beginnings(requests, places)
     first = batch + 1
     while first - 2 in plans and all(plans[first - 2].offsets.get(one, 0) >= oldest[one] for one in places):
         first -= 1
@@ -104,9 +104,9 @@ def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], rep
     """
     buckets = [Bucket(plan, number) for number in range(plan.buckets)]
     wanted = [replay.plans[number] for number in range(replay.first, replay.batch + 1)]
-    for knowing, arrived in inputs_again(plan, replay.plans[replay.first - 1], wanted):
+    for own_plan, arrived in inputs_again(plan, replay.plans[replay.first - 1], wanted):
         for bucket, state in zip(buckets, states, strict=True):
-            _, rows = split_pass_through(knowing.topic_partitions, arrived.get(bucket.number, []))
+            _, rows = split_pass_through(own_plan.topic_partitions, arrived.get(bucket.number, []))
             _start_clock(bucket, rows, state.origin)
             deque(bucket.tried(rows), maxlen=0)
     for bucket, state in zip(buckets, states, strict=True):

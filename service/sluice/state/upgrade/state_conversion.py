@@ -137,7 +137,7 @@ def _convert(
         bucket.export(new, version)
         converted_buckets.append(bucket)
     _save_in_store(plan, new, StoredSnapshot(version, planned.digest))
-    write_logs(new, {batch: planned, batch + 1: planned}, batch + 1, pulsing=plan.pulsing)
+    write_logs(new, {batch: planned, batch + 1: planned}, batch + 1, idle_clock=plan.has_idle_clock)
     _write_identity(new, pipeline, identity)
     entry = Entry(
         pipeline.name, identity.query, batch + 1, time.time_ns() // MILLISECOND, 0, _report(converted_buckets),
@@ -234,16 +234,18 @@ def _plan_of_change(plan: Plan, before: Planned) -> Planned:
     going_on = {place: offset for place, offset in before.offsets.items() if place[0] in topics}
     added = [(topic, number) for topic, count in topics.items() if topic not in known for number in range(count)]
     now = max(time.time_ns() // MILLISECOND * MILLISECOND, before.time)
-    return Planned(now, going_on | _starts(plan.pipeline, added), before.pulse if plan.pulsing else NO_IDLE_CLOCK)
+    return Planned(
+        now, going_on | _starts(plan.pipeline, added), before.idle_clock if plan.has_idle_clock else NO_IDLE_CLOCK
+    )
 
 
 def _starts(pipeline: Pipeline, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Where topics that were added are read from (`start`)."""
     if not places:
         return {}
-    with clients(pipeline.settings.kafka, "admin") as asking:
+    with clients(pipeline.settings.kafka, "admin") as requests:
         of = ends if pipeline.settings.start == "latest" else beginnings
-        found: Offsets = of(asking, places)
+        found: Offsets = of(requests, places)
         return dict(found)
 
 

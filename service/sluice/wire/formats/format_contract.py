@@ -1,4 +1,4 @@
-"""The contract of a format: all that the other parts of the project ask of it.
+"""The contract of a format: all functions by which the other parts of the project use it.
 
     pipeline file                    checks                      records
     keys, word  -->  options(given)  -->  check(part)  -->  codec(part).decode, .encode

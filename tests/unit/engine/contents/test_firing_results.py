@@ -1,4 +1,4 @@
-"""Room for what windows tell when they fire."""
+"""The room for the results of windows that fire."""
 
 from __future__ import annotations
 

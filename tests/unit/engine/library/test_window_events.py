@@ -1,4 +1,4 @@
-"""What is told of windows, in a trace and to users' own operators (docs/window-events.md)."""
+"""The window events of a trace and of users' own operators (docs/window-events.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def events(*xs: int, **more: Any) -> list[Record]:
     return [{"at": at, "tuple": {"x": x} | more} for at, x in enumerate(xs)]
 
 
-def told(window: str, given_events: list[Record], **operator: Any) -> list[str]:
+def window_events(window: str, given_events: list[Record], **operator: Any) -> list[str]:
     """`number event content`, which no cut changes."""
     case = {"operator": {"kind": "custom", "handler": f"{CLASSES}:Events", "window": window} | operator,
             "input": given_events}  # fmt: skip
@@ -41,27 +41,27 @@ def told(window: str, given_events: list[Record], **operator: Any) -> list[str]:
 
 
 def test_tumbling_count():
-    assert told("tumbling, count(2)", events(1, 2, 3)) == [
+    assert window_events("tumbling, count(2)", events(1, 2, 3)) == [
         "0 before 1 []", "0 after 1 [1]", "1 before 2 [1]", "1 after 2 [1, 2]", "1 trigger [1, 2]", "1 window",
         "2 before 3 []", "2 after 3 [3]",
     ]  # fmt: skip
 
 
 def test_tumbling_delta_fires_before_the_tuple_comes_in():
-    assert told("tumbling, delta(x, 2)", events(0, 3)) == [
+    assert window_events("tumbling, delta(x, 2)", events(0, 3)) == [
         "0 before 0 []", "0 after 0 [0]", "1 trigger [0]", "1 window", "1 before 3 []", "1 after 3 [3]",
     ]  # fmt: skip
 
 
 def test_sliding_count_and_count():
-    assert told("sliding, count(2)", events(1, 2, 3))[5:] == [
+    assert window_events("sliding, count(2)", events(1, 2, 3))[5:] == [
         "1 after 2 [1, 2]", "1 full [1, 2]", "1 trigger [1, 2]", "1 window",
         "2 leaves 1 [1, 2]", "2 left 1 [2]", "2 before 3 [2]", "2 after 3 [2, 3]", "2 trigger [2, 3]", "2 window",
     ]  # fmt: skip
 
 
 def test_sliding_delta_is_full_before_the_first_leaves_and_triggers_before_that():
-    assert told("sliding, delta(x, 1), delta(x, 1)", events(0, 2)) == [
+    assert window_events("sliding, delta(x, 1), delta(x, 1)", events(0, 2)) == [
         "0 before 0 []", "0 after 0 [0]",
         "1 trigger [0]", "1 window", "1 full [0]", "1 leaves 0 [0]", "1 left 0 []", "1 before 2 []", "1 after 2 [2]",
     ]  # fmt: skip
@@ -70,7 +70,7 @@ def test_sliding_delta_is_full_before_the_first_leaves_and_triggers_before_that(
 def test_sliding_time_is_full_before_its_first_tuple_and_tuples_leave_when_their_time_is_over():
     """Also if nothing comes, and only the clock moves."""
     given_events = [*events(1, 2), {"at": 3}]
-    assert told("sliding, time(1.5), count(9)", given_events) == [
+    assert window_events("sliding, time(1.5), count(9)", given_events) == [
         "0 full []", "0 before 1 []", "0 after 1 [1]", "1 before 2 [1]", "1 after 2 [1, 2]",
         "2 leaves 1 [1, 2]", "2 left 1 [2]", "2 leaves 2 [2]", "2 left 2 []",
     ]  # fmt: skip
@@ -78,19 +78,19 @@ def test_sliding_time_is_full_before_its_first_tuple_and_tuples_leave_when_their
 
 def test_ticks_and_marks_that_find_nothing_give_a_mark_alone():
     schema = {"x": "int64"}
-    assert told("tumbling, time(2)", [{"at": 0}, {"at": 5}], schema=schema) == ["1 window", "1 window"]
-    assert told("tumbling, punct()", [{"at": 0, "punct": "window"}], schema=schema) == ["0 window"]
+    assert window_events("tumbling, time(2)", [{"at": 0}, {"at": 5}], schema=schema) == ["1 window", "1 window"]
+    assert window_events("tumbling, punct()", [{"at": 0, "punct": "window"}], schema=schema) == ["0 window"]
 
 
 def test_a_partition_that_leaves_takes_its_tuples_along():
     window = "sliding, count(2), count(9), partitioned, partitionCount(1)"
-    got = told(window, [*events(1, k="a"), {"at": 1, "tuple": {"x": 2, "k": "b"}}], partition_by=["k"])
+    got = window_events(window, [*events(1, k="a"), {"at": 1, "tuple": {"x": 2, "k": "b"}}], partition_by=["k"])
     assert got[2:] == ["1 before 2 []", "1 after 2 [2]", "1 partition [1]"]
 
 
 def test_partitions_that_fire_together_do_so_by_their_keys():
     given_events = [{"at": 0, "tuple": {"x": 2, "k": "b"}}, {"at": 1, "tuple": {"x": 1, "k": "a"}}, {"at": 9}]
-    got = told("tumbling, time(9), partitioned", given_events, partition_by=["k"])
+    got = window_events("tumbling, time(9), partitioned", given_events, partition_by=["k"])
     assert got[-4:] == ["2 trigger [1]", "2 window", "2 trigger [2]", "2 window"]
 
 
@@ -99,7 +99,7 @@ def test_a_pane_becomes_complete_fires_and_closes():
         {"at": 0, "tuple": {"x": 1, "t": 11.0}}, {"at": 1, "watermark": 20.0}, {"at": 2, "tuple": {"x": 2, "t": 16.0}},
         {"at": 3, "watermark": 21.0}, {"at": 4, "watermark": 25.0},
     ]  # fmt: skip
-    assert told("timeInterval, intervalDuration(10), discardAge(5)", given_events, event_time="t") == [
+    assert window_events("timeInterval, intervalDuration(10), discardAge(5)", given_events, event_time="t") == [
         "0 before 1 []", "0 after 1 [1]", "1 full [1]", "1 trigger [1]", "1 window",
         "2 before 2 [1]", "2 after 2 [1, 2]", "3 trigger [1, 2]", "3 window", "4 close [1, 2]",
     ]  # fmt: skip
@@ -107,14 +107,14 @@ def test_a_pane_becomes_complete_fires_and_closes():
 
 def test_a_tuple_comes_into_every_pane_that_holds_it():
     given_events = [{"at": 0, "tuple": {"x": 1, "t": 27.0}}, {"at": 1, "watermark": 30.0}]
-    got = told("timeInterval, intervalDuration(10), creationPeriod(5)", given_events, event_time="t")
+    got = window_events("timeInterval, intervalDuration(10), creationPeriod(5)", given_events, event_time="t")
     assert got[:4] == ["0 before 1 []", "0 after 1 [1]"] * 2
     assert got[4:] == ["1 full [1]", "1 trigger [1]", "1 window", "1 close [1]"]
 
 
 def test_sliding_time_windows_tell_what_they_hold():
     given_events = [{"at": at, "tuple": {"x": at, "t": float(t)}} for at, t in enumerate((10, 15, 60))]
-    got = told("slidingTime, timeDifference(10), grace(0)", given_events, event_time="t")
+    got = window_events("slidingTime, timeDifference(10), grace(0)", given_events, event_time="t")
     assert [line for line in got if "trigger" in line] == ["1 trigger [0]", "2 trigger [0, 1]", "2 trigger [1]"]
     assert got[-4:] == ["2 leaves 0 [0, 1, 2]", "2 left 0 [1, 2]", "2 leaves 1 [1, 2]", "2 left 1 [2]"]
 

@@ -61,7 +61,7 @@ def check(operator, events) -> None:
 
 @pytest.mark.parametrize("window", ["sliding, count(40), count(1)", "sliding, time(9.0), count(1)"])
 def test_sums_are_the_same_to_the_last_digit(window):
-    """Keys fall silent, their windows run empty, and come back: where their blocks begin follows from that alone."""
+    """Keys pause, their windows become empty, and they get tuples again: only this decides where their blocks begin."""
     choose = random.Random(5)
     events = [{"at": n / 4, "tuple": {"k": f"{n // 60 % 3} {choose.randrange(4)}", "x": choose.uniform(-1e9, 1e9)}}
               for n in range(720)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Marks that tuples tell of (`mark_when`) and marks that wait for each other (`marks_in: aligned`)."""
+"""Marks that conditions put around tuples (`mark_when`) and marks that wait for each other (`marks_in: aligned`)."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ TIMED = {"event_time": "t", "schema": {"k": "string", "t": "float64"}}
     ],
     ids=["tumbling", "panes", "sessions"],
 )
-def test_a_look_at_a_window_shows_when_its_early_result_is_due(window: dict[str, Any]):
+def test_an_inspection_of_a_window_shows_when_its_early_result_is_due(window: dict[str, Any]):
     """Of several panes and sessions, the first one counts. After the early result nothing is due."""
     operator = {"partition_by": ["k"], "output": {"n": "Count()"}, "early": "time(3)"} | window
     tuples = [(0, "a", 1.0), (1, "b", 2.0), (2, "a", 21.0)]
@@ -128,8 +128,8 @@ def test_a_look_at_a_window_shows_when_its_early_result_is_due(window: dict[str,
     state = player.graph.initial()
     for batch in cutter.batches(list(numbered(events)), 3):
         list(player.feed(state, batch))
-        looks = [player.graph.inspect(state, key)[0].policy for key in "ab"]
-        found.append([look.get("early_due") for look in looks])
+        inspections = [player.graph.inspect(state, key)[0].policy for key in "ab"]
+        found.append([one.get("early_due") for one in inspections])
     assert found == [[3.0, 4.0], [None, None]]
 
 

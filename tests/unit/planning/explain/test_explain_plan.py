@@ -118,17 +118,17 @@ def test_a_dedup_is_explained(within: str, keep: str, fires: str, waits: str, st
 
 
 @pytest.mark.parametrize(
-    ("eviction", "told"),
+    ("eviction", "pattern"),
     [
         ("count(10)", r"\d+ bytes for each window partition"),  # which has room for ten from the first on
         ("count(20)", r"\d+ bytes for each window partition and \d+ for each of its 20 tuples: [\d,]+"),
         ("time(20)", r"\d+ bytes for each window partition and \d+ for each tuple in it"),
     ],
 )
-def test_state_is_told_in_bytes_for_each_window_partition(eviction, told):
+def test_the_state_is_given_in_bytes_for_each_window_partition(eviction, pattern):
     operator = BEST.replace("totals", "orders").replace("count(10)", eviction)
     (stage,) = stages(operator, HEAD.replace("  totals: {topic: totals}\n", ""))
-    assert re.fullmatch(told, stage.steps[0].state)
+    assert re.fullmatch(pattern, stage.steps[0].state)
 
 
 JOIN = """

@@ -1,4 +1,4 @@
-"""The fork server with real processes: what asks it for a daemon, and what happens when one of them dies."""
+"""The fork server with real processes: requests for daemons, and what happens when one of the processes dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks into a state server: what they answer, that they change nothing, and that they never hold up a batch."""
+"""Inspections of a state server: what they answer, that they change nothing, and that they never delay a batch."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sluice.batch.envelope import pack, unpack
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.state.bucket import Bucket
-from sluice.state.bucket_inspection import look
+from sluice.state.bucket_inspection import inspect_bucket
 from sluice.state.message import Message
-from sluice.state.server import inspection_request as looking
-from sluice.state.server.inspection_request import Looks, ask
-from sluice.state.server.pool import LOOK, VARIABLE, Pool
+from sluice.state.server import inspection_request as module
+from sluice.state.server.inspection_request import Inspections, inspect
+from sluice.state.server.pool import INSPECTION, VARIABLE, Pool
 from tests.unit.state.rows import SECOND, plan_of, rows_of
 
 QUERY = "query/start"
@@ -35,11 +35,11 @@ def bucket(tmp_path: Path) -> Bucket:
     return one
 
 
-def asked(looks: Looks, bucket: Bucket | None, **question: object) -> dict[str, object] | None:
+def inspected(inspections: Inspections, bucket: Bucket | None, **question: object) -> dict[str, object] | None:
     """The answer that the forked copy writes; None if the connection ends without one."""
     ours, theirs = socket.socketpair()
     with theirs:
-        looks.answer(theirs, bucket, json.dumps(question).encode())
+        inspections.answer(theirs, bucket, json.dumps(question).encode())
     with ours, ours.makefile("rb") as file:
         try:
             (body,) = Message.read(file).bodies
@@ -49,7 +49,7 @@ def asked(looks: Looks, bucket: Bucket | None, **question: object) -> dict[str, 
 
 
 def test_an_answer_has_the_clock_the_sizes_and_the_windows_of_a_key(bucket: Bucket):
-    found = asked(Looks(), bucket, key="key 1")
+    found = inspected(Inspections(), bucket, key="key 1")
     assert found is not None
     assert (found["bucket"], found["version"], found["clock"]) == (1, 1, 59 * SECOND)
     assert found["sizes"] == {"sums": [4, 39]}
@@ -59,14 +59,14 @@ def test_an_answer_has_the_clock_the_sizes_and_the_windows_of_a_key(bucket: Buck
 
 
 def test_without_a_key_in_the_question_no_window_is_read(bucket: Bucket):
-    found = asked(Looks(), bucket)
+    found = inspected(Inspections(), bucket)
     assert found is not None
     assert "windows" not in found
 
 
-def test_a_look_does_not_change_the_state(bucket: Bucket):
+def test_an_inspection_does_not_change_the_state(bucket: Bucket):
     before = bucket.graph.save(bucket.in_memory())  # type: ignore[arg-type]
-    asked(Looks(), bucket, key="key 1")
+    inspected(Inspections(), bucket, key="key 1")
     assert bucket.graph.save(bucket.in_memory()) == before  # type: ignore[arg-type]
     assert bucket.version == 1
     assert bucket.feed(1, rows_of(60, 5)) is not None
@@ -74,38 +74,38 @@ def test_a_look_does_not_change_the_state(bucket: Bucket):
 
 def test_a_state_without_a_version_is_not_shown(bucket: Bucket):
     bucket.at(1)
-    assert look(bucket, {}) == {"bucket": 1, "version": None}
+    assert inspect_bucket(bucket, {}) == {"bucket": 1, "version": None}
 
 
 def test_a_server_without_a_bucket_answers_nothing():
-    assert asked(Looks(), None) is None
+    assert inspected(Inspections(), None) is None
 
 
-def test_a_second_look_is_refused_while_one_runs(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
-    looks = Looks()
+def test_a_second_inspection_is_refused_while_one_runs(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
+    inspections = Inspections()
     with monkeypatch.context() as patch:
-        patch.setattr(looking, "look", lambda *_: signal.pause())
+        patch.setattr(module, "inspect_bucket", lambda *_: signal.pause())
         ours, theirs = socket.socketpair()
         with theirs:
-            looks.answer(theirs, bucket, b"{}")
-    assert asked(looks, bucket) is None
-    os.kill(looks._pid, signal.SIGKILL)  # noqa: SLF001
-    os.waitid(os.P_PID, looks._pid, os.WEXITED | os.WNOWAIT)  # noqa: SLF001
+            inspections.answer(theirs, bucket, b"{}")
+    assert inspected(inspections, bucket) is None
+    os.kill(inspections._pid, signal.SIGKILL)  # noqa: SLF001
+    os.waitid(os.P_PID, inspections._pid, os.WEXITED | os.WNOWAIT)  # noqa: SLF001
     ours.close()
-    assert asked(looks, bucket) is not None
+    assert inspected(inspections, bucket) is not None
 
 
-def test_a_look_that_takes_too_long_ends(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(looking, "LOOK_S", 1)
-    monkeypatch.setattr(looking, "look", lambda *_: signal.pause())
+def test_an_inspection_that_takes_too_long_ends(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "INSPECTION_S", 1)
+    monkeypatch.setattr(module, "inspect_bucket", lambda *_: signal.pause())
     begin = time.monotonic()
-    assert asked(Looks(), bucket) is None
+    assert inspected(Inspections(), bucket) is None
     assert time.monotonic() - begin < 20
 
 
 def test_an_answer_that_is_too_large_comes_without_windows(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(looking, "MAX_ANSWER", 500)
-    found = asked(Looks(), bucket, key="key 1")
+    monkeypatch.setattr(module, "MAX_ANSWER", 500)
+    found = inspected(Inspections(), bucket, key="key 1")
     assert found is not None
     assert (found["windows"], found["too_large"]) == ([], True)
 
@@ -125,27 +125,27 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.soc
 @pytest.mark.parametrize("path", ["", "/nowhere/pool"])
 def test_nobody_at_the_socket_is_no_answer(path: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, path)
-    assert ask(QUERY, 0, {}) is None
+    assert inspect(QUERY, 0, {}) is None
 
 
 def test_the_question_is_in_the_socket_before_it_is_passed_on(door: socket.socket):
     pid = os.fork()
     if not pid:
-        ask(QUERY, 3, {"key": "a"})
+        inspect(QUERY, 3, {"key": "a"})
         os._exit(0)
     name, numbers, _, _ = socket.recv_fds(door, 4096, 1)
     with socket.socket(fileno=numbers[0]) as connection, connection.makefile("rb") as file:
         question = Message.read(file)
-        assert name == f"3 {LOOK} {QUERY}".encode()
-        assert (question.numbers, json.loads(bytes(question.bodies[0]))) == ((3, LOOK), {"key": "a"})
+        assert name == f"3 {INSPECTION} {QUERY}".encode()
+        assert (question.numbers, json.loads(bytes(question.bodies[0]))) == ((3, INSPECTION), {"key": "a"})
     os.waitpid(pid, 0)
 
 
-def test_a_look_at_a_bucket_without_a_server_starts_none(door: socket.socket):
+def test_an_inspection_of_a_bucket_without_a_server_starts_none(door: socket.socket):
     pool = Pool([door], os.getpid(), lambda _: None)
     ours, theirs = socket.socketpair()
     with theirs:
-        pool._pass_request(f"0 {LOOK} {QUERY}", theirs)  # noqa: SLF001
+        pool._pass_request(f"0 {INSPECTION} {QUERY}", theirs)  # noqa: SLF001
     with ours:
         assert ours.recv(1) == b""
 
@@ -178,7 +178,7 @@ def test_windows_over_event_time_show_what_they_would_emit_now(tmp_path: Path, w
     bucket = Bucket(Plan(pipeline, "query", "start", str(tmp_path), 1, {"in": 1, "out": 1}), 0)
     packed = rows_of(0, 60, keys=7)
     bucket.feed(0, [(kind, with_watermarks(body)) for kind, body in packed])
-    found = asked(Looks(), bucket, key="key 1")
+    found = inspected(Inspections(), bucket, key="key 1")
     assert found is not None
     (one,) = found["windows"]  # type: ignore[misc]
     assert one["now"]["out"] == expected

@@ -12,7 +12,7 @@ import pytest
 
 from sluice.files import project_file
 from sluice.state.server import pool
-from sluice.state.server.pool import QUERIES, UNASKED, VARIABLE
+from sluice.state.server.pool import MAX_IDLE_BATCHES, QUERIES, VARIABLE
 from tests.unit.test_processes import await_true, running
 
 
@@ -122,23 +122,23 @@ def test_all_of_them_end_with_the_daemon(daemon, how):
 def test_a_state_server_without_requests_ends_when_other_buckets_are_further(daemon):
     moved, _ = daemon.ask("a", 0, 5)
     other_query, _ = daemon.ask("b", 0, 5)
-    stays, _ = daemon.ask("a", 1, 5 + UNASKED)
+    stays, _ = daemon.ask("a", 1, 5 + MAX_IDLE_BATCHES)
     assert running(moved)
-    assert daemon.ask("a", 1, 6 + UNASKED)[0] == stays
+    assert daemon.ask("a", 1, 6 + MAX_IDLE_BATCHES)[0] == stays
     await_true(lambda: not running(moved))
     assert running(other_query), "a query without batches keeps its state"
-    assert daemon.ask("a", 0, 6 + UNASKED)[1] == 1, "the bucket came back to a new state server"
+    assert daemon.ask("a", 0, 6 + MAX_IDLE_BATCHES)[1] == 1, "the bucket came back to a new state server"
 
 
 def test_a_state_server_whose_batch_is_repeated_stays(daemon):
     """A repeated batch asks for an older version than the other buckets already have."""
     late, _ = daemon.ask("a", 0, 0)
     daemon.ask("a", 1, 0)
-    early, _ = daemon.ask("a", 1, 3 * UNASKED)
-    assert daemon.ask("a", 0, UNASKED)[0] != late
-    repeated = daemon.ask("a", 0, UNASKED + 1)
+    early, _ = daemon.ask("a", 1, 3 * MAX_IDLE_BATCHES)
+    assert daemon.ask("a", 0, MAX_IDLE_BATCHES)[0] != late
+    repeated = daemon.ask("a", 0, MAX_IDLE_BATCHES + 1)
     assert repeated[1] == 2
-    assert daemon.ask("a", 1, 3 * UNASKED) == (early, 3)
+    assert daemon.ask("a", 1, 3 * MAX_IDLE_BATCHES) == (early, 3)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def socket_number() -> Iterator[int]:
 
 @pytest.fixture
 def named(socket_number) -> Iterator[Daemon]:
-    """A daemon whose pool has a socket with a name. This process, which is not its child, knows the name, too."""
+    """A daemon whose pool has a socket with a name. This process, which is not its child, has the name, too."""
     one = Daemon(socket_number)
     yield one
     one.kill()

@@ -56,7 +56,7 @@ def test_a_class_of_the_earlier_file_that_is_gone_is_named(tmp_path: Path, monke
     old, new = pipeline(CUSTOM, tmp_path / "checkpoint"), pipeline(SUMS, tmp_path / "checkpoint")
     store = FolderStore(tmp_path / "checkpoint")
     query = claim(store, "p", fingerprint_of(old), 1, 1, definition=definition_of(old)).query
-    write_logs(store, {-1: PLANNED, 0: PLANNED}, 0, pulsing=False)
+    write_logs(store, {-1: PLANNED, 0: PLANNED}, 0, idle_clock=False)
     position = LedgerPosition(1, query, PLANNED.digest)
     monkeypatch.setattr(module.ledger, "read_position", lambda *_: position)
     monkeypatch.setattr(module.ledger, "end_open_transaction", lambda *_: None)

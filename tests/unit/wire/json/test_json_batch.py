@@ -238,7 +238,7 @@ ORDINARY = [
 
 
 def mutant(random):
-    """An ordinary record with one to three bytes changed, most of them into others that JSON knows."""
+    """An ordinary record with one to three bytes changed, most of them into other characters of JSON."""
     data = bytearray(random.choice(ORDINARY))
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(data))

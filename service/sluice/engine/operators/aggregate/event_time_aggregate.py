@@ -26,6 +26,7 @@ from sluice.engine.operators.aggregate.event_time_compaction import compact
 from sluice.engine.operators.aggregate.event_time_rows import (
     computed_rows,
     fired_contents,
+    slots_for,
     tuples_per_firing,
 )
 from sluice.engine.operators.aggregate.event_time_state import EventState
@@ -171,7 +172,7 @@ class EventAggregateOperator(Stateful[EventState]):
             value = key_codes([read.column(i) for i in program.group_by], state.groups)
             group = intern_pairs(state.pairs, partition, value)
         state.reserve_groups(state.rows["group"])
-        slot = self._slots(state, count)
+        slot = slots_for(state, self.program, count)
         rows = slot if program.listing else slice(count)
         state.links["group"][rows] = group
         for column, type_ in enumerate(program.columns):
@@ -203,15 +204,6 @@ class EventAggregateOperator(Stateful[EventState]):
         state.reserve_partitions(state.rows["partition"])
         state.partitions["source"][partition], state.partitions["key"][partition] = source, key
         return partition
-
-    def _slots(self, state: EventState, count: int) -> np.ndarray:
-        """Slots for the tuples of a batch. Tuples stay stored only if a function lists them."""
-        if not self.program.listing:
-            state.reserve_rows(count)
-            return np.arange(count)
-        slots, state.top = state.free.take(count, state.top)
-        state.reserve_rows(state.top)
-        return slots
 
     # ---- windows ----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the Aggregates over event time and over sessions have in common: the rows of firings, and late tuples."""
+"""What the Aggregates over event time and over sessions have in common: slots, the rows of firings, and late tuples."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ class StoredWords(Protocol):
     strings: Interner
     free: FreeSlots
     top: int
+
+
+class TupleRows(Protocol):
+    """The part of a state that gives slots to tuples: `top` is the number of slots, of which some may be free."""
+
+    free: FreeSlots
+    top: int
+
+    def reserve_rows(self, count: int) -> None: ...
+
+
+def slots_for(state: TupleRows, program: Program, count: int) -> np.ndarray:
+    """Slots for the tuples of a batch. Tuples stay stored only if a function lists them."""
+    if not program.listing:
+        state.reserve_rows(count)
+        return np.arange(count)
+    slots, state.top = state.free.take(count, state.top)
+    state.reserve_rows(state.top)
+    return slots
 
 
 def computed_rows(

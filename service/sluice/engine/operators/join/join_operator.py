@@ -100,8 +100,8 @@ class JoinOperator(Stateful[JoinState]):
         Tuples of other sides expire without an output. A side that got its final mark keeps its tuples.
         """
         sides = zip(self._ports, state.sides, strict=True)
-        telling = [(port, side) for port, side in sides if port.spec.outer and not side.state[FROZEN]]
-        return min((processing_time.leaves(port.clause, side) for port, side in telling), default=MAX_TIME)
+        outer = [(port, side) for port, side in sides if port.spec.outer and not side.state[FROZEN]]
+        return min((processing_time.leaves(port.clause, side) for port, side in outer), default=MAX_TIME)
 
     def inspect(self, state: JoinState, key: str | None) -> list[InspectedWindow]:
         """The stored tuples of each side with this key; without equalities all stored tuples."""

@@ -25,6 +25,7 @@ from sluice.engine.operators.aggregate.aggregate_program import Program
 from sluice.engine.operators.aggregate.event_time_rows import (
     computed_rows,
     fired_contents,
+    slots_for,
     tuples_per_firing,
 )
 from sluice.engine.operators.aggregate.window_outputs import AggregateOutputs
@@ -178,7 +179,7 @@ class SessionOperator(Stateful[SessionState]):
             group = intern_pairs(state.pairs, partition, value)
         state.reserve_partitions()
         state.reserve_sessions(count)
-        slot = self._slots(state, count)
+        slot = slots_for(state, self._program, count)
         rows = slot if program.listing else slice(count)
         state.links["group"][rows] = group
         for column, type_ in enumerate(program.columns):
@@ -195,15 +196,6 @@ class SessionOperator(Stateful[SessionState]):
         if marks.any():
             arrivals["time"][marks] = self._ticks.of_watermarks(items.watermark[marks])
         return arrivals
-
-    def _slots(self, state: SessionState, count: int) -> np.ndarray:
-        """Slots for the tuples of a batch. Tuples stay stored only if a function lists them."""
-        if not self._program.listing:
-            state.reserve_rows(count)
-            return np.arange(count)
-        slots, state.top = state.free.take(count, state.top)
-        state.reserve_rows(state.top)
-        return slots
 
     # ---- through ----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Panes of the calendar: converts event times to ticks in which all days, weeks or months of a zone are equally long.
 
-The kernel of panes knows one length for all panes. Here period k of the calendar, counted from the one that has the
+The kernel of panes has one length for all panes. So period k of the calendar, counted from the one that has the
 first day of 1970, begins at tick k * `length`, which is longer than any period. A time is as many ticks behind that as
 it is behind the beginning of its period:
 

@@ -11,15 +11,12 @@ from hypothesis import given, settings
 
 from sluice.model.engine_limits import LIMITS, EngineLimits
 from sluice.testing import run_case
-from tests.spec import event_oracle, invariants
+from tests.spec import event_oracle
 from tests.spec.event_strategies import cases, sort_cases
 from tests.spec.every_cut import CLEANED_EARLY, check_every_cut, dead_letters
 from tests.spec.strategies import Case, cuts
 
-
-@pytest.fixture(autouse=True)
-def states_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    invariants.checked(monkeypatch)
+pytestmark = pytest.mark.usefixtures("states_are_checked")
 
 
 def check(case: Case, *cuts: list[int], limits: EngineLimits = CLEANED_EARLY) -> None:

@@ -70,7 +70,7 @@ def test_a_tuple_without_a_time_is_a_dead_letter(window: str, time: float):
 
 
 @pytest.mark.parametrize(
-    ("window", "told"),
+    ("window", "expected"),
     [
         ("interval, before(5), after(2)", [5.0]),
         ("interval, before(5), after(2), grace(1)", [4.0]),
@@ -79,11 +79,11 @@ def test_a_tuple_without_a_time_is_a_dead_letter(window: str, time: float):
         ("asOf, grace(3)", [7.0]),
     ],
 )
-def test_the_watermark_of_the_outputs(window: str, told: list[float]):
+def test_the_watermark_of_the_outputs(window: str, expected: list[float]):
     """That of the join is the least of both sides."""
     events = [*watermarks(0, 10), {"at": 1, "stream": "left", "watermark": 20.0}]
     found = of_join(list(replay(pipeline(window), events)))
-    assert [record["watermark"] for record in found] == [f"1970-01-01T00:00:{seconds:02.0f}Z" for seconds in told]
+    assert [record["watermark"] for record in found] == [f"1970-01-01T00:00:{seconds:02.0f}Z" for seconds in expected]
 
 
 @pytest.mark.parametrize("window", ["interval, before(5), after(3), grace(1)", "asOf, grace(1)"])

@@ -1,4 +1,4 @@
-"""Joins as the reference tells them: its worked sequences (8.5), surprises (N64 to N68), ends, and what a file says."""
+"""Joins as in the reference: worked sequences (8.5), surprises (N64 to N68), ends, and keys of the pipeline file."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_who_leaves_by_the_clock_comes_out_then_without_a_mark():
 
 
 def test_a_side_that_is_final_keeps_what_it_holds():
-    """J18: l1 would have left at 2; it still meets r1, and l2, which nobody meets, never comes out."""
+    """J18: l1 would have left at 2; it still matches r1. l2, which matches no tuple, is never emitted."""
     steps = ("l1(a)", "l2(b)", "l F", "", "", "r1(a)", "r F")
     got = joined(LEAVES_AFTER_2 | ON_K, *steps)
     assert got == ["", "", "", "", "", "(l1,r1) ■", "F"]
@@ -135,7 +135,7 @@ def test_a_side_that_is_final_keeps_what_it_holds():
 
 
 def test_a_key_with_nan_equals_nothing():
-    """J16. It comes out alone in the end, and the one after it is found."""
+    """J16. It is emitted unmatched at the end, and the next tuple matches."""
     operator = {
         "kind": "join", "left": "sliding, count(1)", "right": "sliding, count(1)", "algorithm": "outer",
         "partition_by_left": [], "partition_by_right": [], "equality_left": ["x"], "equality_right": ["y"],

@@ -206,8 +206,8 @@ def simulated(window: str, events: list[dict[str, Any]]) -> list[tuple[int, list
         if isinstance(one, dict):
             panes.insert((), round(one["t"] * 1000), Stored(one, number, 0))
         else:
-            found += [(number, [stored.values["x"] for stored in told.content])
-                      for told in panes.advance(math.floor(one * 1000))]  # fmt: skip
+            found += [(number, [stored.values["x"] for stored in firing.content])
+                      for firing in panes.advance(math.floor(one * 1000))]  # fmt: skip
     return found
 
 

@@ -1,4 +1,4 @@
-"""When time alone will bring something out next: until then, nothing comes out of batches without records."""
+"""The time at which time alone causes the next output: until then, batches without records have no output."""
 
 from __future__ import annotations
 
