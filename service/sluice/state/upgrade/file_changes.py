@@ -76,7 +76,9 @@ def changed_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | Non
         return None
     old = pipeline_of(definition, stage.settings)
     reformed = _reformed(definition, old, stage)
-    of_records = (*_of_exchanges(old, stage, reformed), *_of_waiting(old, stage, identity))
+    of_records = (
+        *_of_inputs(stage, reformed), *_of_exchanges(old, stage, reformed), *_of_waiting(old, stage, identity),
+    )  # fmt: skip
     return ChangedStage(old, identity, Changes((*of_records, *changes_of(old, stage).all)), reformed)
 
 
@@ -167,6 +169,13 @@ def _reformed(definition: Definition, old: Pipeline, new: Pipeline) -> frozenset
     return frozenset(
         topic for topic, form in now.items() if any(before[topic].get(field) != form.get(field) for field in CODED)
     )
+
+
+def _of_inputs(new: Pipeline, reformed: frozenset[str]) -> Iterator[Change]:
+    for stream in new.inputs:
+        if stream.topic in reformed and not stream.exchange:
+            reason = "its records get another form: records that are not read yet must have it, too"
+            yield Change(stream.name, Word.KEPT, reason)
 
 
 def _of_exchanges(old: Pipeline, new: Pipeline, reformed: frozenset[str]) -> Iterator[Change]:

@@ -174,7 +174,10 @@ def test_another_place_of_an_input_attribute_keeps_the_states(tmp_path: Path):
     with_checkpoints(before, tmp_path)
     for place in ("record_timestamp: t", "headers: {t: time}", "key: {attributes: [t]}"):
         now = before.replace("t: timestamp}}", f"t: timestamp}}, {place}}}")
-        assert words(file_changes(pipeline(now, tmp_path))) == {"totals": "kept", "best": "kept"}
+        changes = file_changes(pipeline(now, tmp_path))
+        assert words(changes) == {"in": "kept", "totals": "kept", "best": "kept"}
+        assert changes is not None
+        assert "records that are not read yet must have it, too" in changes.all[0].reason
 
 
 #: the name, the input, the key and the output of each of some aggregates
