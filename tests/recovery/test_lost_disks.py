@@ -178,7 +178,8 @@ streams:
 operators:
   - name: highest
     sort: in
-    window: sliding, count(30)
+    window: sliding, count(5), partitioned
+    partition_by: [k]
     order_by: {{v: desc}}
     output: [out]
 """

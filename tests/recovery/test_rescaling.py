@@ -47,11 +47,10 @@ def watermark(stream: str, record: Record) -> tuple[str, Record]:
 
 
 #: pipelines that may have several buckets; slidingTime may not (T1). The windows of the join are of time, because with
-#: windows of a count it must be in one bucket, as must a sort of all keys
+#: windows of a count it must be in one bucket
 SPREAD = {name: case for name, case in CASES.items() if name != "slidingTime"} | {
     **{name: with_marks(name) for name in ("timeInterval", "session", "as-of join")},
     "join": changed("join", ("sliding, count(20)", "sliding, time(0.05)")),
-    "sort": changed("sort", ("sliding, count(30)", "sliding, count(5), partitioned\n    partition_by: [k]")),
     "early": changed("tumbling count", ("partition_by: [k]", "partition_by: [k]\n    early: count(2)")),
 }
 
