@@ -9,9 +9,10 @@ import hashlib
 import hmac
 import time
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Self
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -30,6 +31,7 @@ s3proxy.authorization=aws-v2-or-v4
 s3proxy.identity={key}
 s3proxy.credential={secret}
 s3proxy.ignore-unknown-headers=true
+s3proxy.maximum-timeskew={skew}
 jclouds.provider=transient-nio2
 jclouds.identity=x
 jclouds.credential=x
@@ -37,21 +39,27 @@ jclouds.credential=x
 
 
 class S3Server:
-    """The server, with one bucket. `stop` loses its objects; `start` makes a new server on the same port."""
+    """The server, with one bucket. `stop` loses its objects; `start` makes a new server on the same port.
 
-    def __init__(self, folder: Path) -> None:
+    Without `accepts_times` it refuses the time of each signature, as a server does whose clock is wrong. It then has no
+    bucket.
+    """
+
+    def __init__(self, folder: Path, *, accepts_times: bool = True) -> None:
         (self.port,) = free_ports(1)
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self._folder = folder
+        self._accepts_times = accepts_times
         self._process: Tethered | None = None
 
     def start(self) -> None:
         properties, log = self._folder / "s3.properties", self._folder / "s3.log"
-        properties.write_text(PROPERTIES.format(port=self.port, key=KEY, secret=SECRET))
+        skew = 900 if self._accepts_times else -900  # seconds
+        properties.write_text(PROPERTIES.format(port=self.port, key=KEY, secret=SECRET, skew=skew))
         command = [find_java(), "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(_jar()), "--properties", str(properties)]
         self._process = Tethered(command, self._folder, log)
         deadline = time.monotonic() + SECONDS
-        while not self._has_bucket():
+        while not self._answers():
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.1)
 
@@ -77,11 +85,14 @@ class S3Server:
     def store(self, prefix: str, **options: str) -> ObjectStore:
         return ObjectStore(f"s3://{BUCKET}/{prefix}", tuple(sorted((self.options | options).items())))
 
-    def _has_bucket(self) -> bool:
+    def _answers(self) -> bool:
+        """Whether it has made the bucket, or refuses to."""
         url = f"{self.endpoint}/{BUCKET}"
         try:
             with urlopen(Request(url, method="PUT", headers=_signed("PUT", url)), timeout=5):  # noqa: S310 - ours
                 return True
+        except HTTPError as error:
+            return not self._accepts_times and error.code == HTTPStatus.FORBIDDEN
         except (URLError, OSError):
             return False
 

@@ -42,6 +42,8 @@ class Case(NamedTuple):
     inputs: tuple[str, ...]
     record: Callable[[int], tuple[str, Record]]
     last: tuple[tuple[str, Record], ...] = ()
+    #: what is in the topics before the first start
+    before: tuple[tuple[str, Record], ...] = ()
 
 
 def of_one(n: int) -> tuple[str, Record]:
@@ -141,6 +143,34 @@ operators:
     equality_right: [k]
     output: {{both: {{k: left.k, a: a, b: b}}}}
 """
+AS_OF = f"""{HEAD}
+merge: timestamp
+streams:
+  left: {{schema: {{k: string, a: int64, t: timestamp}}, event_time: {{attribute: t, lag: 0.02, minimum_gap: 0.01}}}}
+  right: {{schema: {{k: string, b: int64, t: timestamp}}, event_time: {{attribute: t, lag: 0.02, minimum_gap: 0.01}}}}
+  both: {{marks: none}}
+operators:
+  - name: latest
+    join: {{left: left, right: right}}
+    window: asOf, maximumAge(0.05)
+    equality_left: [k]
+    equality_right: [k]
+    algorithm: leftOuter
+    output: {{both: {{k: left.k, a: a, b: b}}}}
+"""
+TABLE = f"""{HEAD}
+streams:
+  in: {{schema: {{k: string, v: int64}}}}
+  names: {{schema: {{k: string, name: string}}, key: {{attributes: [k], format: text}}, table: true}}
+  named: {{marks: none}}
+operators:
+  - name: name
+    join: {{left: in, right: names}}
+    equality_left: [k]
+    equality_right: [k]
+    output: {{named: {{k: left.k, v: v, name: name}}}}
+"""
+ROWS = tuple(("names", {"k": f"key {n}", "name": f"name {n}"}) for n in range(6))  # and none of key 6
 SORT = f"""{HEAD}
 streams:
   in: {{schema: {{k: string, v: int64}}}}
@@ -148,7 +178,8 @@ streams:
 operators:
   - name: highest
     sort: in
-    window: sliding, count(30)
+    window: sliding, count(5), partitioned
+    partition_by: [k]
     order_by: {{v: desc}}
     output: [out]
 """
@@ -186,6 +217,8 @@ CASES = {
     "dedup": Case(DEDUP, ("in",), of_one),
     "join": Case(JOIN, ("left", "right"), of_two, (("left", CLOCK), ("right", CLOCK))),
     "event join": Case(EVENT_JOIN, ("left", "right"), of_two_in_time, (("left", CLOCK), ("right", CLOCK))),
+    "as-of join": Case(AS_OF, ("left", "right"), of_two_in_time, (("left", CLOCK), ("right", CLOCK))),
+    "table join": Case(TABLE, ("in", "names"), of_one, before=ROWS),
     "stages": Case(STAGES, ("in",), of_shops),
 }
 
@@ -211,7 +244,7 @@ Count = Callable[[], int] | None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tumbling count", "join", "stages"])
+@pytest.mark.parametrize("name", ["tumbling count", "join", "table join", "stages"])
 def test_a_service_goes_on_without_its_folder(services, name):
     """Without a store for snapshots: the state is computed from the first batch of the ledger on."""
     goes_on(services, name, "", None)
@@ -257,6 +290,7 @@ def goes_on(
     case, chance = CASES[name], random.Random(f"{SEED} {name} {settings.partition(':')[2][:5]}")
     service = services(settings + case.text)
     service.create(*case.inputs, partitions=1)
+    service.send_all(case.before)
     *parts, last = records(case)
     for some in parts:
         service.start()

@@ -10,12 +10,14 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluice.checkpoint.checkpoint_store import get_bytes, put_bytes
+from sluice.checkpoint.folder_store import PART, FolderStore
 from sluice.kafka.embedded_broker import EmbeddedBroker
 from tests.object_store.conftest import s3 as s3  # noqa: PLC0414 - a fixture
 from tests.object_store.s3_server import SECRET, S3Server
@@ -98,6 +100,12 @@ def test_a_store_that_cannot_be_reached(services, s3, proxy):
     goes_on(service, 100)
     service.wait_until(lambda: metric(service, "sluice_store_up") == 0, "the metric says that the store is gone")
     goes_on(service, 200)
+    in_store = max(map(version, snapshots(s3, "gone")))
+    local = FolderStore(service.checkpoint)
+    service.wait_until(
+        lambda: any(int(Path(one).stem) > in_store for one in local.list("buckets/") if one.endswith(".state")),
+        "the folder has newer snapshots than the store, so the log in it does not grow",
+    )
     service.lose_machine()
     service.start()
     assert service.await_end() == 3
@@ -191,6 +199,53 @@ def test_damaged_snapshots(services, s3, damage, request):
     goes_on(service, len(service.events))
     for name in newest.values():
         assert f"the state of version {version(name)} in the store cannot be used" in service.log()
+    service.end()
+
+
+def test_a_snapshot_that_is_listed_and_absent_and_one_that_is_half_written(services, tmp_path):
+    """The store is a folder. The newest snapshot of each bucket is a link to nothing; a killed copy has left a part."""
+    settings = f"state: {tmp_path}\nsnapshot_interval: 0.5\nsnapshot_records: 30\nmax_records_per_batch: 40\n"
+    service = services(f"{settings}clock: records\n{ONE_WINDOW}")
+    service.create("in")
+    service.start()
+    while len(list(tmp_path.rglob("*.state"))) < 4:
+        goes_on(service, len(service.events))
+    service.lose_machine()
+    newest = {path.parent.name: path for path in sorted(tmp_path.rglob("*.state"), key=lambda path: version(path.name))}
+    for path in newest.values():
+        path.with_name(f"{version(path.name) + 1}-0123456789abcdef.state.0a1b{PART}").write_bytes(
+            path.read_bytes()[:99]
+        )
+        path.unlink()
+        path.symlink_to(tmp_path / "nothing")
+    service.start()
+    goes_on(service, len(service.events))
+    for path in newest.values():
+        assert f"the state of version {version(path.name)} in the store cannot be used" in service.log()
+    assert "0123456789abcdef" not in service.log()
+    service.end()
+
+
+def test_a_clock_of_the_store_that_is_wrong(services, s3, proxy, tmp_path):
+    """The store refuses each signature. The service goes on as without a store, and a restore names the cause."""
+    service = services(pipeline(s3, "skewed", endpoint=f"http://{proxy.address}"), http=True)
+    service.create("in")
+    service.start()
+    goes_on(service, 0)
+    service.wait_until(lambda: snapshots(s3, "skewed"), "the store has a snapshot")
+    with S3Server(tmp_path, accepts_times=False) as wrong:
+        proxy.forward_to(wrong.endpoint.removeprefix("http://"))
+        proxy.reset()
+        goes_on(service, 100)
+        service.wait_until(lambda: metric(service, "sluice_store_up") == 0, "the metric says that the store refuses")
+        assert "RequestTimeTooSkewed" in service.log()
+        service.lose_machine()
+        service.start()
+        assert service.await_end() == 3
+        assert "RequestTimeTooSkewed" in service.sentence
+    proxy.forward_to(s3.endpoint.removeprefix("http://"))
+    service.start()
+    goes_on(service, 200)
     service.end()
 
 

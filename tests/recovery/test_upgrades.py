@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +26,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.recovery.harness.output_reader import Record, topic_partition
-from tests.recovery.harness.service import TOPIC_PARTITIONS, Place, Service
+from tests.recovery.harness.service import ORIGIN, TOPIC_PARTITIONS, Place, Service
+from tests.recovery.test_pipelines_across_kills import instant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -320,6 +322,142 @@ def test_an_input_topic_is_added_and_removed(services: Callable[..., Service], t
     service.send_all(records(2))
     of_sums = [event for event in service.events if event["stream"] == "in"]
     service.await_outputs(expected=alone(service, tmp_path / "again", plain, of_sums))
+    service.end()
+
+
+#: each kind of operator, with a size that changes so that its state means something else
+KINDS = """
+  - {name: counts, aggregate: in, window: "tumbling, count(A:4|5), partitioned", partition_by: [k],
+     output: {counts: {k: Last(k), all: Collect(v)}}}
+  - {name: early, aggregate: in, window: "tumbling, count(9), partitioned", partition_by: [k], early: count(A:2|3),
+     output: {early: {k: Last(k), n: Count(), early: isEarly()}}}
+  - {name: deltas, aggregate: in, window: "tumbling, delta(v, A:40|50), partitioned", partition_by: [k],
+     output: {deltas: {k: Last(k), all: Collect(v)}}}
+  - {name: times, aggregate: in, window: "sliding, time(0.06), count(A:1|2), partitioned", partition_by: [k],
+     output: {times: {k: Last(k), n: Count(), s: Sum(v)}}}
+  - {name: panes, aggregate: in, window: "timeInterval, intervalDuration(A:0.05|0.04), partitioned", partition_by: [k],
+     output: {panes: {k: Last(k), n: Count(), s: Sum(v)}}}
+  - {name: near, aggregate: in, window: "slidingTime, timeDifference(A:0.05|0.03)", partition_by: [k],
+     output: {near: {k: Last(k), n: Count(), s: Sum(v)}}}
+  - {name: visits, aggregate: in, window: "session, inactivityGap(A:0.03|0.05)", partition_by: [k],
+     output: {visits: {k: Last(k), n: Count()}}}
+  - {name: top, sort: in, window: "sliding, count(A:5|4), partitioned", partition_by: [k], order_by: {v: desc},
+     output: [top]}
+  - {name: first, dedup: in, by: [k], within: time(A:0.05|0.03), output: [first]}
+  - {name: pairs, join: {left: in, right: in}, window_left: "sliding, count(0)",
+     window_right: "sliding, count(A:20|15)", equality_left: [k], equality_right: [k],
+     output: {pairs: {k: left.k, v: left.v, before: right.v}}}
+  - {name: around, join: {left: in, right: in}, window: "interval, before(A:0.02|0.03), after(0)",
+     equality_left: [k], equality_right: [k], output: {around: {k: left.k, v: left.v, before: right.v}}}
+  - {name: latest, join: {left: in, right: in}, window: "asOf, maximumAge(A:0.02|0.03)",
+     equality_left: [k], equality_right: [k], output: {latest: {k: left.k, v: left.v, before: right.v}}}
+"""
+STATELESS = "  - {name: passed, map: in, where: v % 2 == 0, output: [passed]}\n"
+
+
+def of_all_kinds(side: int) -> str:
+    """The pipeline file with the first (0) or the second (1) size of each operator."""
+    operators = re.sub(r"A:([^|]*)\|([^),]*)", lambda sizes: sizes[side + 1], KINDS)
+    streams = re.findall(r"name: (\w+),", KINDS + STATELESS)
+    text = text_of(operators, STATELESS, streams=streams, head=HEAD.replace("buckets: 2", "buckets: 1"))
+    timed = "t: timestamp}, event_time: {attribute: t, lag: 0.02, minimum_gap: 0.01}"
+    return text.replace("v: int64}", f"v: int64, {timed}")
+
+
+def timed_records(number: int) -> list[tuple[str, Record]]:
+    """Every fiftieth comes after a pause, in which sessions end."""
+    return [(stream, record | {"t": instant(ORIGIN + record["v"] + record["v"] // 50 * 200)})
+            for stream, record in records(number)]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["kept", "rebuilt", "emptied"])
+def test_each_kind_of_operator_goes_on_as_its_word_says(services: Callable[..., Service], tmp_path: Path, word: str):
+    old, new = of_all_kinds(0), of_all_kinds(0 if word == "kept" else 1)
+    service = services(old)
+    service.create("in", partitions=1)
+    service.start()
+    service.send_all(timed_records(0))
+    service.await_rest()
+    service.end()
+    before = list(service.events)
+    if word == "emptied":
+        delete_records(service, "in", service.last_plan())
+    changed(service, new.replace("max_records_per_batch: 40", "max_records_per_batch: 55"))
+    words = dict(line.split()[:2] for line in upgrade(service).stdout.splitlines() if line.startswith("  "))
+    assert words == dict.fromkeys(re.findall(r"name: (\w+),", KINDS), word) | {"passed": "kept"}
+    service.start("--accept")
+    service.send_all(timed_records(1))
+    later = service.events[len(before) :]
+    first = alone(service, tmp_path / "before", old, before)
+    if word == "emptied":
+        second = alone(service, tmp_path / "later", new, later)
+    else:
+        given = alone(service, tmp_path / "given", new, before)
+        whole = alone(service, tmp_path / "whole", new, service.events)
+        second = {place: some[len(given.get(place, ())) :] for place, some in whole.items()}
+    service.await_outputs(expected=joined(first, second))
+    service.end()
+
+
+BY_BUYER = """
+  - name: buyers
+    aggregate: in
+    window: tumbling, count(4), partitioned
+    partition_by: [buyer]
+    output: {buyers: {k: Last(buyer), all: Collect(v)}}
+"""
+
+
+@pytest.mark.slow
+def test_an_operator_with_another_key_comes_and_goes(services: Callable[..., Service], tmp_path: Path):
+    """It is a stage of its own, which reads its input from the first record on. The other goes on where it was."""
+
+    def with_buyers(*operators: str, streams: list[str]) -> str:
+        return text_of(*operators, streams=streams).replace("v: int64}", "v: int64, buyer: string}")
+
+    def send(number: int) -> None:
+        service.send_all([(to, record | {"buyer": f"buyer {record['v'] % 5}"}) for to, record in records(number)])
+
+    sums, both = with_buyers(SUMS, streams=["sums"]), with_buyers(SUMS, BY_BUYER, streams=["sums", "buyers"])
+    service = services(sums)
+    service.create("in", partitions=1)
+    service.start()
+    send(0)
+    service.await_rest()
+    service.end()
+    changed(service, both)
+    assert upgrade(service).returncode == 0
+    service.start()
+    send(1)
+    buyers = alone(service, tmp_path / "buyers", with_buyers(BY_BUYER, streams=["buyers"]), service.events)
+    service.await_outputs(expected=joined(alone(service, tmp_path / "sums", sums, service.events), buyers))
+    service.end()
+    changed(service, sums)
+    assert upgrade(service).returncode == 7
+    for number, options in ((2, ["--accept"]), (3, [])):
+        service.start(*options)
+        send(number)
+        service.await_outputs(expected=joined(alone(service, tmp_path / f"{number}", sums, service.events), buyers))
+        service.end()
+
+
+@pytest.mark.slow
+def test_records_of_an_earlier_form_are_a_loss_of_what_is_rebuilt(services: Callable[..., Service], tmp_path: Path):
+    """The earlier records lack an attribute. They are read again in vain, and `upgrade` says so."""
+    wide = text_of(PAIRS, streams=["pairs"]).replace("v: int64}", "v: int64, w: int64}").replace("SIZE", "4")
+    service = services(text_of(PAIRS.replace("SIZE", "9"), streams=["pairs"]))
+    stop_before_the_change(service, "rest")
+    before = list(service.events)
+    given = service.expected()
+    changed(service, wide)
+    shown = upgrade(service)
+    assert shown.returncode == 7, shown
+    assert "that do not have the new form are missing" in shown.stdout
+    service.start("--accept")
+    service.send_all([(stream, record | {"w": 1}) for stream, record in records(1)])
+    later = service.events[len(before) :]
+    service.await_outputs(expected=joined(given, alone(service, tmp_path / "later", wide, later)))
     service.end()
 
 

@@ -26,8 +26,17 @@ from sluice.model.changes.operator_changes import Word, changes_of, kept_of
 from sluice.model.spec import Pipeline
 from sluice.replayer.event_file import Cutter, numbered
 from sluice.replayer.player import with_origin
-from sluice.testing import about_input, limited, on_stream, operator_of, schema_of
-from tests.spec import dedup_strategies, event_join_strategies, event_strategies, invariants, session_strategies
+from sluice.testing import about_input, about_table, limited, on_stream, operator_of, schema_of
+from tests.spec import (
+    dedup_strategies,
+    early_strategies,
+    event_join_strategies,
+    event_strategies,
+    invariants,
+    quiet_strategies,
+    session_strategies,
+    table_strategies,
+)
 from tests.spec.buckets import plan_of
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import join_cases, sort_cases
@@ -47,7 +56,9 @@ def pipeline_with(case: Case, *names: str) -> Pipeline:
     file = {
         "pipeline": "case",
         "streams": {
-            name: {"topic": name, "schema": schema_of(operator, case["input"], name)} | about_input(operator)
+            name: {"topic": name, "schema": schema_of(operator, case["input"], name)}
+            | about_input(operator)
+            | about_table(operator, name)
             for name in inputs
         }
         | {name: {"topic": name} for name in written},
@@ -98,11 +109,11 @@ def batches_of(pipeline: Pipeline, case: Case, when: When) -> tuple[dict[str, in
     return dict(plan_of(pipeline, placed, 1).topic_partitions), list(Cutter(pipeline.inputs).batches(placed, when.size))
 
 
-def changed_run(case: Case, when: When) -> dict[str, list[Any]]:
-    """By stream what comes out of the pipeline that changes: of `fresh` after the change."""
-    old, new = pipeline_with(case, "a", "gone"), pipeline_with(case, "fresh", "a")
-    changes = changes_of(old, new)
-    assert {one.name: one.word for one in changes.all} == {"fresh": Word.NEW, "a": Word.KEPT, "gone": Word.REMOVED}
+def changed_run(case: Case, when: When, *fresh: str) -> dict[str, list[Any]]:
+    """By stream what comes out of the pipeline that changes: of the operators `fresh` after the change."""
+    old, new = pipeline_with(case, "a", "gone"), pipeline_with(case, *fresh, "a")
+    words = {one.name: one.word for one in changes_of(old, new).all}
+    assert words == dict.fromkeys(fresh, Word.NEW) | {"a": Word.KEPT, "gone": Word.REMOVED}
     counts, batches = batches_of(old, case, when)
     graph = Graph(old, counts)
     state = graph.initial()
@@ -159,13 +170,20 @@ def without_tuples_before(case: Case, when: When) -> dict[str, list[Any]]:
 
 
 def check(case: Case, when: When) -> None:
-    found = changed_run(case, when)
+    found = changed_run(case, when, "fresh")
     assert of_operator("a", found) == of_operator("a", undisturbed(case, when))
     assert of_operator("fresh", found) == of_operator("fresh", without_tuples_before(case, when))
 
 
 def of_operator(name: str, found: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return {stream: rows for stream, rows in found.items() if stream.endswith(f"_{name}") and rows}
+
+
+def of_a_handler(case: Case) -> Case:
+    """The same windows, with an operator in Python."""
+    own = {name: case["operator"][name] for name in ("window", "partition_by", "schema")}
+    handler = own | {"kind": "custom", "handler": "tests.spec.handler_classes:Contents"}
+    return {"operator": handler, "input": case["input"]}
 
 
 CASES = {
@@ -177,6 +195,9 @@ CASES = {
     "event join": event_join_strategies.cases,
     "dedup": dedup_strategies.cases,
     "session": session_strategies.cases,
+    "early": early_strategies.cases,
+    "quiet": quiet_strategies.cases,
+    "handler": cases().map(of_a_handler),
 }
 
 
@@ -185,3 +206,10 @@ CASES = {
 @settings(max_examples=40, derandomize=True, deadline=None)
 def test_operators_stay_come_and_go(kind: str, data: st.DataObject, when: When):
     check(data.draw(CASES[kind]), when)
+
+
+@given(table_strategies.cases(), whens)
+@settings(max_examples=40, derandomize=True, deadline=None)
+def test_a_table_stays_with_its_join(case: Case, when: When):
+    """A join with a table cannot come later: its table would have no rows."""
+    assert of_operator("a", changed_run(case, when)) == of_operator("a", undisturbed(case, when))

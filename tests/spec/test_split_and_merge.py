@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sluice.columns.state_tables import PartOfKey
@@ -23,7 +23,15 @@ from sluice.model.spec import Pipeline
 from sluice.model.spreading import spread_by
 from sluice.replayer.event_file import Batch, Cutter, numbered
 from sluice.testing import limited, on_stream, pipeline_of
-from tests.spec import event_strategies, invariants
+from tests.spec import (
+    dedup_strategies,
+    early_strategies,
+    event_join_strategies,
+    event_strategies,
+    invariants,
+    session_strategies,
+    table_strategies,
+)
 from tests.spec.buckets import of_stream, plan_of, share
 from tests.spec.every_cut import CLEANED_EARLY
 from tests.spec.join_strategies import LEFT, join_cases, sort_cases
@@ -246,22 +254,35 @@ def check_rescales(case: Case, of: Rescales) -> None:
     assert rescaled_rows(pipeline, given_events, of) == rescaled_rows(pipeline, given_events, never)
 
 
-@given(cases(), rescales)
-@settings(max_examples=60, derandomize=True, deadline=None)
-def test_any_sequence_of_rescales_gives_the_outputs_of_none(case: Case, of: Rescales):
-    check_rescales(case, of)
+#: the operators that may have several buckets. Without watermarks in the topic an event time needs one bucket
+RESCALED = {
+    "aggregate": cases(),
+    "event time": event_strategies.cases,
+    "sort": sort_cases(),
+    "event time sort": event_strategies.sort_cases,
+    "session": session_strategies.cases,
+    "early": early_strategies.cases,
+    "dedup": dedup_strategies.cases,
+    "join": join_cases(),
+    "interval join": event_join_strategies.interval_cases,
+    "as-of join": event_join_strategies.as_of_cases,
+    "table join": table_strategies.cases(),
+}
 
 
-@given(event_strategies.cases, rescales)
-@settings(max_examples=60, derandomize=True, deadline=None)
-def test_any_sequence_of_rescales_over_event_time_gives_the_outputs_of_none(case: Case, of: Rescales):
-    check_rescales(case, of)
+#: a case is loaded to see whether it may have several buckets, and some may not
+SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
 
 
-@given(join_cases(), rescales)
-@settings(max_examples=40, derandomize=True, deadline=None)
-def test_any_sequence_of_rescales_of_a_join_gives_the_outputs_of_none(case: Case, of: Rescales):
-    check_rescales(case, of)
+def spread(case: Case) -> bool:
+    return spread_by(pipeline_of(case)) is not None
+
+
+@pytest.mark.parametrize("kind", RESCALED)
+@given(st.data(), rescales)
+@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=SLOW)
+def test_any_sequence_of_rescales_gives_the_outputs_of_none(kind: str, data: st.DataObject, of: Rescales):
+    check_rescales(data.draw(RESCALED[kind].filter(spread)), of)
 
 
 ALIGNED = {

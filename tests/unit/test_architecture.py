@@ -58,7 +58,7 @@ FLOORS = {
     "running": {"model", "ops", "planning", "config", "page", "spark"},
     "commands": {
         "model", "config", "draft", "compiler", "columns", "batch", "replayer", "pictures", "lab", "planning", "ops",
-        "running", "inspect",
+        "running", "checkpoint", "inspect",
     },
     "testing": {"model", "config", "columns", "engine", "engine/stream", "replayer"},
 }  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import orjson
 
+from sluice.checkpoint.stage_folders import placed_stages
 from sluice.inspect.verify import ComparisonReport, verify
 from sluice.model.spec import Pipeline
-from sluice.model.stages import stages
 from sluice.ops.log_lines import configure
 
 
@@ -18,7 +18,7 @@ def repeat(pipeline: Pipeline) -> int:
     """
     configure(secrets=pipeline.settings.kafka.secrets)
     differ = False
-    for stage in stages(pipeline):
+    for stage in placed_stages(pipeline):
         compared = verify(stage)
         for difference in compared.differences:
             click.echo(orjson.dumps(difference._asdict()))

@@ -124,9 +124,6 @@ def _rescaled(plan: Plan, buckets: int, archive: SnapshotArchive | None) -> Plan
         Path(new.location("buckets")).mkdir()
         put_bytes(new, COMPLETE, b"")
         adopt(Path(plan.checkpoint))
-    after = SnapshotArchive.of(into)
-    if after is not None:
-        after.forget_other_numbers()
     return into
 
 

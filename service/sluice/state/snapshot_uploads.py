@@ -94,8 +94,13 @@ class SnapshotUploads:
         self._report(StoreReport(up, written, since.time if since and self._version() else None, self._margins))
 
     def _begin(self) -> None:
-        """Claims the store, which may not have been possible at the start, and lists what it has."""
+        """Claims the store, which may not have been possible at the start, and lists what it has.
+
+        Removes the snapshots of other numbers of buckets here and not in the start that changes the number: a kill
+        could leave them for good.
+        """
         self._archive.claim(owner_of(self._plan))
+        self._archive.forget_other_numbers()
         self._plans = ledger.plans(self._kafka, self._name, self._plan.query)
         self._oldest_plan = min(self._plans, default=-1)
         found = {bucket: self._archive.snapshots(bucket) for bucket in range(self._plan.buckets)}

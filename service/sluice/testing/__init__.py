@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluice.testing.one_operator import (  # noqa: F401 - the tests of the engine use the others
     about_input,
+    about_table,
     limited,
     on_stream,
     operator_of,

@@ -142,7 +142,13 @@ class Service(SluiceProcess):
 
     def position(self, stage: str = "") -> Position:
         query = f"{self.name}.{stage}" if stage else self.name
-        return position_of(self.kafka, self.checkpoint / stage, query)
+        return position_of(self.kafka, self.checkpoint / stage if stage else self._first, query)
+
+    @property
+    def _first(self) -> Path:
+        """The checkpoint of the only stage, or of the first of several."""
+        inside = self.checkpoint / self.name
+        return inside if inside.is_dir() else self.checkpoint
 
     def last_plan(self) -> dict[Place, int]:
         """The end offsets of the ledger's last batch, by topic and topic partition."""
@@ -152,7 +158,7 @@ class Service(SluiceProcess):
         return dict(entry.planned.offsets)
 
     def await_rest(self) -> Position:
-        """All that was sent has been read, and no batch is in hand."""
+        """All that was sent has been read, and no batch is in hand. Of several stages this is so of the first one."""
         self.wait_until(self._at_rest, "the service has read all and rests")
         return self.position()
 
@@ -164,10 +170,10 @@ class Service(SluiceProcess):
 
     def _read(self) -> dict[str, int]:
         """How far the last planned batch read, by stream and topic partition."""
-        _, planned = batches(FolderStore(self.checkpoint))
+        _, planned = batches(FolderStore(self._first))
         if planned is None:
             return {}
-        lines = (self.checkpoint / "offsets" / str(planned)).read_text().splitlines()
+        lines = (self._first / "offsets" / str(planned)).read_text().splitlines()
         offsets = json.loads(lines[2])
         return {
             f"{topic}/{partition}": offset
@@ -190,20 +196,17 @@ class Service(SluiceProcess):
     def send_all(self, records: Sequence[tuple[str, Record]]) -> None:
         """Each a millisecond after the last, in its key's topic partition.
 
-        A record is a tuple with the key "k", {"k": key, "raw": bytes}, or CLOCK: a clock mark to all topic partitions.
+        A record is a tuple with the key "k", {"k": key, "raw": bytes}, or a mark to all topic partitions: CLOCK, or
+        {"watermark": time}.
         """
         producer = Producer({"bootstrap.servers": self.kafka["bootstrap.servers"], "linger.ms": 5})
         for stream, record in records:
-            mark = record is CLOCK
+            mark = record is CLOCK or "watermark" in record
             for place in range(self._partitions[stream]) if mark else [self.place_of(stream, record["k"])]:
-                content = (
-                    {"headers": [(HEADER, b"clock")]} if mark
-                    else {"key": record["k"], "value": record.get("raw") or json.dumps(record)}
-                )  # fmt: skip
                 at = ORIGIN + len(self.events)
-                producer.produce(self.topic(stream), partition=place, timestamp=at, **content)
+                producer.produce(self.topic(stream), partition=place, timestamp=at, **_content(record))
                 event = {"at": at / 1000, "stream": stream, "topic_partition": place}
-                self.events.append(event | ({} if mark else {"tuple": record}))
+                self.events.append(event | (record if mark else {"tuple": record}))
         assert producer.flush(60) == 0
 
     def place_of(self, stream: str, key: str) -> int:
@@ -298,6 +301,15 @@ class Service(SluiceProcess):
     def skipped(self) -> int:
         """How many batches the ledger knew already when they were run again."""
         return skipped(self.kafka, self.name)
+
+
+def _content(record: Record) -> dict[str, Any]:
+    """The key, the value and the headers of a record (`Service.send_all`)."""
+    if record is CLOCK:
+        return {"headers": [(HEADER, b"clock")]}
+    if "watermark" in record:
+        return {"headers": [(HEADER, b"watermark")], "value": record["watermark"]}
+    return {"key": record["k"], "value": record.get("raw") or json.dumps(record)}
 
 
 def skipped(kafka: Mapping[str, str], query: str) -> int:

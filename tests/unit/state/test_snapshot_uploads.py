@@ -171,6 +171,16 @@ def test_a_new_start_goes_on_with_what_the_store_has(given):
     assert given.versions() == [8, 10]
 
 
+def test_snapshots_of_another_number_of_buckets_are_removed(given):
+    """The start that changed the number may have been killed before it could."""
+    copies(given, 1, 5)
+    given.plan, given.archive = replace(given.plan, buckets=1), SnapshotArchive(given.remote, 3)
+    assert list(given.remote.list("snapshots/1/"))
+    given.restart()
+    given.step()
+    assert list(given.remote.list("snapshots/1/")) == []
+
+
 def test_retention_that_has_passed_is_logged_until_a_snapshot_is_newer(given, caplog):
     """The margin is then 0: nothing is left of an alert."""
     given.commit(4)

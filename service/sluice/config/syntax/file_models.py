@@ -702,7 +702,7 @@ class FileShape(FileModel):
         ge=1,
         le=65536,
         description="The number of slices of the key space; a bucket is the unit of parallel work. It may change at "
-        "any start.",
+        "any start, but not to or from 1 if operators read one input with different keys.",
     )
     checkpoint: str | None = Field(
         None,

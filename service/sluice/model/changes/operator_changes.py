@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sluice.model.changes.operator_data import event_time_of, parts_of, provenance_of, shown
+from sluice.model.changes.change_reasons import reason
+from sluice.model.changes.operator_data import event_time_of, parts_of, provenance_of, renamed_streams
 from sluice.model.changes.window_sizes import Resizing, counts_tuples, resizing
 from sluice.model.spec import Join, Operator, Pipeline, Union
 
@@ -97,7 +98,7 @@ def changes_of(old: Pipeline, new: Pipeline) -> Changes:
     found = [*_settings(old, new), *_buffers(old, new)]
     changed = (_changed(before.get(one.name), old, one, new) for one in new.operators if not isinstance(one, Union))
     found += [_with_its_table(one, new) for one in changed]
-    found += [_gone(one, old) for one in old.operators if one.name not in there and not isinstance(one, Union)]
+    found += [_gone(one, old, new) for one in old.operators if one.name not in there and not isinstance(one, Union)]
     return Changes(tuple(found))
 
 
@@ -105,8 +106,8 @@ def _settings(old: Pipeline, new: Pipeline) -> Iterator[Change]:
     for name in FIXED_SETTINGS:
         before, now = (getattr(one.settings, name) for one in (old, new))
         if before != now:
-            reason = f"`{name}` was {before} and is {now}: it decides the times and the order of all tuples"
-            yield Change(name, Word.REFUSED, reason)
+            why = f"`{name}` was {before} and is {now}: it decides the times and the order of all tuples"
+            yield Change(name, Word.REFUSED, why)
 
 
 def _buffers(old: Pipeline, new: Pipeline) -> Iterator[Change]:
@@ -114,8 +115,8 @@ def _buffers(old: Pipeline, new: Pipeline) -> Iterator[Change]:
     kept = set(_kept_buffers(old, new).values())
     for stream in old.inputs:
         if stream.marks_in == "aligned" and stream.name not in kept:
-            reason = "tuples that wait for a mark (marks_in: aligned) are lost"
-            yield Change(stream.name, Word.EMPTIED, reason, loses=True)
+            why = "tuples that wait for a mark (marks_in: aligned) are lost"
+            yield Change(stream.name, Word.EMPTIED, why, loses=True)
 
 
 def kept_of(old: Pipeline, new: Pipeline) -> Kept:
@@ -144,33 +145,36 @@ def _kept_buffers(old: Pipeline, new: Pipeline) -> dict[str, str]:
 
 def _earlier_names(old: Pipeline, new: Pipeline) -> dict[str, str]:
     """The earlier name of each stream that both pipelines use. An input is the same stream if it has the same topic,
-    another stream if it has the same name and the same operator writes it. A union also has the same inputs.
+    another stream if the same operator writes it, perhaps under another name. A union also has the same inputs.
     """
     inputs = {stream.topic: stream.name for stream in old.inputs}
     found = {stream.name: inputs[stream.topic] for stream in new.inputs if stream.topic in inputs}
+    renamed = renamed_streams(old, new)
     for name in new.streams:
-        was, now = old.writer_of(name), new.writer_of(name)
-        if was and now and was.name == now.name and provenance_of(old, name) == provenance_of(new, name):
-            found[name] = name
+        earlier = renamed.get(name, name)
+        was, now = old.writer_of(earlier), new.writer_of(name)
+        if was and now and was.name == now.name and provenance_of(old, earlier) == provenance_of(new, name, renamed):
+            found[name] = earlier
     return found
 
 
 def _changed(before: Operator | None, old: Pipeline, now: Operator, new: Pipeline) -> Change:
     if before is None:
         return Change(now.name, Word.NEW)
-    had, has = parts_of(before, old), parts_of(now, new)
+    had, has = parts_of(before, old), parts_of(now, new, renamed_streams(old, new))
     if type(before) is not type(now):
-        reason = f"it was {_kind(before)}, and is {_kind(now)}"
-        return Change(now.name, Word.EMPTIED if had else Word.NEW, reason, loses=bool(had))
+        kinds = f"it was {_kind(before)}, and is {_kind(now)}"
+        return Change(now.name, Word.EMPTIED if had else Word.NEW, kinds, loses=bool(had))
     differing = [part for part in has if part not in had or had[part] != has[part]]
     differing += [part for part in had if part not in has]
     if not differing:
         return Change(now.name, Word.KEPT, "" if has else "it has no state")
-    reason = ", ".join(_reason(part, had.get(part), has.get(part)) for part in differing)
+    in_both = [part for part in differing if part in had and part in has]
+    why = ", ".join(reason(part, had.get(part), has.get(part)) for part in in_both or differing)
     sizes = [resizing(now, part, had.get(part), has.get(part)) for part in differing]
     if Resizing.NONE in sizes:
-        return Change(now.name, Word.EMPTIED, reason, loses=True)
-    return Change(now.name, Word.TRIMMED if Resizing.SMALLER in sizes else Word.FILLING, reason, loses=True)
+        return Change(now.name, Word.EMPTIED, why, loses=True)
+    return Change(now.name, Word.TRIMMED if Resizing.SMALLER in sizes else Word.FILLING, why, loses=True)
 
 
 def _with_its_table(change: Change, new: Pipeline) -> Change:
@@ -178,21 +182,21 @@ def _with_its_table(change: Change, new: Pipeline) -> Change:
     tables = any(isinstance(one, Join) and one.table and one.name == change.name for one in new.operators)
     if not tables or change.word not in (Word.NEW, Word.EMPTIED):
         return change
-    reason = "its table would have no rows, because the first batch of a checkpoint loads tables"
-    return Change(change.name, Word.REFUSED, "; ".join(filter(None, [change.reason, reason])))
+    why = "its table would have no rows, because the first batch of a checkpoint loads tables"
+    return Change(change.name, Word.REFUSED, "; ".join(filter(None, [change.reason, why])))
 
 
-def _gone(before: Operator, old: Pipeline) -> Change:
-    has_state = bool(parts_of(before, old))
-    reason = "the file has no operator of this name" + ("" if has_state else "; it had no state")
-    return Change(before.name, Word.REMOVED, reason, loses=has_state)
+def _gone(before: Operator, old: Pipeline, new: Pipeline) -> Change:
+    parts = parts_of(before, old)
+    why = "the file has no operator of this name" + ("" if parts else "; it had no state")
+    names = {one.name for one in old.operators}
+    alike = [one.name for one in new.operators if one.name not in names and type(one) is type(before)]
+    other = next((one.name for one in new.operators if one.name in alike and parts_of(one, new) == parts), None)
+    if parts and other is not None:
+        why += f"; {other} is the same under another name, and would keep the state under this one"
+    return Change(before.name, Word.REMOVED, why, loses=bool(parts))
 
 
 def _kind(operator: Operator) -> str:
     word = type(operator).__name__.lower()
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
-
-
-def _reason(part: str, before: object, now: object) -> str:
-    texts = shown(before), shown(now)
-    return f"{part}: {texts[0]} became {texts[1]}" if all(texts) else f"{part} has changed"

@@ -7,6 +7,7 @@ their attributes, expressions over results, or the way in which outputs are writ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sluice.model.expressions import AggregateCall, Attribute, walk
@@ -27,32 +28,39 @@ from sluice.model.spec import (
     Windowed,
 )
 from sluice.model.types import Type
-from sluice.model.unparse import expressions
 
 #: name of a part, as a message has it -> its value
 Parts = Mapping[str, object]
+#: a stream that an operator writes -> the name that it had in an earlier file
+Names = Mapping[str, str]
 
 
 class EventTimeData(NamedTuple):
-    """The part of a stream's event time on which the states of its readers depend."""
+    """The part of a stream's event time on which the states of its readers depend.
+
+    resolution   the unit of an int64 time, in nanoseconds
+    """
 
     attribute: str
     type: Type
-    tick: int
+    resolution: int
     advance: bool
 
 
-def parts_of(operator: Operator, pipeline: Pipeline) -> Parts:
-    """The parts of the operator that its state depends on. An operator without parts has no state to lose."""
+def parts_of(operator: Operator, pipeline: Pipeline, earlier: Names = MappingProxyType({})) -> Parts:
+    """The parts of the operator that its state depends on. An operator without parts has no state to lose.
+
+    earlier   the streams that have been renamed
+    """
     match operator:
         case Map() | Union():
             return {}
         case Join():
-            return dict(_of_join(operator, pipeline))
+            return dict(_of_join(operator, pipeline, earlier))
         case Dedup():
-            return dict(_of_dedup(operator, pipeline))
+            return dict(_of_dedup(operator, pipeline, earlier))
         case Aggregate() | Sort() | Custom():
-            return dict(_of_window(operator, pipeline))
+            return dict(_of_window(operator, pipeline, earlier))
 
 
 def has_state(operator: Operator) -> bool:
@@ -60,8 +68,8 @@ def has_state(operator: Operator) -> bool:
     return not isinstance(operator, Map | Union)
 
 
-def _of_window(operator: Windowed, pipeline: Pipeline) -> Iterator[tuple[str, object]]:
-    yield "input", provenance_of(pipeline, operator.input)
+def _of_window(operator: Windowed, pipeline: Pipeline, earlier: Names) -> Iterator[tuple[str, object]]:
+    yield "input", provenance_of(pipeline, operator.input, earlier)
     yield "window", operator.window
     yield "partition_by", operator.partition_by
     if operator.window.needs_event_time or getattr(operator.window, "clock", True) is False:
@@ -95,8 +103,8 @@ def calls_of(operator: Aggregate) -> tuple[AggregateCall, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _of_dedup(operator: Dedup, pipeline: Pipeline) -> Iterator[tuple[str, object]]:
-    yield "input", provenance_of(pipeline, operator.input)
+def _of_dedup(operator: Dedup, pipeline: Pipeline, earlier: Names) -> Iterator[tuple[str, object]]:
+    yield "input", provenance_of(pipeline, operator.input, earlier)
     yield "by", operator.by
     yield "within", (operator.within, operator.over)
     yield "keep", operator.keep
@@ -106,16 +114,17 @@ def _of_dedup(operator: Dedup, pipeline: Pipeline) -> Iterator[tuple[str, object
         yield "attributes of its input", pipeline.streams[operator.input].schema
 
 
-def _of_join(operator: Join, pipeline: Pipeline) -> Iterator[tuple[str, object]]:
+def _of_join(operator: Join, pipeline: Pipeline, earlier: Names) -> Iterator[tuple[str, object]]:
     yield "window", operator.window
     yield "match", operator.match
     yield "whether its right side is a table", operator.table
-    for word, side in (("left", operator.left), ("right", operator.right)):
-        yield f"{word} input", provenance_of(pipeline, side.stream)
+    for word, side, other in (("left", operator.left, operator.right), ("right", operator.right, operator.left)):
+        yield f"{word} input", provenance_of(pipeline, side.stream, earlier)
         yield f"{word} attributes in outputs", _read(operator, word, pipeline)
         yield f"equality_{word}", side.equality
         yield f"outer {word} side", side.outer
-        yield f"default_{word}", _defaults(side, _read(operator, word, pipeline), pipeline)
+        if other.outer:
+            yield f"default_{word}", _defaults(side, _read(operator, word, pipeline), pipeline)
         if operator.window is None:
             yield f"window_{word}", side.window
             yield f"partition_by_{word}", side.partition_by
@@ -140,14 +149,28 @@ def _defaults(side: Side, stored: tuple[tuple[str, Type], ...], pipeline: Pipeli
     return tuple(values.get(name) for name, _ in stored)
 
 
-def provenance_of(pipeline: Pipeline, stream: str) -> object:
-    """Where the tuples of a stream come from: the topic of an input, else the name of the stream. A union of streams is
-    the list of where they come from.
+def provenance_of(pipeline: Pipeline, stream: str, earlier: Names = MappingProxyType({})) -> object:
+    """Where the tuples of a stream come from: the topic of an input, else the earlier name of the stream. A union of
+    streams is the list of where they come from.
     """
     writer = pipeline.writer_of(stream)
     if isinstance(writer, Union):
-        return tuple(provenance_of(pipeline, name) for name in writer.inputs)
-    return f"stream {stream}" if writer else f"topic {pipeline.streams[stream].topic}"
+        return tuple(provenance_of(pipeline, name, earlier) for name in writer.inputs)
+    return f"stream {earlier.get(stream, stream)}" if writer else f"topic {pipeline.streams[stream].topic}"
+
+
+def renamed_streams(old: Pipeline, new: Pipeline) -> dict[str, str]:
+    """The streams that operators of `new` write and that had another name in `old`, with the earlier name: an operator
+    of the same name had as many streams that the other file does not name.
+    """
+    before = {one.name: [output.stream for output in one.outputs] for one in old.operators}
+    found = dict[str, str]()
+    for operator in new.operators:
+        written = [output.stream for output in operator.outputs]
+        gone = [name for name in before.get(operator.name, ()) if name not in new.streams]
+        come = [name for name in written if name not in old.streams]
+        found |= dict(zip(come, gone, strict=True)) if len(come) == len(gone) else {}
+    return found
 
 
 def input_topics(pipeline: Pipeline, operator: Operator) -> set[str]:
@@ -173,15 +196,3 @@ def event_time_of(pipeline: Pipeline, stream: str) -> EventTimeData | None:
     if of is None:
         return None
     return EventTimeData(of.attribute, dict(pipeline.streams[stream].schema)[of.attribute], of.tick, of.advance)
-
-
-def shown(value: object) -> str:
-    """A part as text, for a reason; empty if it has no short text."""
-    clause = getattr(value, "clause", None)
-    if clause is not None:
-        return f"`{clause()}`" if callable(clause) else f"`{clause}`"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, tuple) and value and all(hasattr(one, "type") and not isinstance(one, type) for one in value):
-        return f"`{expressions(value)}`"
-    return ""

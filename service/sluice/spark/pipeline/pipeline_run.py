@@ -17,6 +17,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import locked
 from sluice.checkpoint.offset_log import first_offsets
+from sluice.checkpoint.stage_folders import placed_stages
 from sluice.kafka import ledger
 from sluice.kafka.batch_report import Entry, Report
 from sluice.kafka.groups.lag_group import InputOffsets
@@ -25,7 +26,6 @@ from sluice.kafka.ledger_follower import Follower
 from sluice.kafka.planned_batch import flat
 from sluice.kafka.range_reader import Offsets
 from sluice.model.spec import Pipeline
-from sluice.model.stages import stages
 from sluice.ops.metrics import WHOLE, Metrics
 from sluice.ops.pipelines import Registered
 from sluice.ops.progress_log import DeadLetterLog, ProgressLog
@@ -80,7 +80,7 @@ class PipelineRun:
     def locks(self) -> Iterator[None]:
         """Locks the checkpoint of each stage, so only one run at a time uses it (checkpoint/folder_lock.py)."""
         with ExitStack() as stack:
-            for stage in stages(self._pipeline):
+            for stage in placed_stages(self._pipeline):
                 stack.enter_context(locked(folder_of(stage), stage.name))
             yield
 
@@ -91,7 +91,8 @@ class PipelineRun:
             if not self._reset_ledger:
                 require_accepted(self._pipeline, accept=self._accept)
             plans = [
-                prepare(stage, reset_ledger=self._reset_ledger, accept=self._accept) for stage in stages(self._pipeline)
+                prepare(stage, reset_ledger=self._reset_ledger, accept=self._accept)
+                for stage in placed_stages(self._pipeline)
             ]
             self.prepared = True
             entries = [ledger.last_entry(plan.pipeline.settings.kafka, plan.pipeline.name) for plan in plans]

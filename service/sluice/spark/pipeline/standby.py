@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 
 from sluice.checkpoint.checkpoint_identity import folder_of
 from sluice.checkpoint.folder_lock import OccupiedError, locked
+from sluice.checkpoint.stage_folders import placed_stages
 from sluice.kafka.groups.lead import Lead, LeadError
 from sluice.kafka.kafka_errors import FencedError
 from sluice.kafka.topics import Topic
 from sluice.model.errors import SluiceError
 from sluice.model.spec import Pipeline
-from sluice.model.stages import stages
 from sluice.ops.pipelines import Role
 from sluice.spark.failures import require_java
 from sluice.spark.pipeline.warm_up import warm_up
@@ -62,7 +62,7 @@ class Standby:
 
         If the lead is lost inside the context, sets `stop`. At its end the locks are released and the lead is given up.
         """
-        found = [(stage, check_topics(stage)) for stage in stages(self._pipeline)]
+        found = [(stage, check_topics(stage)) for stage in placed_stages(self._pipeline)]
         kafka, name = self._pipeline.settings.kafka, self._pipeline.name
         self._lead = Lead(kafka, name, lambda: self._lost(stop))
         with self._lead, ExitStack() as stack:

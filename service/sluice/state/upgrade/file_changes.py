@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sluice.checkpoint import checkpoint_identity
 from sluice.checkpoint.checkpoint_identity import (
@@ -18,10 +19,11 @@ from sluice.checkpoint.checkpoint_identity import (
     definition_of,
     fingerprint_of,
 )
-from sluice.checkpoint.checkpoint_store import CheckpointStore
+from sluice.checkpoint.checkpoint_store import CheckpointStore, put_bytes
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.open_store import store_of
 from sluice.checkpoint.replacement import RESTORING, adopt
+from sluice.checkpoint.stage_folders import RETIRED, placed_stages
 from sluice.model.changes.change_table import lines
 from sluice.model.changes.definition_reader import pipeline_of
 from sluice.model.changes.operator_changes import Change, Changes, Word, changes_of
@@ -29,7 +31,6 @@ from sluice.model.changes.operator_data import has_state
 from sluice.model.fingerprint import plain
 from sluice.model.spec import Operator, Pipeline, Stream, Union
 from sluice.model.spreading import spread_by, wanted_buckets
-from sluice.model.stages import stages
 from sluice.state.integrity import LOGGER
 
 
@@ -39,11 +40,27 @@ class ChangedFileError(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class ChangedStage:
-    """A stage whose checkpoint was made for another pipeline: that pipeline, and what becomes of each state."""
+    """A stage whose checkpoint was made for another pipeline: that pipeline, and what becomes of each state.
+
+    reformed   the topics of inputs whose records the stage now reads in another form
+    """
 
     old: Pipeline
     identity: Identity
     changes: Changes
+    reformed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FormerStage:
+    """A stage that has a checkpoint in `folder`, and that the pipeline file has not any more, or at another place.
+
+    retired   whether its loss was accepted at an earlier start
+    """
+
+    pipeline: Pipeline
+    folder: Path
+    retired: bool
 
 
 def changed_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | None:
@@ -58,8 +75,11 @@ def changed_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | Non
     if definition is None:
         return None
     old = pipeline_of(definition, stage.settings)
-    of_records = (*_of_exchanges(definition, old, stage), *_of_waiting(old, stage, identity))
-    return ChangedStage(old, identity, Changes((*of_records, *changes_of(old, stage).all)))
+    reformed = _reformed(definition, old, stage)
+    of_records = (
+        *_of_inputs(stage, reformed), *_of_exchanges(old, stage, reformed), *_of_waiting(old, stage, identity),
+    )  # fmt: skip
+    return ChangedStage(old, identity, Changes((*of_records, *changes_of(old, stage).all)), reformed)
 
 
 def compared_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | None:
@@ -69,7 +89,7 @@ def compared_stage(stage: Pipeline, store: CheckpointStore) -> ChangedStage | No
         return changed
     from sluice.state.upgrade.input_replay import with_rebuilt  # noqa: PLC0415 - it imports the engine, which takes 1 s
 
-    return replace(changed, changes=with_rebuilt(changed.changes, stage, changed.identity.query))
+    return replace(changed, changes=with_rebuilt(changed.changes, stage, changed.identity.query, changed.reformed))
 
 
 def file_changes(pipeline: Pipeline) -> Changes | None:
@@ -77,10 +97,10 @@ def file_changes(pipeline: Pipeline) -> Changes | None:
 
     Raises CheckpointError if the checkpoint belongs to another pipeline.
     """
-    wanted = {stage.name: stage for stage in stages(pipeline)}
+    wanted = {stage.name: stage for stage in placed_stages(pipeline)}
     present = {name: found for name, stage in wanted.items() if (found := _present_stage(stage)) is not None}
-    others = _other_stages(pipeline, wanted)
-    return _together(wanted, present, others) if present or others else None
+    former = _former_stages(pipeline, wanted)
+    return _together(wanted, present, former) if present or former else None
 
 
 def _present_stage(stage: Pipeline) -> ChangedStage | None:
@@ -102,11 +122,17 @@ def require_accepted(pipeline: Pipeline, *, accept: bool) -> None:
 
     The caller has locked the checkpoints of all stages.
     """
-    for stage in stages(pipeline):
+    for stage in placed_stages(pipeline):
         adopt(checkpoint_identity.folder_of(stage))
     changes = file_changes(pipeline)
-    if changes is not None:
-        require(changes, pipeline, accept=accept)
+    if changes is None:
+        return
+    require(changes, pipeline, accept=accept)
+    wanted = {stage.name: stage for stage in placed_stages(pipeline)}
+    for stage in wanted.values():
+        store_of(stage).delete(RETIRED)
+    for former in _former_stages(pipeline, wanted).values():
+        put_bytes(FolderStore(former.folder), RETIRED, b"")
 
 
 def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
@@ -136,13 +162,33 @@ def require(changes: Changes, pipeline: Pipeline, *, accept: bool) -> None:
 CODED = ("schema", "value", "key", "headers", "record_timestamp", "defaults")
 
 
-def _of_exchanges(definition: Definition, old: Pipeline, new: Pipeline) -> Iterator[Change]:
-    """What cannot go on because records of the earlier form wait between two stages. `definition` is that of `old`."""
+def _reformed(definition: Definition, old: Pipeline, new: Pipeline) -> frozenset[str]:
+    """The topics that both pipelines read, in different forms. `definition` is that of `old`."""
     before = {stream.topic: definition["streams"][stream.name] for stream in old.inputs}
+    now = {str(stream.topic): plain(stream) for stream in new.inputs if stream.topic in before}
+    return frozenset(
+        topic for topic, form in now.items() if any(before[topic].get(field) != form.get(field) for field in CODED)
+    )
+
+
+def _of_inputs(new: Pipeline, reformed: frozenset[str]) -> Iterator[Change]:
     for stream in new.inputs:
-        was, now = before.get(stream.topic), plain(stream)
-        if stream.exchange and was is not None and any(was.get(field) != now.get(field) for field in CODED):
+        if stream.topic in reformed and not stream.exchange:
+            reason = "its records get another form: records that are not read yet must have it, too"
+            yield Change(stream.name, Word.KEPT, reason)
+
+
+def _of_exchanges(old: Pipeline, new: Pipeline, reformed: frozenset[str]) -> Iterator[Change]:
+    """What cannot go on because records that the earlier pipeline wrote wait between two stages."""
+    before = [stream.topic for stream in old.inputs if stream.exchange]
+    now = [stream.topic for stream in new.inputs if stream.exchange]
+    left = ", ".join(sorted(str(topic) for topic in before if topic not in now))
+    for stream in new.inputs:
+        if stream.exchange and stream.topic in reformed:
             reason = "records of the earlier form may still be in the topic between the two stages"
+            yield Change(stream.name, Word.REFUSED, reason)
+        elif stream.exchange and stream.topic not in before and left:
+            reason = f"its topic has changed, and records may still be in the topic between the two stages, {left}"
             yield Change(stream.name, Word.REFUSED, reason)
 
 
@@ -169,10 +215,8 @@ def buckets_of(pipeline: Pipeline, identity: Identity) -> int:
     return wanted_buckets(pipeline) or identity.buckets
 
 
-def _other_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
-    """The stages that have a checkpoint of this pipeline's, but not where the file has one, as their checkpoints define
-    them.
-    """
+def _former_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[str, FormerStage]:
+    """The stages that have a checkpoint of this pipeline's, but not where the file has one, by name."""
     folder = checkpoint_identity.folder_of(pipeline)
     places = {checkpoint_identity.folder_of(one) for one in wanted.values()}
     found = {}
@@ -182,25 +226,28 @@ def _other_stages(pipeline: Pipeline, wanted: Mapping[str, Pipeline]) -> dict[st
         store = FolderStore(path)
         identity, definition = checkpoint_identity.stored(store), checkpoint_identity.definition_in(store)
         if identity is not None and definition is not None and f"{identity.pipeline}.".startswith(f"{pipeline.name}."):
-            found[identity.pipeline] = pipeline_of(definition, pipeline.settings)
+            stage = pipeline_of(definition, pipeline.settings)
+            found[identity.pipeline] = FormerStage(stage, path, (path / RETIRED).exists())
     return found
 
 
 def _together(
-    wanted: Mapping[str, Pipeline], present: Mapping[str, ChangedStage], others: Mapping[str, Pipeline]
+    wanted: Mapping[str, Pipeline], present: Mapping[str, ChangedStage], former: Mapping[str, FormerStage]
 ) -> Changes:
     """The changes of all stages, of which some are new and some are gone."""
-    before = {**{name: stage.old for name, stage in present.items()}, **others}
-    found = [_renamed(stage) for stage in others if stage in wanted]
+    before = {
+        **{name: stage.old for name, stage in present.items()}, **{name: one.pipeline for name, one in former.items()},
+    }  # fmt: skip
+    found: list[Change] = []
     for name, stage in wanted.items():
         found += present[name].changes.all if name in present else _of_new_stage(stage, before)
     moved = _moved(wanted, before)
     changes = [*(one for one in found if one.name not in moved), *moved.values()]
     there = {one.name for one in changes}
     changes += [
-        Change(one.name, Word.REMOVED, f"the stage {name} is gone", loses=has_state(one))
-        for name, pipeline in others.items()
-        for one in _named(pipeline)
+        Change(one.name, Word.REMOVED, f"the stage {name} is gone", loses=has_state(one) and not stage.retired)
+        for name, stage in former.items()
+        for one in _named(stage.pipeline)
         if one.name not in there
     ]
     return Changes(tuple(changes))
@@ -209,9 +256,12 @@ def _together(
 def _moved(wanted: Mapping[str, Pipeline], before: Mapping[str, Pipeline]) -> dict[str, Change]:
     """The operators that are in another stage than before."""
     owner = {one.name: name for name, pipeline in before.items() for one in _named(pipeline)}
-    reason = "it was in the stage {}, which has its own position in the inputs"
+    reason = (
+        "it was in the stage {} and is in the stage {}, and each stage has its own position in the inputs. Operators "
+        "change their stage by `exchange`, by other keys, by their order in the file, and by `buckets: 1`"
+    )
     return {
-        one.name: Change(one.name, Word.REFUSED, reason.format(owner[one.name]))
+        one.name: Change(one.name, Word.REFUSED, reason.format(owner[one.name], name))
         for name, stage in wanted.items()
         for one in _named(stage)
         if owner.get(one.name, name) != name
@@ -235,8 +285,3 @@ def _of_new_stage(stage: Pipeline, before: Mapping[str, Pipeline]) -> Iterator[C
 
 def _named(pipeline: Pipeline) -> list[Operator]:
     return [one for one in pipeline.operators if not isinstance(one, Union)]
-
-
-def _renamed(stage: str) -> Change:
-    reason = "one stage has become several, or several one (`exchange`, different keys); its checkpoint moves"
-    return Change(stage, Word.REFUSED, reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -83,19 +84,28 @@ def _only(plan: Planned, wanted: Container[str]) -> Planned:
     return plan._replace(offsets={place: offset for place, offset in plan.offsets.items() if place[0] in wanted})
 
 
-def with_rebuilt(changes: Changes, stage: Pipeline, query: str) -> Changes:
-    """The changes, in which operators that would be emptied and whose inputs can be read again are rebuilt."""
+def with_rebuilt(changes: Changes, stage: Pipeline, query: str, reformed: AbstractSet[str] = frozenset()) -> Changes:
+    """The changes, in which operators that would be emptied and whose inputs can be read again are rebuilt.
+
+    reformed   the topics whose records the stage now reads in another form. Those that were written in the earlier form
+               cannot be read again, or not all of them
+    """
     emptied = [one for one in stage.operators if one.name in changes.named(Word.EMPTIED)]
     replay = input_replay(stage, query) if emptied else None
     if replay is None:
         return changes
-    rebuilt = {one.name for one in emptied if input_topics(stage, one) <= replay.topics}
-    return Changes(tuple(_rebuilt(one, replay) if one.name in rebuilt else one for one in changes.all))
+    topics_of = {one.name: input_topics(stage, one) for one in emptied}
+    rebuilt = {name: some & reformed for name, some in topics_of.items() if some <= replay.topics}
+    return Changes(
+        tuple(_rebuilt(one, replay, rebuilt[one.name]) if one.name in rebuilt else one for one in changes.all)
+    )
 
 
-def _rebuilt(change: Change, replay: InputReplay) -> Change:
+def _rebuilt(change: Change, replay: InputReplay, reformed: AbstractSet[str]) -> Change:
     reason = f"{change.reason}; its inputs are read again since {replay.since}"
-    return replace(change, word=Word.REBUILT, reason=reason, loses=not replay.complete)
+    if reformed:
+        reason += f", and records of {', '.join(sorted(reformed))} that do not have the new form are missing"
+    return replace(change, word=Word.REBUILT, reason=reason, loses=not replay.complete or bool(reformed))
 
 
 def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], replay: InputReplay) -> None:

@@ -23,6 +23,7 @@ streams:
   sorted: {topic: sorted}
   first: {topic: first}
   both: {topic: both}
+  last: {topic: last}
 operators:
   - name: sum
     aggregate: in
@@ -44,8 +45,9 @@ operators:
     equality_left: [k]
     equality_right: [k]
     output: {both: {k: left.k, x: x, z: z}}
+  - {name: last, aggregate: both, window: "tumbling, count(2)", output: {last: {k: Last(k)}}}
 """
-NAMES = ["sum", "pane", "filter", "sort", "dedup", "join"]
+NAMES = ["sum", "pane", "filter", "sort", "dedup", "join", "last"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ ROWS = [
     Row("an expression over a result", "s: Sum(x)", "s: 2 * Sum(x) + 1", {}),
     Row("the order of the outputs", "k: Last(k), s: Sum(x)", "t: Last(k), s: Sum(x)", {}),
     Row("the name of an output stream and its topic", "sums", "sums2", {}),
+    Row("the name of a stream that another operator reads", "both", "pairs", {}),
     Row("whether incomplete windows fire", "s: Sum(x)}}", "s: Sum(x)}}\n    aggregate_incomplete_windows: false", {}),
     Row("an aggregation function is added", "s: Sum(x)", "s: Sum(x), m: Max(x)", {"sum": "emptied"}),
     Row("the size of a window", "count(3), count(1)", "count(3), count(2)", {"sum": "emptied"}),
@@ -203,6 +206,27 @@ def test_the_reasons_name_what_has_changed():
     table = "\n".join(lines(changed("count(3), count(1)", "count(4), count(1)")))
     assert "window: `sliding, count(3), count(1), partitioned` became `sliding, count(4), count(1), " in table
     assert "clock` was records and is processing" in "\n".join(lines(changed("clock: records", "clock: processing")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("x: int64, y", "x: float64, y", "functions: `Last(k), Sum(x)`, of attributes with other types"),
+        ("x: int64, y", "x: float64, y", "join    emptied  left attributes in outputs: `x` was int64 and is float64"),
+        ("t: timestamp}", "t: timestamp, w: string}", "attributes of its input: `w` is new"),
+        ("[k]\n    output: {sums", "[k]\n    group_by: [y]\n    output: {sums", "group_by: nothing became `y`"),
+        ("order_by: {x: asc}", "order_by: {x: desc}", "order_by: `x asc` became `x desc`"),
+        ("within: time(60)", "within: eventTime(90)", "within: `time(60)` became `eventTime(90)`"),
+        ("within: time(60)", "within: time(60), keep: last", "dedup   emptied  keep: first became last\n"),
+        ("    output: {both", "    algorithm: leftOuter\n    output: {both", "outer left side: false became true\n"),
+        (", output: {last", ", early: time(3), output: {last", "early: nothing became `time(3.0)`"),
+        ("lag: 1", "lag: 1, idle_after: 5, advance: true", "event_time of its input: advance was false and is true\n"),
+        ("    output: {both", "    match: x == z\n    output: {both", "match: nothing became `left.x == right.z`"),
+        ("name: sum\n", "name: total\n", "no operator of this name; total is the same under another name"),
+    ],
+)  # fmt: skip
+def test_a_reason_says_what_was_and_what_is(old: str, new: str, reason: str):
+    assert reason in "\n".join([*lines(changed(old, new)), ""])
 
 
 def test_the_table_as_json():

@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from sluice.checkpoint import checkpoint_identity
-from sluice.checkpoint.checkpoint_identity import CheckpointError, definition_of, fingerprint_of
+from sluice.checkpoint.checkpoint_identity import FILE, CheckpointError, definition_of, fingerprint_of
 from sluice.checkpoint.folder_store import FolderStore
 from sluice.checkpoint.open_store import store_of
 from sluice.checkpoint.replacement import RESTORING
+from sluice.checkpoint.stage_folders import placed_stages
 from sluice.commands.upgrade import upgrade
 from sluice.config.load import load_text
 from sluice.model.changes.operator_changes import Changes
@@ -88,11 +89,65 @@ def test_without_a_checkpoint_there_is_nothing_to_compare(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("before", "now"), [(ONE, TWO), (TWO, ONE)], ids=["split", "joined"])
-def test_another_division_into_stages_is_refused(tmp_path: Path, before: str, now: str):
+def test_an_operator_that_gets_into_another_stage_is_refused(tmp_path: Path, before: str, now: str):
     with_checkpoints(before, tmp_path)
-    assert words(file_changes(pipeline(now, tmp_path)))["shop"] == "refused"
-    with pytest.raises(ChangedFileError, match="one stage has become several, or several one"):
+    assert words(file_changes(pipeline(now, tmp_path))) == {"totals": "kept", "best": "refused"}
+    with pytest.raises(ChangedFileError, match=r"best: it was in the stage shop.* and is in the stage shop"):
         require_accepted(pipeline(now, tmp_path), accept=True)
+
+
+#: one operator; two that read one input with different keys, which are two stages if there are several buckets
+BY_ONE_KEY = """
+pipeline: shop
+buckets: 2
+streams:
+  in: {topic: in, schema: {k: string, c: string, v: int64}}
+  ks: {topic: ks}
+operators:
+  - {name: by_k, aggregate: in, window: "tumbling, count(2), partitioned", partition_by: [k], output: {ks: {v: Sum(v)}}}
+kafka: {bootstrap.servers: nowhere}
+"""
+BY_TWO_KEYS = BY_ONE_KEY.replace("  ks: {topic: ks}\n", "  ks: {topic: ks}\n  cs: {topic: cs}\n").replace(
+    "kafka:", '  - {name: by_c, aggregate: in, window: "tumbling, count(2), partitioned", partition_by: [c],'
+    " output: {cs: {v: Sum(v)}}}\nkafka:",
+)  # fmt: skip
+
+
+def test_an_operator_with_another_key_comes_and_goes(tmp_path: Path):
+    """The first stage goes on where its checkpoint is: in the folder of the pipeline, or in a folder of its own."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    with_checkpoints(BY_ONE_KEY, one)
+    assert words(file_changes(pipeline(BY_TWO_KEYS, one))) == {"by_k": "kept", "by_c": "new"}
+    require_accepted(pipeline(BY_TWO_KEYS, one), accept=False)
+    assert [stage.checkpoint for stage in placed_stages(pipeline(BY_TWO_KEYS, one))] == [f"{one}", f"{one}/shop.by_c"]
+    with_checkpoints(BY_TWO_KEYS, two)
+    assert words(file_changes(pipeline(BY_ONE_KEY, two))) == {"by_k": "kept", "by_c": "removed"}
+    assert [stage.checkpoint for stage in placed_stages(pipeline(BY_ONE_KEY, two))] == [f"{two}/shop"]
+    with pytest.raises(ChangedFileError, match="by_c removed"):
+        require_accepted(pipeline(BY_ONE_KEY, two), accept=False)
+
+
+def test_a_stage_stays_where_a_kill_has_half_replaced_it(tmp_path: Path):
+    with_checkpoints(BY_TWO_KEYS, tmp_path)
+    (tmp_path / "shop" / RESTORING).mkdir()
+    (tmp_path / "shop" / FILE).rename(tmp_path / "shop" / RESTORING / FILE)
+    assert [stage.checkpoint for stage in placed_stages(pipeline(BY_ONE_KEY, tmp_path))] == [f"{tmp_path}/shop"]
+
+
+def test_the_loss_of_a_stage_is_accepted_once(tmp_path: Path):
+    with_checkpoints(BY_TWO_KEYS, tmp_path)
+    require_accepted(pipeline(BY_ONE_KEY, tmp_path), accept=True)
+    assert words(file_changes(pipeline(BY_ONE_KEY, tmp_path))) == {"by_k": "kept", "by_c": "removed"}
+    require_accepted(pipeline(BY_ONE_KEY, tmp_path), accept=False)
+    require_accepted(pipeline(BY_TWO_KEYS, tmp_path), accept=False)  # it comes back, and its state with it
+    with pytest.raises(ChangedFileError, match="by_c removed"):
+        require_accepted(pipeline(BY_ONE_KEY, tmp_path), accept=False)
+
+
+def test_several_stages_that_a_single_bucket_makes_one_are_refused(tmp_path: Path):
+    with_checkpoints(BY_TWO_KEYS, tmp_path)
+    with pytest.raises(ChangedFileError, match=r"by_c: .* and by `buckets: 1`"):
+        require_accepted(pipeline(BY_TWO_KEYS.replace("buckets: 2", "buckets: 1"), tmp_path), accept=True)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +174,10 @@ def test_another_place_of_an_input_attribute_keeps_the_states(tmp_path: Path):
     with_checkpoints(before, tmp_path)
     for place in ("record_timestamp: t", "headers: {t: time}", "key: {attributes: [t]}"):
         now = before.replace("t: timestamp}}", f"t: timestamp}}, {place}}}")
-        assert words(file_changes(pipeline(now, tmp_path))) == {"totals": "kept", "best": "kept"}
+        changes = file_changes(pipeline(now, tmp_path))
+        assert words(changes) == {"in": "kept", "totals": "kept", "best": "kept"}
+        assert changes is not None
+        assert "records that are not read yet must have it, too" in changes.all[0].reason
 
 
 #: the name, the input, the key and the output of each of some aggregates
@@ -185,6 +243,37 @@ def test_records_between_two_stages_keep_their_form(tmp_path: Path):
     assert words(file_changes(pipeline(changed, tmp_path)))["totals"] in ("refused", "emptied")
     with pytest.raises(ChangedFileError, match="may still be in the topic between the two stages"):
         require_accepted(pipeline(changed, tmp_path), accept=True)
+
+
+@pytest.mark.parametrize("behind", ["best", "a map"])
+def test_records_between_two_stages_stay_in_their_topic(tmp_path: Path, behind: str):
+    """Those that the second stage has not read yet would be lost, also if its operator has no state."""
+    best = TWO[TWO.index("  - name: best") : TWO.index("kafka:")]
+    text = TWO if behind == "best" else TWO.replace(best, "  - {name: best, map: totals, output: [best]}\n")
+    with_checkpoints(text, tmp_path)
+    moved = pipeline(text.replace("topic: totals", "topic: sums"), tmp_path)
+    assert words(file_changes(moved))["totals"] == "refused"
+    with pytest.raises(ChangedFileError, match="may still be in the topic between the two stages, totals"):
+        require_accepted(moved, accept=True)
+
+
+def test_records_of_an_input_in_another_form_are_not_taken_for_those_that_are_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Records of the earlier form would be dead letters when they are read again."""
+    asked: list[frozenset[str]] = []
+    monkeypatch.setattr(
+        input_replay, "with_rebuilt", lambda changes, _, __, reformed: asked.append(reformed) or changes
+    )
+    with_checkpoints(ONE, tmp_path)
+    window = ONE.replace("count(2)", "count(4)")
+    for changed in (
+        window,
+        window.replace("topic: in,", "topic: in, format: csv,"),
+        window.replace("v: int64}", "v: int64, w: int64}"),
+    ):
+        file_changes(pipeline(changed, tmp_path))
+    assert asked == [frozenset(), {"in"}, {"in"}]
 
 
 MERGED = """

@@ -70,6 +70,14 @@ def test_operators_are_rebuilt_whose_topics_the_earlier_file_has_read(monkeypatc
     assert words() == {"of_a": "rebuilt", "of_b": "emptied"}, "b is new, also behind the map"
 
 
+def test_an_operator_whose_records_have_another_form_is_rebuilt_with_a_loss():
+    """`b` gets another form: what was written in the earlier one cannot be read again."""
+    emptied = Changes((Change("of_a", Word.EMPTIED, loses=True), Change("of_b", Word.EMPTIED, loses=True)))
+    of_a, of_b = with_rebuilt(emptied, STAGE, "q", {"b"}).all
+    assert [(one.word, one.loses) for one in (of_a, of_b)] == [(Word.REBUILT, False), (Word.REBUILT, True)]
+    assert of_b.reason.endswith("and records of b that do not have the new form are missing")
+
+
 def test_topics_that_the_changed_file_does_not_read_are_not_read_again(monkeypatch: pytest.MonkeyPatch):
     given(monkeypatch, topics="abc")
     replay = input_replay(STAGE, "q")
