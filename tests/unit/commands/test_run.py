@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from click.testing import CliRunner
 
 from sluice.cli import main
-from sluice.running import service
+from sluice.running import service, service_start
 from sluice.running.service_options import Restart
 
 FILE = """
@@ -28,10 +30,11 @@ def called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f").mkdir()
     ran = []
-    monkeypatch.setattr(service, "serve", lambda pipeline, file, how: ran.append(({file: pipeline}, None, how)))
+    monkeypatch.setattr(service_start, "early_processes", lambda _: nullcontext())
+    monkeypatch.setattr(service, "serve", lambda pipeline, file, how, _: ran.append(({file: pipeline}, None, how)))
     monkeypatch.setattr(
         service, "serve_several",
-        lambda found, scan, how, **_: ran.append((dict(found.wanted.values()), scan is not None, how)),
+        lambda found, scan, how, _, **__: ran.append((dict(found.wanted.values()), scan is not None, how)),
     )  # fmt: skip
 
     def call(*arguments, a="", b=""):

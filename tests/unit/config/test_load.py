@@ -233,6 +233,10 @@ CAUTIONS = {
         % "sessionStart()",
         "sessionEnd() plus the longest gap and the grace is not (G6)",
     ),
+    "dead letters with a key": (
+        aggregate(more="dead_letters: dead").replace("  out:", "  dead: {topic: dead, key: {attributes: [k]}}\n  out:"),
+        "key has no effect: a dead letter is the rejected record as it was read",
+    ),
     "unused stream": (aggregate().replace("  out:", "  other: {}\n  out:"), "no operator reads or writes this stream"),
 }
 
