@@ -197,6 +197,9 @@ class TransactionalWriter:
         """The number of the batch that the ledger expects, and the digest of the previous batch's input."""
         settings = self._settings
         stand = ledger.read_position(dict(settings.kafka), settings.query, isolation)
+        if stand is None and batch > 0 and isolation != "read_committed":
+            # The first transaction is committed, but the brokers have not marked it as such in all topic partitions.
+            stand = ledger.read_position(dict(settings.kafka), settings.query)
         if stand is None:
             if batch > 0:
                 raise LedgerError(ledger.lost_message(settings.query, batch))

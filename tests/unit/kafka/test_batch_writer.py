@@ -238,6 +238,20 @@ def test_an_instance_that_was_overtaken_does_not_fence_the_one_that_replaced_it(
     assert texts(read(topic)) == [*map(str, range(1 + written)), "go on"]
 
 
+def test_a_ledger_whose_first_transaction_is_not_marked_yet_is_not_lost(kafka, topic, read, monkeypatch):
+    """The brokers answer a commit before they have marked the transaction in all topic partitions."""
+    marked = ledger.read_position
+
+    def unmarked(kafka, query, isolation="read_committed"):
+        return None if isolation == "read_uncommitted" else marked(kafka, query)
+
+    monkeypatch.setattr(ledger, "read_position", unmarked)
+    for batch in range(2):
+        one = TransactionalWriter(settings(kafka, topic))
+        assert one.write(batch, [values(topic, str(batch))], Report(), planned=plan(batch))
+    assert texts(read(topic)) == ["0", "1"]
+
+
 def test_a_batch_that_this_instance_has_written_is_no_sign_of_another_one(kafka, topic, read):
     """The answer to the commit was lost, and the batch is written again with a new producer."""
     one = TransactionalWriter(settings(kafka, topic))
