@@ -14,9 +14,17 @@ PARTITIONS = 2
 BATCH = 10_000
 
 
-def make_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
+def make_topic(bootstrap: str, name: str, partitions: int = PARTITIONS, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+
+
+def quick_producer(bootstrap: str) -> Producer:
+    """A producer of large batches, for topics that are filled as fast as it goes."""
+    return Producer({
+        "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
+        "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 100_000, "batch.size": 1_000_000,
+    })  # fmt: skip
 
 
 def fill(
@@ -26,10 +34,7 @@ def fill(
 
     `padding` is the length of a further attribute, which no pipeline reads.
     """
-    producer = Producer({
-        "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
-        "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 100_000, "batch.size": 1_000_000,
-    })  # fmt: skip
+    producer = quick_producer(bootstrap)
     for i in range(records):
         key = b"k%d" % (i % keys)
         produce(producer, topic, json_of(i, key, START + i, 0.0, padding), key, START + i)

@@ -13,10 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-
-from benchmarks.load import BATCH, PARTITIONS, START, make_topic, produce
+from benchmarks.load import BATCH, PARTITIONS, START, make_topic, produce, quick_producer
 from benchmarks.machine import machine
 from benchmarks.running import batches, outputs, service, watched
 from sluice.kafka.embedded_broker import EmbeddedBroker
@@ -100,9 +97,7 @@ def send(bootstrap: str, topic: str, records: int, rows: int) -> None:
 
 def fill_table(bootstrap: str, rows: int) -> None:
     """A compacted topic with one record of each key."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    topic = NewTopic("customers", PARTITIONS, 1, config={"cleanup.policy": "compact"})
-    admin.create_topics([topic])["customers"].result()
+    make_topic(bootstrap, "customers", **{"cleanup.policy": "compact"})
     producer = quick_producer(bootstrap)
     for i in range(rows):
         value = b'{"name":"name of customer %d","city":"city %d"}' % (i, i % 1000)
@@ -110,13 +105,6 @@ def fill_table(bootstrap: str, rows: int) -> None:
         if i % BATCH == 0:
             producer.poll(0)
     producer.flush()
-
-
-def quick_producer(bootstrap: str) -> Producer:
-    return Producer({
-        "bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4",
-        "queue.buffering.max.messages": 1_000_000, "batch.num.messages": 100_000, "batch.size": 1_000_000,
-    })  # fmt: skip
 
 
 def main() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
+from benchmarks import load
 from benchmarks.load import PARTITIONS, paced, produce
 from benchmarks.peers.workload import START
 from benchmarks.running import committed_consumer
@@ -16,9 +17,8 @@ POLL_EVERY = 10_000
 
 def make_topic(bootstrap: str, name: str, **config: str) -> bool:
     """Creates a topic of PARTITIONS topic partitions. Returns False if it exists."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     try:
-        admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result()
+        load.make_topic(bootstrap, name, **config)
     except KafkaException as error:
         if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
             return False

@@ -221,6 +221,21 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+#: the signals that ask the service to end
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def _handling(handler: Callable[..., object]) -> Iterator[None]:
+    """Inside the context `handler` handles the signals STOPPING. At its end the previous handlers are restored."""
+    before = {number: signal.signal(number, handler) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
 @contextmanager
 def signals_end_at_once() -> Iterator[None]:
     """SIGTERM and SIGINT raise SystemExit with the exit code 0: nothing has begun that would have to end in order."""
@@ -228,12 +243,8 @@ def signals_end_at_once() -> Iterator[None]:
     def end(*_: object) -> None:
         raise SystemExit(0)
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with _handling(end):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -245,25 +256,24 @@ def stop_signals(resort: LastResort | None = None) -> Iterator[threading.Event]:
     A thread reads that descriptor. The previous handlers are restored at the end of the block.
     """
     stop_requested = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
     def listen() -> None:
         while arrived := os.read(reading, 64):
-            if not {*numbers}.isdisjoint(arrived):
+            if not {*STOPPING}.isdisjoint(arrived):
                 if resort is not None:
                     resort.arm()
                 stop_requested.set()
         os.close(reading)
 
     threading.Thread(target=listen, name="sluice-signals", daemon=True).start()
-    before = {number: signal.signal(number, lambda *_: stop_requested.set()) for number in numbers}
-    descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        yield stop_requested
+        with _handling(lambda *_: stop_requested.set()):
+            descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+            try:
+                yield stop_requested
+            finally:
+                signal.set_wakeup_fd(descriptor)
     finally:
-        signal.set_wakeup_fd(descriptor)
-        for number, handler in before.items():
-            signal.signal(number, handler)
         os.close(writing)

@@ -38,7 +38,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files, and processes that have `folder` in their environment; those that are ending get a moment."""
+    """Files, and processes that have `folder` in their environment, after processes that are ending had ten seconds."""
     deadline = time.monotonic() + 10
     while (found := [*map(str, folder.iterdir()), *processes(folder)]) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -42,7 +42,7 @@ Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a command that does not find this checkout through PYTHONPATH, which whoever runs the tests may have set."""
+    """Runs a command that does not find this checkout through the PYTHONPATH of the tests' environment."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, **options)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
