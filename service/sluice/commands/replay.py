@@ -6,14 +6,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import orjson
-import pyarrow as pa
 
+from sluice.arrow_without_pandas import keep_pandas_out
 from sluice.commands import options
 from sluice.compiler.progress import reported
 from sluice.config.load import load
@@ -86,7 +85,7 @@ def replay(
         from sluice.commands.replay_checkpoint import repeat  # noqa: PLC0415 - it imports Spark, which takes 1 s
 
         sys.exit(repeat(served))
-    spare_pandas()
+    keep_pandas_out()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
         how: dict[str, Any] = {
@@ -106,23 +105,6 @@ def replay(
     if not quiet:
         for line in lines:
             click.echo(f"sluice: {line}", err=True)
-
-
-def spare_pandas() -> None:
-    """Prevents pyarrow from importing pandas with its first array, which takes 0.25 s and is not needed here.
-
-    pyarrow works without pandas if the import fails at that moment, until a pandas object is requested.
-    """
-    if "pandas" not in sys.modules:
-        sys.meta_path.insert(0, NoPandas())
-        pa.array([None])
-        del sys.meta_path[0]
-
-
-class NoPandas(MetaPathFinder):
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(name=fullname)
 
 
 @contextmanager

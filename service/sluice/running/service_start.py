@@ -17,6 +17,9 @@ def start(found: Found, scan: Callable[[], Found | None] | None, options: Option
     """
     only = next(iter(found.wanted.values())) if one else None
     with signals_end_at_once(), early_processes(options.master) as early:
+        from sluice.arrow_without_pandas import keep_pandas_out  # noqa: PLC0415
+
+        keep_pandas_out()
         from sluice.running.service import serve, serve_several  # noqa: PLC0415 - it takes 2 s, beside the start of Java
 
         if only and not options.standby and options.restart_of(only.pipeline) is Restart.NEVER:

@@ -11,12 +11,17 @@ from typing import Any
 from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
+from sluice.arrow_without_pandas import pandas_kept_out
 from sluice.batch.query_plan import BOUNDS
 from sluice.jvm.java import find_java
 from sluice.spark.cluster import placement, shipping
 from sluice.spark.cluster.master_url import is_cluster, repeating
 from sluice.spark.failures import JavaEndedError
 from sluice.spark.java_process import JavaProcess, driver_properties, overrides, spark_jars
+
+with pandas_kept_out():
+    # PySpark imports this module with the first argument that it passes to Java, and the module imports pandas.
+    import pyspark.testing.utils  # noqa: F401
 
 LOGGER = logging.getLogger("sluice.spark")
 
