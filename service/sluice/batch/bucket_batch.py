@@ -4,7 +4,7 @@ handles them, and cuts them into parts that fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,17 +37,23 @@ class Batch:
 
     @classmethod
     def parts(cls, plan: Plan, rows: Sequence[Packed], clock: int) -> Iterator[Batch]:
+        """The parts of a batch, from its packed rows (see `parts_of`)."""
+        slices = [PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS]
+        return cls.parts_of(plan, slices, [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK], clock)
+
+    @classmethod
+    def parts_of(
+        cls, plan: Plan, slices: Iterable[PartitionSlice], idle_clocks: Sequence[int], clock: int
+    ) -> Iterator[Batch]:
         """The parts of a batch that the bucket handles one after the other: a large batch has several parts.
 
-        clock   the operator clock before the batch, UNSET if it has not started yet
+        idle_clocks   times of the idle clock, nanoseconds since 1970
+        clock         the operator clock before the batch, UNSET if it has not started yet
 
-        Yields nothing if no operator clock has started and the rows do not start it; an idle clock's time alone does
+        Yields nothing if no operator clock has started and the slices do not start it; an idle clock's time alone does
         not. The outputs do not depend on where the parts are cut.
         """
-        stretches = sorted(
-            (PartitionSlice.of(packed) for holds, packed in rows if holds == RECORDS), key=lambda stretch: stretch.order
-        )
-        idle_clocks = [time_of(packed) for holds, packed in rows if holds == IDLE_CLOCK]
+        stretches = sorted(slices, key=lambda stretch: stretch.order)
         ends = [stretch.end for stretch in stretches]
         if clock != UNSET or plan.pipeline.settings.clock_origin is not None:
             ends += [clock, *idle_clocks]
@@ -57,7 +63,8 @@ class Batch:
             return
         start = max(clock, min((stretch.start for stretch in stretches), default=max(ends)))
         firsts = {stretch.first: stretch.offset for stretch in stretches}
-        for some, end in _cut(stretches, clock, max(ends), plan.bounds.part):
+        filled = [stretch for stretch in stretches if stretch.rows.num_rows]
+        for some, end in _cut(filled, clock, max(ends), plan.bounds.part):
             yield cls(*_handled(plan, some, clock), firsts, Clock(start, end))
             clock = start = end
 

@@ -2,6 +2,8 @@
 
 Each batch is cut where it was cut when it first ran: at the offsets of its plan. Its rows then are the same rows in the
 same order, and a bucket computes the same state from them.
+
+Many small batches are read and decoded together: the cost of a batch that has a few records is then that of the engine.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
 
 from confluent_kafka import Message
 
 from sluice.batch.envelope import Packed
-from sluice.batch.partition_router import arrived_rows
+from sluice.batch.partition_router import arrived_rows, slices_again
+from sluice.batch.partition_slice import PartitionSlice
 from sluice.batch.query_plan import Plan
 from sluice.kafka.planned_batch import Planned
 from sluice.kafka.range_reader import Offsets, read
@@ -25,8 +30,30 @@ OFFSETS_PER_READ = 200_000
 Arrived = Mapping[int, list[Packed]]
 
 
-def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Iterator[tuple[Plan, Arrived]]:
-    """The rows of these consecutive batches, and the plan with the numbers of topic partitions that each batch had.
+class PastInput(NamedTuple):
+    """The input of the buckets in a past batch.
+
+    topic_partitions   number of topic partitions by stream, when the batch first ran
+    slices             by bucket: its slices, with or without rows; nothing if no record can be used
+    idle_clock         time of the idle clock, nanoseconds since 1970; None if it did not move
+    """
+
+    topic_partitions: Mapping[str, int]
+    slices: Mapping[int, list[PartitionSlice]]
+    idle_clock: int | None
+
+
+def input_again(plan: Plan, before: Planned, batch: Planned) -> tuple[Plan, Arrived]:
+    """The plan with the numbers of topic partitions that a batch had, and the packed rows of the batch.
+
+    `before` is the position at which the batch starts. The batch must fit into memory.
+    """
+    own_plan = _plan_of(plan, batch)
+    return own_plan, arrived_rows(own_plan, before, batch, _read(plan, before.offsets, batch.offsets))
+
+
+def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Iterator[PastInput]:
+    """The input of each of these consecutive batches.
 
     `before` is the position at which the first batch starts. One batch must fit into memory.
     """
@@ -34,14 +61,26 @@ def inputs_again(plan: Plan, before: Planned, batches: Sequence[Planned]) -> Ite
     while at < len(batches):
         stop = _stop(before, batches, at)
         messages = _read(plan, before.offsets, batches[stop - 1].offsets)
-        for batch in batches[at:stop]:
-            own = {
-                of: _between(some, before.offsets.get(of, 0), batch.offsets.get(of, 0)) for of, some in messages.items()
-            }
-            own_plan = _plan_of(plan, batch)
-            yield own_plan, arrived_rows(own_plan, before, batch, {of: some for of, some in own.items() if some})
-            before = batch
+        for _, some in groupby(batches[at:stop], lambda batch: batch.offsets.keys()):  # the same topic partitions
+            together = list(some)
+            yield from _inputs(_plan_of(plan, together[0]), before, together, messages)
+            before = together[-1]
         at = stop
+
+
+def _inputs(
+    plan: Plan, before: Planned, batches: Sequence[Planned], messages: Mapping[tuple[str, int], list[Message]]
+) -> Iterator[PastInput]:
+    slices: list[dict[int, list[PartitionSlice]]] = [defaultdict(list) for _ in batches]
+    for of, some in messages.items():
+        own = _between(some, before.offsets.get(of, 0), batches[-1].offsets.get(of, 0))
+        for number, of_buckets in slices_again(plan, of, batches, own) if own else ():
+            for bucket, one in enumerate(of_buckets):
+                slices[number][bucket].append(one)
+    for batch, arrived in zip(batches, slices, strict=True):
+        moved = batch.idle_clock != before.idle_clock
+        yield PastInput(plan.topic_partitions, arrived, batch.idle_clock if moved else None)
+        before = batch
 
 
 def _stop(before: Planned, batches: Sequence[Planned], at: int) -> int:

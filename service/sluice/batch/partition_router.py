@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from confluent_kafka import Message
 
 from sluice.batch.bucket_labels import labels
 from sluice.batch.envelope import COUNTS, DEAD_LETTERS, IDLE_CLOCK, RECORDS, Packed, packed_time
-from sluice.batch.partition_slice import PartitionSlice
+from sluice.batch.partition_slice import PartitionSlice, rows_of_buckets
 from sluice.batch.query_plan import Plan
 from sluice.batch.record_order import BEFORE, BEHIND, END, ITSELF, NUMBERS, place, port_of, topic_partition_of
 from sluice.batch.reject_collector import RejectCollector
@@ -79,12 +80,53 @@ def arrived_rows(
         for number in range(plan.buckets):
             arrived[number].append((IDLE_CLOCK, packed_time(batch.idle_clock)))
     number_of = {label: number for number, label in enumerate(labels(plan.buckets))}
-    for (topic, partition), messages in records.items():
-        port = next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic)
-        for packed in route_records(plan, batch.time, _as_columns(messages, place(port, partition))):
+    for of, messages in records.items():
+        for packed in route_records(plan, batch.time, _as_columns(messages, _first_place(plan, *of))):
             for label, holds, body in zip(*(column.to_pylist() for column in packed.columns), strict=True):
                 arrived[number_of[label]].append((holds, body))
     return arrived
+
+
+def slices_again(
+    plan: Plan, of: tuple[str, int], batches: Sequence[Planned], messages: Sequence[Message]
+) -> Iterator[tuple[int, list[PartitionSlice]]]:
+    """The slices of a topic partition in past batches: the position of the batch in `batches`, and the slice of each
+    bucket. They are the slices that `arrived_rows` makes for each batch, in one pass over the records of all batches.
+
+    of         topic and topic partition
+    messages   the records of these consecutive batches, in order of their offsets
+    """
+    offsets = np.array([message.offset() for message in messages])
+    batch_of = np.searchsorted([batch.offsets.get(of, 0) for batch in batches], offsets, side="right")
+    _, firsts, within = np.unique(batch_of, return_index=True, return_inverse=True)
+    latest = np.array([batch.time for batch in batches])[batch_of] + plan.pipeline.settings.max_future
+    router = PartitionRouter(plan, 0, _first_place(plan, *of))
+    for start, stop in _runs(firsts.tolist(), len(messages)):
+        records = next(_as_columns(messages[start:stop], router.first))
+        run = slice(start, stop)
+        yield from router.slices(with_lists(records), offsets[firsts[within[run]]], latest[run], batch_of[run])
+
+
+def _runs(firsts: list[int], count: int) -> Iterator[tuple[int, int]]:
+    """Cuts `count` records into runs of at most RECORDS_PER_BATCH, between batches where that is possible.
+
+    `firsts` has the number of the first record of each batch. A batch that is larger than a run is cut as `_as_columns`
+    cuts it.
+    """
+    start = 0
+    for first, end in pairwise([*firsts, count]):
+        if end - start > RECORDS_PER_BATCH and first > start:
+            yield start, first
+            start = first
+        while end - start > RECORDS_PER_BATCH:
+            yield start, start + RECORDS_PER_BATCH
+            start += RECORDS_PER_BATCH
+    if count > start:
+        yield start, count
+
+
+def _first_place(plan: Plan, topic: str, partition: int) -> int:
+    return place(next(port for port, stream in enumerate(plan.inputs) if stream.topic == topic), partition)
 
 
 def _as_columns(messages: Sequence[Message], first: int) -> Iterator[pa.RecordBatch]:
@@ -133,10 +175,10 @@ class PartitionRouter:
         """`time` is when the batch was planned (ns since 1970); `first` is the place of the first record."""
         self._plan = plan
         self._latest = time + plan.pipeline.settings.max_future
+        self.first = first
         self._stream = plan.inputs[port_of(first)]
         _require_known(plan, self._stream, topic_partition_of(first))
         self._records = Records.of(self._stream, plan.pipeline.settings.registry)
-        self._first = first
         self._bucket = topic_partition_of(first) % plan.buckets
         self._spread = (spread_by(plan.pipeline) or {}).get(self._stream.name, ())
         self._labels = labels(plan.buckets)
@@ -151,7 +193,7 @@ class PartitionRouter:
         numbers = NUMBERS * (offsets - self._offset) + ITSELF
         times = _nanoseconds(batch.column("timestamp"))
         setting = RejectCollector(batch)
-        rows = self._usable(batch, numbers, times, setting)
+        rows = self._usable(batch, numbers, times, self._latest, setting)
         packed = [
             (label, RECORDS, data) for label, data in zip(self._labels, self._per_bucket(rows, batch), strict=False)
         ]
@@ -160,21 +202,49 @@ class PartitionRouter:
         label = self._labels[self._bucket]
         packed.append((label, COUNTS, self._report(rows, times).to_json()))
         if setting:
-            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self._first + numbers)))
+            packed.append((label, DEAD_LETTERS, setting.packed(self._stream, self.first + numbers)))
         return pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(zip(*packed, strict=True), SCHEMA, strict=True)],
             schema=SCHEMA,
         )
+
+    def slices(
+        self, batch: pa.RecordBatch, base: np.ndarray, latest: np.ndarray, batch_of: np.ndarray
+    ) -> Iterator[tuple[int, list[PartitionSlice]]]:
+        """The slices of the next records, which several batches had: the number of the batch, and one for each bucket.
+
+        By record: `base` is the offset of the first record of its batch, `latest` the largest timestamp that is not
+        too far ahead (ns since 1970), and `batch_of` the number of its batch, in ascending order.
+        """
+        times = _nanoseconds(batch.column("timestamp"))
+        numbers = NUMBERS * (batch.column("offset").to_numpy() - base) + ITSELF
+        rows = self._usable(batch, numbers, times, latest, RejectCollector(batch))
+        kept = self._without_clocks(rows)
+        columns, owner = self._columns(kept, batch), batch_of[kept.row]
+        of_tuples = buckets_of(self._spread, self.first, kept.tuples, self._plan.buckets)
+        chosen = rows_of_buckets(kept.kind, of_tuples, self._plan.buckets)
+        per_bucket = [(columns.filter(pa.array(some)), owner[some]) for some in chosen]
+        of_rows = batch_of[rows.row]
+        for number in np.unique(of_rows).tolist():
+            first, last = np.searchsorted(of_rows, number), np.searchsorted(of_rows, number, "right") - 1
+            about = (
+                self._stream.name, self.first, int(rows.number[first]), int(base[rows.row[first]]),
+                int(rows.stamp[first]), int(rows.stamp[last]),
+            )  # fmt: skip
+            yield number, [PartitionSlice(*about, _part(some, of, number)) for some, of in per_bucket]
 
     def _report(self, rows: Rows, times: np.ndarray) -> Report:
         return Report(read={self._stream.name: _counts(rows)}, oldest=int(times.min()), newest=int(times.max()))
 
     # ---- decoding ----------------------------------------------------------------------------------------------------
 
-    def _usable(self, batch: pa.RecordBatch, numbers: np.ndarray, times: np.ndarray, setting: RejectCollector) -> Rows:
-        """`times` has the timestamps of the records, nanoseconds since 1970."""
+    def _usable(
+        self, batch: pa.RecordBatch, numbers: np.ndarray, times: np.ndarray, latest: int | np.ndarray,
+        setting: RejectCollector,
+    ) -> Rows:  # fmt: skip
+        """`times` has the timestamps of the records, and `latest` the largest allowed ones, nanoseconds since 1970."""
         setting.reject(
-            np.flatnonzero(times > self._latest),
+            np.flatnonzero(times > latest),
             reason(Reason.TOO_FAR_AHEAD, "its timestamp is later than the time of the batch"),
         )
         kind, watermark, riding, tuples = received(self._records, batch, times, setting)
@@ -194,13 +264,13 @@ class PartitionRouter:
         kept = self._without_clocks(rows)
         start, end = int(rows.stamp[0]), int(rows.stamp[-1])
         stretch = PartitionSlice(
-            self._stream.name, self._first, int(rows.number[0]), int(self._offset or 0), start, end,
+            self._stream.name, self.first, int(rows.number[0]), int(self._offset or 0), start, end,
             self._columns(kept, batch),
         )  # fmt: skip
         if self._plan.buckets == 1:
             yield stretch.packed()
             return
-        of_tuples = buckets_of(self._spread, self._first, kept.tuples, self._plan.buckets)
+        of_tuples = buckets_of(self._spread, self.first, kept.tuples, self._plan.buckets)
         for own in stretch.divided(of_tuples, self._plan.buckets):
             yield own.packed()
 
@@ -226,6 +296,12 @@ class PartitionRouter:
             columns.append(pa.array(rows.watermark))
             names.append("@watermark")
         return pa.RecordBatch.from_arrays([*columns, *tuples.columns], names=[*names, *tuples.schema.names])
+
+
+def _part(rows: pa.RecordBatch, owner: np.ndarray, number: int) -> pa.RecordBatch:
+    """The rows of this owner. `owner` is in ascending order."""
+    start, stop = np.searchsorted(owner, number), np.searchsorted(owner, number, "right")
+    return rows.slice(start, stop - start)
 
 
 def _nanoseconds(timestamps: pa.TimestampArray) -> np.ndarray:

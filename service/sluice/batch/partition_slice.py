@@ -83,13 +83,14 @@ class PartitionSlice:
         rows = self.rows.set_column(0, "@number", pa.array(numbers))
         return replace(self, number=self.number + more, offset=offset, rows=rows)
 
+    def copied(self) -> PartitionSlice:
+        """The slice with rows of its own. A view of some rows of larger arrays would be packed with other padding."""
+        return replace(self, rows=self.rows.take(pa.array(np.arange(self.rows.num_rows))))
+
     def divided(self, bucket_of: np.ndarray, buckets: int) -> Iterator[PartitionSlice]:
         """The slice of each bucket: its own tuples, and all marks. `bucket_of` has the bucket of each tuple."""
-        marks = self.kinds != TUPLE
-        bucket = np.zeros(len(marks), np.int32)
-        bucket[~marks] = bucket_of
-        for number in range(buckets):
-            yield replace(self, rows=self.rows.filter(pa.array((bucket == number) | marks)))
+        for chosen in rows_of_buckets(self.kinds, bucket_of, buckets):
+            yield replace(self, rows=self.rows.filter(pa.array(chosen)))
 
     @staticmethod
     def joined(slices: Sequence[PartitionSlice]) -> PartitionSlice:
@@ -107,3 +108,14 @@ class PartitionSlice:
             replace(self, end=min(self.end, time), rows=self.rows.slice(0, count)),
             replace(self, rows=self.rows.slice(count)),
         )
+
+
+def rows_of_buckets(kinds: np.ndarray, bucket_of: np.ndarray, buckets: int) -> Iterator[np.ndarray]:
+    """By bucket: whether it gets each row. It gets its own tuples, and all marks. `bucket_of` has the bucket of each
+    tuple.
+    """
+    marks = kinds != TUPLE
+    bucket = np.zeros(len(marks), np.int32)
+    bucket[~marks] = bucket_of
+    for number in range(buckets):
+        yield (bucket == number) | marks

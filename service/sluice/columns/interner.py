@@ -165,6 +165,8 @@ class Interner:
 
     def take(self, codes: np.ndarray) -> pa.BinaryArray:
         """The byte strings that have these codes. Raises OverflowError above 2 GiB."""
+        if not len(codes):
+            return pa.array([], pa.binary())
         codes = np.ascontiguousarray(codes, np.int64)  # numba compiles the kernel once per array layout
         offsets = self._offsets
         starts = np.zeros(len(codes) + 1, np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -433,6 +434,7 @@ def of_all(items: Items) -> Items:
     return replace(items, source=source, key=np.where(marks, -1, items.key).astype(items.key.dtype))
 
 
+@lru_cache(maxsize=1000)
 def nothing(schema: Schema) -> Items:
     """An empty stretch of a stream with this schema."""
     numbers = np.zeros(0, np.int64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sluice.batch.commit import BatchResult
 from sluice.batch.envelope import Packed, split_pass_through
-from sluice.batch.inputs_again import Arrived, inputs_again
+from sluice.batch.inputs_again import Arrived, input_again
 from sluice.batch.outgoing import outgoing
 from sluice.batch.query_plan import Plan
 from sluice.kafka.batch_writer import within
@@ -30,8 +30,7 @@ class BatchReplay:
 
     def records(self, before: Planned, batch: Planned) -> Iterator[Records]:
         """The records that `batch` writes. `before` is the batch before it, at whose offsets it starts."""
-        (arrived,) = inputs_again(self._plan, before, [batch])
-        return self._records(*arrived)
+        return self._records(*input_again(self._plan, before, batch))
 
     def _records(self, plan: Plan, arrived: Arrived) -> Iterator[Records]:
         rows = [row for number, packed in sorted(arrived.items()) for row in self._made(plan, number, packed)]

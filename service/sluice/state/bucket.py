@@ -30,7 +30,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import TOPICS, Packed, topics_of
+from sluice.batch.envelope import IDLE_CLOCK, RECORDS, TOPICS, Packed, packed_time, topics_of, topics_row
+from sluice.batch.inputs_again import PastInput
 from sluice.batch.query_plan import Plan
 from sluice.batch.reorder_buffer import in_order
 from sluice.checkpoint.checkpoint_store import CheckpointStore
@@ -186,6 +187,28 @@ class Bucket:
             self._took += time.perf_counter() - begin
             self._records += len(part.places)
             yield part, made
+
+    def repeat(self, past: PastInput) -> None:
+        """Applies the input of a past batch to the state in memory, as `tried` did when the batch first ran."""
+        self._version = UNSET
+        slices = past.slices.get(self.number, [])
+        if not slices and past.idle_clock is None:
+            return
+        if self.plan.merging:
+            rows: list[Packed] = [(RECORDS, one.copied().packed()) for one in slices]
+            if past.idle_clock is not None:
+                rows.append((IDLE_CLOCK, packed_time(past.idle_clock)))
+            deque(self.tried([*rows, topics_row(past.topic_partitions)]), maxlen=0)
+            return
+        if past.topic_partitions != self.plan.topic_partitions:
+            self._know(past.topic_partitions)
+        for part in self.parts(past):
+            self.graph.feed(self._state, part.inputs, part.clock)
+
+    def parts(self, past: PastInput) -> Iterator[Batch]:
+        """The parts of a past batch, without the reorder buffer."""
+        idle_clocks = [] if past.idle_clock is None else [past.idle_clock]
+        return Batch.parts_of(self.plan, past.slices.get(self.number, []), idle_clocks, self._state.now)
 
     def content(self) -> tuple[GraphState, bytes]:
         """The state in memory and the saved reorder buffer. The caller may change them, so they have no version."""

@@ -20,13 +20,11 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from sluice.batch.envelope import split_pass_through
 from sluice.batch.inputs_again import inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.checkpoint import checkpoint_identity, offset_log
@@ -146,11 +144,10 @@ def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, in
     _require_records(plan, first, batch, plans)
     wanted = [plans[number] for number in range(first, batch + 1)]
     try:
-        for at, (own_plan, arrived) in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
+        for at, past in enumerate(inputs_again(plan, plans[first - 1], wanted), first):
             for number, bucket in buckets.items():
                 if versions[number] <= at:
-                    _, rows = split_pass_through(own_plan.topic_partitions, arrived.get(number, []))
-                    deque(bucket.tried(rows), maxlen=0)
+                    bucket.repeat(past)
     except HeaderNameError as error:
         raise RestoreError(
             f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from a record that "

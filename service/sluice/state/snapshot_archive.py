@@ -98,10 +98,12 @@ class SnapshotArchive:
     def delete(self, bucket: int, snapshot: StoredSnapshot) -> None:
         self._store.delete(self._name(bucket, snapshot))
 
-    def forget_other_numbers(self) -> None:
-        """Removes the snapshots of other numbers of buckets."""
-        for name in [one for one in self._store.list(f"{SNAPSHOTS}/") if not one.startswith(self._prefix)]:
-            self._store.delete(name)
+    def forget_other_numbers(self, before: int) -> None:
+        """Removes the snapshots of other numbers of buckets whose version is below `before`."""
+        for name in list(self._store.list(f"{SNAPSHOTS}/")):
+            found = NAME.fullmatch(name.rpartition("/")[2])
+            if found and int(found[1]) < before and not name.startswith(self._prefix):
+                self._store.delete(name)
 
     def location(self) -> str:
         return self._store.location()

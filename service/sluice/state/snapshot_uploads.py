@@ -97,14 +97,17 @@ class SnapshotUploads:
         """Claims the store, which may not have been possible at the start, and lists what it has.
 
         Removes the snapshots of other numbers of buckets here and not in the start that changes the number: a kill
-        could leave them for good.
+        could leave them for good. It removes only those that are older than the snapshots of this number, because
+        another instance may have taken over with another number. Its snapshots are not older: they begin at the
+        ledger's last batch.
         """
         self._archive.claim(owner_of(self._plan))
-        self._archive.forget_other_numbers()
         self._plans = ledger.plans(self._kafka, self._name, self._plan.query)
         self._oldest_plan = min(self._plans, default=-1)
         found = {bucket: self._archive.snapshots(bucket) for bucket in range(self._plan.buckets)}
-        self._stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
+        stored = {bucket: sorted(one for one in some if self._known(one)) for bucket, some in found.items()}
+        self._archive.forget_other_numbers(_oldest_newest(stored))
+        self._stored = stored
 
     def _known(self, one: StoredSnapshot) -> bool:
         """Whether a snapshot belongs to the history in the ledger."""
@@ -155,8 +158,7 @@ class SnapshotUploads:
 
     def _version(self) -> int:
         """The version from which a restore would have to repeat batches; 0 stands for the first batch."""
-        newest = [some[-1].version if some else 0 for some in self._stored.values()]
-        return min(newest, default=0)
+        return _oldest_newest(self._stored)
 
     def _remove_plans(self) -> None:
         """Removes the plans of the batches before all snapshots in the store.
@@ -200,3 +202,8 @@ class SnapshotUploads:
             "state %s: %s, and the service goes on without writing snapshots there: %s",
             self._archive.location(), what, text, exc_info=error if not isinstance(error, OSError) else None,
         )  # fmt: skip
+
+
+def _oldest_newest(stored: Mapping[int, list[StoredSnapshot]]) -> int:
+    """The oldest of the newest versions of all buckets; 0 if a bucket has none."""
+    return min((some[-1].version if some else 0 for some in stored.values()), default=0)

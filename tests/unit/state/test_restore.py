@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from sluice.batch.inputs_again import PastInput
+from sluice.batch.partition_slice import PartitionSlice
 from sluice.checkpoint.checkpoint_store import StoreError, put_bytes
 from sluice.checkpoint.offset_log import batches
 from sluice.kafka.kafka_errors import HeaderNameError
@@ -58,7 +60,8 @@ class Given:
         self.repeated = [one.offsets[PLACE] // 10 - 1 for one in wanted]
         assert before.offsets[PLACE] == 10 * self.repeated[0]
         for batch in self.repeated:
-            yield plan, {0: rows_of(10 * batch, 10)}
+            slices = [PartitionSlice.of(packed) for _, packed in rows_of(10 * batch, 10)]
+            yield PastInput(plan.topic_partitions, {0: slices}, None)
 
     def restore(self, plans=PLANS):
         restore(self.plan, LAST, plans, self.archive)

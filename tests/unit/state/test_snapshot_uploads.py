@@ -12,7 +12,7 @@ from sluice.checkpoint.spark_logs import write_logs
 from sluice.kafka.planned_batch import Planned
 from sluice.state import snapshot_uploads as module
 from sluice.state.input_retention import NeededOffset
-from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner
+from sluice.state.snapshot_archive import SnapshotArchive, SnapshotOwner, StoredSnapshot
 from sluice.state.snapshot_uploads import RETENTION_S, SnapshotUploads
 from sluice.time_units import SECOND
 from tests.unit.checkpoint.memory_store import MemoryStore
@@ -171,14 +171,34 @@ def test_a_new_start_goes_on_with_what_the_store_has(given):
     assert given.versions() == [8, 10]
 
 
+def another_number(given, version):
+    """The archive of another number of buckets, with the snapshots that the change of the number has made."""
+    archive = SnapshotArchive(given.remote, 3)
+    put_bytes(given.local, f"buckets/0/{version}.state", b"divided anew")
+    archive.save(0, StoredSnapshot(version, planned(version - 1).digest), given.local)
+    return archive
+
+
 def test_snapshots_of_another_number_of_buckets_are_removed(given):
     """The start that changed the number may have been killed before it could."""
     copies(given, 1, 5)
-    given.plan, given.archive = replace(given.plan, buckets=1), SnapshotArchive(given.remote, 3)
-    assert list(given.remote.list("snapshots/1/"))
+    given.commit(5)
+    given.plan, given.archive = replace(given.plan, buckets=1), another_number(given, 6)
     given.restart()
     given.step()
     assert list(given.remote.list("snapshots/1/")) == []
+    assert given.versions() == [6]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_an_instance_without_the_lead_keeps_the_snapshots_of_the_new_number(given, version):
+    """It reaches the store for the first time when another instance has changed the number of buckets already."""
+    copies(given, 1, 5)
+    given.commit(version - 1)
+    new = another_number(given, version)
+    given.restart()
+    given.step()
+    assert [one.version for one in new.snapshots(0)] == [version]
 
 
 def test_retention_that_has_passed_is_logged_until_a_snapshot_is_newer(given, caplog):

@@ -7,15 +7,12 @@ and got no tuple before the first of these batches.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sluice.batch.bucket_batch import Batch
-from sluice.batch.envelope import Packed, split_pass_through
-from sluice.batch.inputs_again import inputs_again
+from sluice.batch.inputs_again import PastInput, inputs_again
 from sluice.batch.query_plan import Plan
 from sluice.engine.graph import GraphState
 from sluice.kafka import ledger, topics
@@ -114,19 +111,18 @@ def rebuild(plan: Plan, names: frozenset[str], states: Sequence[GraphState], rep
     """
     buckets = [Bucket(plan, number) for number in range(plan.buckets)]
     wanted = [replay.plans[number] for number in range(replay.first, replay.batch + 1)]
-    for own_plan, arrived in inputs_again(plan, replay.plans[replay.first - 1], wanted):
+    for past in inputs_again(plan, replay.plans[replay.first - 1], wanted):
         for bucket, state in zip(buckets, states, strict=True):
-            _, rows = split_pass_through(own_plan.topic_partitions, arrived.get(bucket.number, []))
-            _start_clock(bucket, rows, state.origin)
-            deque(bucket.tried(rows), maxlen=0)
+            _start_clock(bucket, past, state.origin)
+            bucket.repeat(past)
     for bucket, state in zip(buckets, states, strict=True):
         _take(bucket, names, state)
 
 
-def _start_clock(bucket: Bucket, rows: list[Packed], origin: int) -> None:
-    """Lets the operator clock of a state without one begin with these rows, and its timers count from `origin`."""
+def _start_clock(bucket: Bucket, past: PastInput, origin: int) -> None:
+    """Lets the operator clock of a state without one begin with this input, and its timers count from `origin`."""
     state, _ = bucket.content()
-    first = next(Batch.parts(bucket.plan, rows, UNSET), None) if state.origin == UNSET else None
+    first = next(bucket.parts(past), None) if state.origin == UNSET else None
     if first is not None:
         state.origin, state.now = origin, first.clock.start
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sluice.batch.partition_router import arrived_rows
+from sluice.batch.inputs_again import PastInput
+from sluice.batch.partition_router import slices_again
 from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
@@ -142,8 +143,9 @@ def test_watermarks_of_another_attribute_are_rebuilt_with_the_windows(tmp_path: 
     pipeline = load_text(TIMED.replace("attribute: t", "attribute: u"), "p.yaml")
     plan = Plan(pipeline, "q", "s", str(tmp_path), 1, {"in": 1, "out": 1})
     before, batch = planned(-1, "i"), Planned(100 * SECOND, {("in", 0): 10}, 0)
-    rows = arrived_rows(plan, before, batch, {("in", 0): [Message(number) for number in range(10)]})
-    monkeypatch.setattr(module, "inputs_again", lambda *_: [(plan, rows)])
+    ((_, slices),) = slices_again(plan, ("in", 0), [batch], [Message(number) for number in range(10)])
+    past = PastInput(plan.topic_partitions, {0: slices}, None)
+    monkeypatch.setattr(module, "inputs_again", lambda *_: [past])
     state = Graph(pipeline, plan.topic_partitions).initial()
     rebuild(plan, frozenset({"panes"}), [state], InputReplay(0, 0, {-1: before, 0: batch}))
     assert state.progress["in"].watermark == 9 * SECOND
