@@ -123,7 +123,7 @@ def key_attribute(found: Sequence[Attribute], documents: Sequence[Document], key
     return None
 
 
-def problem_of(name: str, type_: Type | None) -> str:
+def problem_of(name: str) -> str:
     """Why a field cannot be an attribute of a stream; empty if it can."""
     if not ATTRIBUTE.fullmatch(name):
         return "a name has letters, digits and underscores"
@@ -143,7 +143,7 @@ def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
     absent = len(documents) - len(values)
     absence = f"missing or null in {absent} of {len(documents)} records" if absent else ""
     type_ = next((one for one in CANDIDATES if values and all(_is(value, one) for value in values)), None)
-    problem = _json_problem(values) or problem_of(name, type_) or ("" if type_ else _conflict(name, values))
+    problem = _json_problem(values) or problem_of(name) or ("" if type_ else _conflict(name, values))
     return Attribute(name, values, absence, type_, problem)
 
 
