@@ -83,6 +83,20 @@ def test_an_event_is_added_edited_and_deleted(page: Browser):
     assert page.value(rows) == 5
 
 
+def test_a_deleted_row_of_a_table_leaves_the_picture(page: Browser):
+    preset = "[...document.getElementById('presets').options].find((one) => one.value.includes('enrich')).value"
+    page.value(f"document.getElementById('presets').value = {preset}; choose()")
+    page.until(f"{TEXTS}.includes('delete customer=c1')")
+    texts = page.value(TEXTS).split("|")
+    assert any(text.endswith("c1·Ada") for text in texts)
+    assert not any(text.endswith("c1·") for text in texts), "the deletion is no row"
+    marbles = "[...document.querySelectorAll('.marble')].map((one) => one.textContent)"
+    assert page.value(marbles)[5] == "\N{MULTIPLICATION SIGN}"
+    page.value("document.querySelector('#events tbody tr:nth-child(6) button:last-child').click()")
+    page.until(f"!{TEXTS}.includes('delete customer=c1')")
+    assert "\N{MULTIPLICATION SIGN}" not in page.value(marbles)
+
+
 def test_a_wrong_event_is_marked(page: Browser):
     page.value("document.querySelector('#events tbody tr:nth-child(2) td.wide input').select()")
     page.write('{"symbol": 1}')

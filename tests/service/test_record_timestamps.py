@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from itertools import accumulate
 
 import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME
 
 from sluice.inspect.record_topic import record
 from sluice.inspect.verify import verify
 from sluice.replayer.player import replay
+from tests.service.conftest import Service
 from tests.service.playing import ORIGIN
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -99,3 +103,55 @@ def test_a_time_of_the_records_passes_an_exchange_in_the_value(service):
     expected = [one["tuple"] for one in made if one.get("stream") == "thirties" and "tuple" in one]
     assert [one["clicks"] for one in expected] == [8, 1, 1]
     assert [one["tuple"] for one in service.outputs("thirties") if "tuple" in one] == expected
+
+
+TIMED = """
+streams:
+  clicks: {{schema: {{page: string, sent: timestamp}}, record_timestamp: sent, event_time: {{attribute: sent, lag: 2}}}}
+  tens: {{marks: {marks}, record_timestamp: last}}
+  numbers: {{marks: none, record_timestamp: ms}}
+operators:
+  - name: tens
+    aggregate: clicks
+    window: timeInterval, intervalDuration(10), partitioned
+    partition_by: [page]
+    output: {{tens: {{page: page, last: intervalLast(), clicks: Count()}}}}
+  - {{name: numbers, map: clicks, output: {{numbers: {{page: page, ms: "page == 'a' ? toMilliseconds(sent) : 0"}}}}}}
+clock: records
+buckets: 2
+max_records_per_batch: 4
+direct_records: {direct}
+"""
+
+
+@pytest.mark.parametrize("direct", [0, 2000], ids=["as jobs of Spark", "without a job of Spark"])
+@pytest.mark.parametrize("marks", ["header", "record"])
+def test_the_records_of_a_window_have_the_event_time_as_their_timestamp(service, marks, direct):
+    service.create("clicks")
+    pipeline = service.pipeline(TIMED.format(marks=marks, direct=direct))
+    clicks = [*CLICKS, ("a", 95_000)]
+    sent = [{"value": json.dumps({"page": page}), "timestamp": ORIGIN + at} for page, at in clicks]
+    service.send("clicks", sent)
+    service.run(pipeline)
+
+    made = list(replay(pipeline, record({"bootstrap.servers": service.broker}, service.topic("clicks"), 100)))
+    shown = [(one["tuple"], one["timestamp"]) for one in made if one.get("stream") == "tens" and "tuple" in one]
+    assert len(shown) == 6
+    found = [m for m in service.read("tens") if m.value()]
+    assert [json.loads(m.value()) for m in found] == [
+        {name: value for name, value in tuple_.items() if name != "last"} for tuple_, _ in shown
+    ]
+    assert [m.timestamp() for m in found] == [(TIMESTAMP_CREATE_TIME, ms(time)) for _, time in shown]
+    times = [m.timestamp()[1] for m in service.read("tens") if Service.shown(m) != {"punct": "final"}]
+    assert {time % 10_000 for time in times} == {9_999}, "those of the marks, too"
+    assert len(times) == len(found) * (2 if marks == "record" else 1)
+
+    clocks = accumulate((at for _, at in clicks), max)
+    assert sorted((json.loads(m.value())["page"], m.timestamp()[1]) for m in service.read("numbers")) == sorted(
+        (page, ORIGIN + (at if page == "a" else clock)) for (page, at), clock in zip(clicks, clocks, strict=True)
+    ), "0 is no timestamp of a record, so those of b have the operator clock"
+    assert verify(pipeline).differences == []
+
+
+def ms(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000)

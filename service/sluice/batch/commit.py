@@ -30,9 +30,10 @@ from sluice.kafka.planned_batch import Planned
 from sluice.kafka.records import SCHEMA, Records, records
 from sluice.kafka.requests import RETRY_TIMEOUT_S
 from sluice.model.errors import cut
-from sluice.time_units import MILLISECOND
+from sluice.time_units import MILLISECOND, SECOND
 from sluice.wire.dead_letter_record import DeadLetter, Reason, reason, word_of
 from sluice.wire.mark_headers import HEADER, header
+from sluice.wire.output_timestamps import UNUSABLE, of_clock
 
 #: kind of a record -> its name in the report
 WORDS = {
@@ -41,6 +42,10 @@ WORDS = {
 }  # fmt: skip
 #: kind of a record -> kind of the mark in its headers
 MARKS = {TUPLE_WITH_MARK: WINDOW, WINDOW: WINDOW, EMPTY_FIRING: WINDOW, FINAL: FINAL, WATERMARK: WATERMARK}
+#: the kinds of the records that have a tuple
+TUPLES = (TUPLE, TUPLE_WITH_MARK)
+#: the starts and streams whose first unusable times were reported
+_warned: set[tuple[str, str]] = set()
 #: a batch of more bytes than this gets a longer transaction time-out
 LARGE = 256 << 20
 #: characters of a dead letter's reason in the report
@@ -170,13 +175,26 @@ class BatchResult:
             kind = np.repeat(kind, times)
         _count(self.report.written, name, kind)
         topic = str(self._plan.pipeline.streams[name].topic)
-        # Round up to whole milliseconds. An expiry happens 1 ns after the tuple's limit (S5); rounding down would date
-        # the output before its cause.
-        timestamps = -(-batch.column("at").to_numpy() // MILLISECOND)
         names = batch.schema.names
+        timestamps = of_clock(batch.column("at").to_numpy())
+        if "stamp" in names:
+            stamps = batch.column("stamp").to_numpy()
+            self._warn_of_times(name, int(np.count_nonzero((stamps == UNUSABLE) & np.isin(kind, TUPLES))))
+            timestamps = np.where(stamps == UNUSABLE, timestamps, stamps)
         key = batch.column("own_key" if "own_key" in names else "key")
         headers = _headers(kind, batch.column("headers") if "headers" in names else None)
         return records(topic, batch.column("value"), key, partition, timestamps, headers)
+
+    def _warn_of_times(self, name: str, count: int) -> None:
+        """Says once for each start and stream that records got the operator clock as their timestamp."""
+        if count and (self._plan.start, name) not in _warned:
+            _warned.add((self._plan.start, name))
+            stream, ahead = self._plan.pipeline.streams[name], self._plan.pipeline.settings.max_future / SECOND
+            LOGGER.warning(
+                "stream %s: %d records get the operator clock as their timestamp, since %s is not after 1970, or "
+                "more than %g s (max_future) ahead of that clock; further ones are not reported",
+                name, count, stream.record_timestamp, ahead,
+            )  # fmt: skip
 
     def _dead_letters(self, found: list[DeadLetter]) -> Iterator[Records]:
         for letter in found:

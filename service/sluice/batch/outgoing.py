@@ -20,6 +20,7 @@ from sluice.kafka.murmur2 import partition_for
 from sluice.model.spec import Stream
 from sluice.time_units import MILLISECOND
 from sluice.wire.dead_letter_record import of_operator
+from sluice.wire.output_timestamps import UNUSABLE, not_later, of_attribute
 from sluice.wire.record_codec import Records
 
 SCHEMA = pa.schema([("holds", pa.int32()), ("packed", pa.binary())])
@@ -100,6 +101,8 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
     key              key of the window partition, or of the record that was read; null if there is none
     value            value of the record
     own_key, headers key and headers of the record; only if the pipeline file defines them for the stream
+    stamp            timestamp of the record in milliseconds, UNUSABLE: the operator clock; only for a stream with a
+                     `record_timestamp`
     """
     kind, kept = _kinds(stream, items, plan.buckets, bucket)
     written = Records.of(stream, plan.pipeline.settings.registry)
@@ -120,6 +123,8 @@ def records(plan: Plan, stream: Stream, items: Items, places: np.ndarray, bucket
         columns["own_key"] = pc.if_else(pa.array(items.kind == TUPLE), spread, columns["key"])
     if stream.headers:
         columns["headers"] = _headers(written.encode_headers(items.tuples), items.kind == TUPLE)
+    if stream.record_timestamp is not None:
+        columns["stamp"] = pa.array(_stamps(stream, items, plan.pipeline.settings.max_future))
     batch = pa.RecordBatch.from_pydict(columns)
     return batch if kept.all() else batch.filter(pa.array(kept))
 
@@ -138,10 +143,15 @@ def _kinds(stream: Stream, items: Items, buckets: int, bucket: int) -> tuple[np.
     if stream.marks == "none":
         kept &= (kind == TUPLE) | (kind == WATERMARK)
     elif stream.marks == "header":
-        of_firing = (items.kind == WINDOW) & (items.source == MADE)
+        of_firing = _of_firing(items)
         kind[_before(items, of_firing)] = TUPLE_WITH_MARK
         kept &= ~of_firing & (items.kind != EMPTY_FIRING)
     return kind, kept
+
+
+def _of_firing(items: Items) -> np.ndarray:
+    """Which items are marks that a firing made, and no marks that were read."""
+    return (items.kind == WINDOW) & (items.source == MADE)  # type: ignore[no-any-return]
 
 
 def _before(items: Items, marks: np.ndarray) -> np.ndarray:
@@ -155,6 +165,20 @@ def _before(items: Items, marks: np.ndarray) -> np.ndarray:
     same = (items.event[at] == items.event[at + 1]) & (items.at[at] == items.at[at + 1])
     same &= items.key[at] == items.key[at + 1]
     return at[same & (items.kind[at] == TUPLE)]  # type: ignore[no-any-return]
+
+
+def _stamps(stream: Stream, items: Items, max_future: int) -> np.ndarray:
+    """The timestamp of each item's record in milliseconds. UNUSABLE: the record gets the operator clock.
+
+    A tuple has the time in its attribute, and the mark of its firing has the same time as the firing's last tuple. So a
+    reader that takes its clock from the timestamps is not moved by the mark.
+    """
+    is_tuple = items.kind == TUPLE
+    stamps = np.full(len(items), UNUSABLE)
+    stamps[is_tuple] = not_later(of_attribute(stream, items.tuples), items.at[is_tuple], max_future)
+    last = _before(items, _of_firing(items))
+    stamps[last + 1] = stamps[last]
+    return stamps
 
 
 def _partitions(plan: Plan, stream: Stream, items: Items) -> np.ndarray:

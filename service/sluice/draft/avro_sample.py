@@ -58,7 +58,7 @@ def _attribute(name: str, found: Sequence[tuple[Avro, Field]], schemas: int) -> 
     type_, problem = _type(avro, newest)
     nullable = any(branch.type == "null" for avro, field in found for branch in avro.branches(field.node))
     absences = (*(["may be null"] if nullable else []), *(["not in each schema"] if len(found) < schemas else []))
-    return Attribute(name, (), ", ".join(absences), type_, problem or problem_of(name, type_))
+    return Attribute(name, (), ", ".join(absences), type_, problem or problem_of(name))
 
 
 def _type(avro: Avro, field: Field) -> tuple[Type | None, str]:

@@ -158,9 +158,13 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _word(text: str) -> str:
-    """A text as YAML; in quotes if YAML would read it as something else."""
+    """A text as YAML; in quotes if YAML would read it as something else.
+
+    What begins with a digit, a point or a sign is in quotes, too: the pipeline file reads numbers such as 0E0 that
+    PyYAML reads as texts.
+    """
     try:
         plain: Any = yaml.safe_load(text)
     except yaml.YAMLError:
         plain = None
-    return text if plain == text and re.fullmatch(r"[\w.()-]+", text) else json.dumps(text)
+    return text if plain == text and re.fullmatch(r"[^\W\d][\w.()-]*", text) else json.dumps(text)

@@ -19,6 +19,10 @@ CANDIDATES = (*SCALARS, *(list_of(one) for one in SCALARS))
 DEFAULTS: Mapping[Type, Any] = {BOOLEAN: False, INT64: 0, FLOAT64: 0.0, STRING: "", TIMESTAMP: "1970-01-01T00:00:00Z"}
 #: characters of a value in a comment
 MAX_EXAMPLE = 40
+#: what stands for the type of a list whose values have no common type, and of another value without a type
+NO_TYPES = ("a list of several types", "no type")
+#: types in a comment about values without a common type
+MAX_TYPES = 4
 #: names of an attribute that holds the key of the record; the first that no other attribute has is taken
 KEY_NAMES = ("key", "record_key", "kafka_key")
 #: times since 1970 in whole units: the numbers from September 2001 to December 2099 have 10 digits or more in seconds
@@ -55,8 +59,7 @@ class Attribute:
     @property
     def example(self) -> str:
         """A value as JSON, in one line of ASCII; empty if there is no value."""
-        text = json.dumps(self.values[0]) if self.values else ""
-        return text if len(text) <= MAX_EXAMPLE else f"{text[:MAX_EXAMPLE]}..."
+        return example_of(self.values)
 
     @property
     def resolution(self) -> str | None:
@@ -66,6 +69,12 @@ class Attribute:
         least, most = min(self.values), max(self.values)
         units = (name for name, unit in UNITS.items() if FIRST_SECOND * unit <= least and most < LAST_SECOND * unit)
         return next(units, None)
+
+
+def example_of(values: Sequence[Any]) -> str:
+    """The first value as JSON, in one line of ASCII; empty if there is no value."""
+    text = json.dumps(values[0]) if values else ""
+    return text if len(text) <= MAX_EXAMPLE else f"{text[:MAX_EXAMPLE]}..."
 
 
 def json_attributes(documents: Sequence[Document]) -> list[Attribute]:
@@ -114,13 +123,13 @@ def key_attribute(found: Sequence[Attribute], documents: Sequence[Document], key
     return None
 
 
-def problem_of(name: str, type_: Type | None) -> str:
+def problem_of(name: str) -> str:
     """Why a field cannot be an attribute of a stream; empty if it can."""
     if not ATTRIBUTE.fullmatch(name):
         return "a name has letters, digits and underscores"
     if name in RESERVED:
         return "the name is a word of expressions"
-    return "" if type_ else "its values have no common type"
+    return ""
 
 
 def _usable(found: Sequence[Attribute]) -> Iterator[Attribute]:
@@ -134,7 +143,29 @@ def _json_attribute(name: str, documents: Sequence[Document]) -> Attribute:
     absent = len(documents) - len(values)
     absence = f"missing or null in {absent} of {len(documents)} records" if absent else ""
     type_ = next((one for one in CANDIDATES if values and all(_is(value, one) for value in values)), None)
-    return Attribute(name, values, absence, type_, _json_problem(values) or problem_of(name, type_))
+    problem = _json_problem(values) or problem_of(name) or ("" if type_ else _conflict(name, values))
+    return Attribute(name, values, absence, type_, problem)
+
+
+def _conflict(name: str, values: Sequence[Any]) -> str:
+    """The types of values without a common type, the most frequent first, with an example of each other one."""
+    seen: dict[str, list[Any]] = {}
+    for value in values:
+        seen.setdefault(_type_name(value), []).append(value)
+    for narrow, wide in ((INT64, FLOAT64), (TIMESTAMP, STRING)):
+        if str(wide) in seen:
+            seen[str(wide)] += seen.pop(str(narrow), [])
+    (most, of_most), *others = sorted(seen.items(), key=lambda one: -len(one[1]))
+    shown = [f"{most} in {len(of_most)}"]
+    shown += [f"{one} in {len(of)} (such as {example_of(of)})" for one, of in others[: MAX_TYPES - 1]]
+    more = f" and {len(seen) - MAX_TYPES} more types" if len(seen) > MAX_TYPES else ""
+    chosen = f"; with {name}: {most} the others are dead letters" if most not in NO_TYPES else ""
+    return f"its values have no common type: {', '.join(shown)}{more} of {len(values)} records{chosen}"
+
+
+def _type_name(value: object) -> str:
+    type_ = next((one for one in CANDIDATES if _is(value, one)), None)
+    return str(type_) if type_ is not None else NO_TYPES[not isinstance(value, list)]
 
 
 def _is(value: object, type_: Type) -> bool:

@@ -64,7 +64,7 @@ class History:
         self._lock = threading.Lock()
         self._batches: deque[Batch] = deque(maxlen=MAX_BATCHES)
         self._written: deque[Written] = deque(maxlen=MAX_BATCHES)
-        self._lags: tuple[Lag, ...] = ()
+        self._offsets: tuple[Offsets, Offsets] = ({}, {})
         self._last: Entry | None = None
 
     def restored(self, entry: Entry) -> None:
@@ -81,11 +81,10 @@ class History:
             self._written.append(counts)
 
     def batch_ended(self, batch: Batch, read: Offsets, ends: Offsets) -> None:
-        """A batch has ended. `read` and `ends` are as in `Metrics.offsets`."""
-        lags = tuple(Lag(topic, p, offset, ends.get((topic, p), offset)) for (topic, p), offset in sorted(read.items()))
+        """A batch has ended. `read` and `ends` are as in `Metrics.offsets`, and do not change after that."""
         with self._lock:
             self._batches.append(batch)
-            self._lags = lags or self._lags
+            self._offsets = (read, ends) if read else self._offsets
 
     @property
     def batches(self) -> list[Batch]:
@@ -95,7 +94,9 @@ class History:
 
     @property
     def lags(self) -> tuple[Lag, ...]:
-        return self._lags
+        """By topic, then by topic partition. Computed here, so that a batch without a page costs no time for it."""
+        read, ends = self._offsets
+        return tuple(Lag(topic, p, offset, ends.get((topic, p), offset)) for (topic, p), offset in sorted(read.items()))
 
     @property
     def last(self) -> Entry | None:

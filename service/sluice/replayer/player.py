@@ -14,6 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from sluice.columns.arrow_types import arrow_type
 from sluice.columns.json_columns import json_values
 from sluice.engine.graph import Clock, Graph, GraphState, Observer
 from sluice.engine.library.trace import tracers
@@ -25,7 +26,7 @@ from sluice.model.errors import SluiceError
 from sluice.model.spec import Operator, Pipeline, Stream, Windowed
 from sluice.model.stream_marks import require_scope
 from sluice.model.topology import fed, returning
-from sluice.model.types import Schema, Type
+from sluice.model.types import TIMESTAMP, Schema, Type
 from sluice.replayer.event_clock import EXPECTED, clock_time
 from sluice.replayer.event_file import (
     Batch,
@@ -39,6 +40,8 @@ from sluice.replayer.event_file import (
     topic_partitions,
 )
 from sluice.replayer.summary import Summary
+from sluice.time_units import MILLISECOND
+from sluice.wire.output_timestamps import UNUSABLE, of_attribute, of_clock
 
 Record = dict[str, Any]
 #: converts a column to Python values
@@ -197,6 +200,7 @@ class Player:
         self._values = values
         self._streams = shown(pipeline)
         self._returning = returning(pipeline)
+        self._stamped = {stream.name: stream for stream in pipeline.outputs if stream.record_timestamp is not None}
         self._watermarks = {stream.name for stream in pipeline.outputs if stream.watermarks}
 
     def feed(self, state: GraphState, batch: Batch) -> Iterator[Record]:
@@ -292,7 +296,8 @@ class Player:
     def _records(self, stream: str, items: Items) -> Iterator[Record]:
         if stream == REJECTS:
             return (_dead_letter(row) for row in items.tuples.to_pylist())
-        return self._tuples_and_marks(stream, items, self._streams[stream])
+        made = self._tuples_and_marks(stream, items, self._streams[stream])
+        return _stamped(self._stamped[stream], items, made) if stream in self._stamped else made
 
     def _tuples_and_marks(self, stream: str, items: Items, schema: Schema) -> Iterator[Record]:
         columns = [self._values(items.tuples.column(name), type_) for name, type_ in schema]
@@ -307,6 +312,15 @@ class Player:
                 yield {"stream": stream, "tuple": dict(zip(names, next(tuples), strict=True))}
             else:
                 yield {"stream": stream, "punct": PUNCT[kind]}
+
+
+def _stamped(stream: Stream, items: Items, made: Iterator[Record]) -> Iterator[Record]:
+    """The records, those of tuples with the timestamp that the Kafka record gets."""
+    is_tuple = items.kind == TUPLE
+    stamps = of_attribute(stream, items.tuples)
+    times = np.where(stamps == UNUSABLE, of_clock(items.at[is_tuple]), stamps) * MILLISECOND
+    texts = iter(json_values(pa.array(times).cast(arrow_type(TIMESTAMP)), TIMESTAMP))
+    return (one | {"timestamp": next(texts)} if "tuple" in one else one for one in made)
 
 
 def single_events(batch: Batch) -> Iterator[Batch]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from sluice.batch.envelope import TUPLE_WITH_MARK
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sluice.batch.commit import BatchResult
+from sluice.batch.envelope import RECORDS, TUPLE_WITH_MARK, pack
+from sluice.batch.outgoing import records
 from sluice.config.load import load_text
 from sluice.engine.graph import Graph
 from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import TUPLE, WINDOW
 from sluice.replayer.event_file import Cutter, numbered
+from sluice.wire.output_timestamps import UNUSABLE
 from tests.spec.buckets import of_stream, plan_of
 
 PIPELINE = """
@@ -50,3 +58,69 @@ def test_an_early_result_has_no_mark():
 
 def test_a_lone_mark_behind_an_early_result_is_not_that_of_its_tuple():
     assert kinds("header") == [(2, TUPLE), (10, TUPLE_WITH_MARK)]
+
+
+STAMPED = """
+pipeline: p
+clock_origin: 1970-01-01T00:00:00Z
+max_future: 100
+streams:
+  in: {{topic: in, schema: {{k: string, until: timestamp}}}}
+  out: {{topic: out, marks: {marks}, record_timestamp: until}}
+operators:
+  - name: last
+    aggregate: in
+    window: tumbling, time(5), partitioned
+    partition_by: [k]
+    output: {{out: {{k: k, until: Max(until)}}}}
+"""
+#: seconds of the operator clock -> key, and the time in its tuple
+UNTIL = [(1, "a", 0.5), (2, "a", 1.5), (6, "b", -1), (11, "c", 115.0), (16, "d", 200)]
+
+
+def stamped(marks: str, *, buckets: int = 1) -> list[tuple[int, int, bytes | None, int]]:
+    """The second of the clock, the kind, the value and the milliseconds of each record."""
+    events: list[dict[str, Any]] = [{"at": at, "tuple": {"k": k, "until": until}} for at, k, until in UNTIL]
+    pipeline = load_text(STAMPED.format(marks=marks), "p", environment=None)
+    placed = list(numbered([*events, {"at": 20}, {"at": 25}]))
+    plan = plan_of(pipeline, placed, buckets)
+    graph = Graph(pipeline, plan.topic_partitions)
+    (batch,) = Cutter(pipeline.inputs).batches(placed, len(placed))
+    made = graph.feed(graph.initial(), batch.inputs, Clock(0, batch.now))
+    places = np.arange(len(placed))
+    rows = records(plan, pipeline.streams["out"], made["out"], places, 0).to_pylist()
+    return [(row["at"] // 10**9, row["kind"], row["value"], row["stamp"]) for row in rows]
+
+
+def test_a_record_has_the_time_in_its_attribute_which_its_value_lacks():
+    assert stamped("header") == [
+        (5, TUPLE_WITH_MARK, b'{"k":"a"}', 1500),
+        (10, TUPLE_WITH_MARK, b'{"k":"b"}', UNUSABLE),
+        (15, TUPLE_WITH_MARK, b'{"k":"c"}', 115_000),
+        (20, TUPLE_WITH_MARK, b'{"k":"d"}', UNUSABLE),
+    ]
+
+
+def test_the_mark_of_a_firing_has_the_time_of_its_tuple_and_one_without_a_tuple_has_none():
+    rows = stamped("record")
+    assert [(at, stamp) for at, kind, _, stamp in rows if kind == WINDOW][:4] == [
+        (5, 1500), (10, UNUSABLE), (15, 115_000), (20, UNUSABLE),
+    ]  # fmt: skip
+    assert [stamp for at, *_, stamp in rows if at == 25] in ([], [UNUSABLE])
+
+
+def test_the_log_says_once_that_times_cannot_be_timestamps(caplog: pytest.LogCaptureFixture):
+    pipeline = load_text(STAMPED.format(marks="header"), "p", environment=None)
+    plan = replace(plan_of(pipeline, [], 1), topic_partitions={"in": 1, "out": 1}, start="once")
+    columns: dict[str, list[Any]] = {
+        "at": [5_000_000_001, 10_000_000_000], "place": [0, 1], "kind": [TUPLE, TUPLE], "partition": [0, 0],
+        "key": [b"a", b"b"], "value": [b"{}", b"{}"], "stamp": [1500, UNUSABLE],
+    }  # fmt: skip
+    types = {"key": pa.binary(), "value": pa.binary(), "kind": pa.int8(), "partition": pa.int32()}
+    rows = pa.record_batch({name: pa.array(column, types.get(name)) for name, column in columns.items()})
+    packed = pack(rows, {"stream": "out", "bucket": 0})
+    for _ in range(2):
+        (made,) = BatchResult(plan, [(RECORDS, packed)]).records()
+        assert made.columns.column("timestamp").to_pylist() == [1500, 10_000]
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert line.startswith("stream out: 1 records get the operator clock as their timestamp, since until is not after")

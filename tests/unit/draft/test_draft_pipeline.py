@@ -137,6 +137,41 @@ def test_a_number_that_may_be_a_time_is_suggested_as_event_time(values, unit):
     assert ("average_x" in text) is (unit is not None), "no average of times is computed"
 
 
+#: values, and the types that the comment has
+CONFLICTS: list[tuple[list[object], str]] = [
+    ([1, 2, 3, "n/a", 5, 6, 7, 8], 'int64 in 7, string in 1 (such as "n/a") of 8 records; with x: int64 the others'),
+    ([1, 2.5, "n/a"], 'float64 in 2, string in 1 (such as "n/a") of 3 records; with x: float64 the others'),
+    (["a", 1, "2013-01-01"], "string in 2, int64 in 1 (such as 1) of 3 records; with x: string the others"),
+    ([[1], True, [2], None], "list<int64> in 2, boolean in 1 (such as true) of 3 records; with x: list<int64> the"),
+    ([[1, "a"], [2, "b"], 1], "a list of several types in 2, int64 in 1 (such as 1) of 3 records"),
+    (
+        [1, "a", True, ["b"], [True]],
+        'int64 in 1, string in 1 (such as "a"), boolean in 1 (such as true), list<string> in 1 (such as ["b"]) and 1 ',
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "seen"), CONFLICTS)
+def test_values_without_a_common_type_are_a_comment_with_the_types_that_were_seen(values, seen):
+    text = of(*({"x": value, "y": 1} for value in values))
+    (line,) = [line for line in text.splitlines() if '"x"' in line]
+    assert line.startswith(f'      # left out: "x": its values have no common type: {seen}')
+    assert [name for name, _ in pipeline(text).streams["trades"].schema] == ["y"]
+
+
+def test_the_type_in_the_comment_can_be_chosen():
+    text = of({"x": 1, "y": 1}, {"x": "n/a", "y": 2}, {"x": 3, "y": 3})
+    assert "with x: int64 the others are dead letters" in text
+    assert check_text(text.replace("      y: int64", "      x: int64\n      y: int64"), "f").problems == ()
+
+
+@pytest.mark.parametrize("topic", ["0E0", "1_0", ".5", "-1", "1e3", "0x1F", "a.1"])
+def test_a_topic_that_looks_like_a_number_is_a_text(topic):
+    text = drafted([Sampled(b'{"x": 1}', None)], topic)
+    (stream,) = load_text(text, "f.yaml", environment=None).inputs
+    assert stream.topic == topic
+
+
 SHOPS = [{"id": "1", "shop": "a"}, {"id": "2", "shop": "a"}, {"id": "3", "shop": "b"}, {"id": "4", "shop": "b"}]
 
 

@@ -15,6 +15,7 @@ from sluice.pictures.story import Change, Chip, Port, Step, Story, Window
 from sluice.pictures.story_builder import build_story
 from sluice.pictures.svg_drawing import drawing
 from sluice.pictures.terminal_table import table
+from sluice.replayer.player import replay
 from sluice.testing import pipeline_of
 
 TUMBLING = {"window": "tumbling, count(2)", "output": {"all": "Collect(x)"}}
@@ -143,6 +144,22 @@ def test_a_table_is_drawn_as_its_rows_and_a_deletion_is_called_that():
     assert "table users: the newest row of each key" in found
     assert "users: delete user=u1" in found
     assert not any("count(0)" in text for text in found)
+
+
+def test_a_deleted_row_is_not_in_the_table():
+    """The state remembers the deleted key; the picture and the trace have the rows alone."""
+    events = [
+        {"at": 0, "stream": "users", "tuple": {"user": "u1", "name": "Ada"}},
+        {"at": 1, "stream": "users", "delete": {"user": "u1"}},
+        {"at": 2, "stream": "users", "delete": {"user": "u2"}},
+        {"at": 3, "stream": "users", "tuple": {"user": "u1", "name": "Eve"}},
+    ]
+    pipeline = load_text(ENRICHED, "enriched.yaml")
+    changes = [change for step in build_story(pipeline, events).steps for change in step.changes]
+    rows = [[[chip.label for chip in part] for part in (one.inside, one.entered, one.left)] for one in changes]
+    assert rows == [[["u1·Ada"], ["u1·Ada"], []], [[], [], ["u1·Ada"]], [["u1·Eve"], ["u1·Eve"], []]]
+    traced = [one["tuple"] for one in replay(pipeline, events, trace=True) if "tuple" in one]
+    assert all("-deletes" not in one and one["name"] for one in traced)
 
 
 def test_the_table_of_the_terminal_shows_firings_and_outputs():

@@ -321,3 +321,14 @@ def test_files_are_read_by_name(tmp_path: Path):
     events = tmp_path / "events.jsonl"
     records = list(sluice.replay(tmp_path / "ticks.yaml", str(events), clock_origin="first"))
     assert records == list(sluice.replay(pipeline(TICKS), PLAYED, clock_origin="first"))
+
+
+def test_a_replay_shows_the_timestamps_of_records_that_have_one_of_their_own():
+    """A pair that cannot be a timestamp gets the time of the clock. Operators still read the attribute."""
+    text = CHAIN.replace("pairs: {}", "pairs: {topic: pairs, record_timestamp: sum}")
+    events = tuples(*({"k": "a", "x": x} for x in (1400, 100, -9, 2)))
+    made = everything(pipeline(text), [*events, {"at": 9, "punct": "final"}])
+    pairs = [(one["tuple"]["sum"], one["timestamp"]) for one in made if one["stream"] == "pairs" and "tuple" in one]
+    assert pairs == [(1500, "1970-01-01T00:00:01.5Z"), (-7, "1970-01-01T00:00:03Z")]
+    assert [one["tuple"]["all"] for one in made if one["stream"] == "fours" and "tuple" in one] == [[3000]]
+    assert all("timestamp" not in one for one in made if one["stream"] == "fours" or "punct" in one)

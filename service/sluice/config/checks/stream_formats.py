@@ -15,7 +15,7 @@ from sluice.config.syntax.file_models import KeyShape, StreamShape
 from sluice.config.syntax.problem_report import Report
 from sluice.model.errors import AS_WRITTEN, Path, nearest
 from sluice.model.spec import Coding, Key, Stream
-from sluice.model.types import TIMESTAMP, Schema, Type
+from sluice.model.types import INT64, TIMESTAMP, Schema, Type
 from sluice.wire.formats.format_contract import Part
 from sluice.wire.formats.format_table import FORMATS
 
@@ -79,9 +79,13 @@ class StreamFormats:
             watermarks=shape.watermarks, partitions=shape.partitions, exchange=shape.exchange,
             table=shape.table,
         )  # fmt: skip
-        if written and stream.record_timestamp is not None:
-            what = "no record_timestamp, as an operator writes this stream: it is for streams that are read from Kafka"
-            self.report.problem((*path, "record_timestamp"), what)
+        if written and stream.record_timestamp is not None and (shape.exchange or shape.topic is None):
+            what = (
+                "the stream is an exchange: the clock of its readers follows the times at which its records were made"
+                if shape.exchange
+                else "the stream has no topic"
+            )
+            self.report.problem((*path, "record_timestamp"), f"no record_timestamp, as {what}")
             stream = replace(stream, record_timestamp=None)
         if schema is not None and shape.topic is not None:
             self.check(stream, written=written)
@@ -128,7 +132,7 @@ class StreamFormats:
         path: Path = ("streams", stream.name)
         known = dict(stream.schema)
         before = len(self.report.problems)
-        self.check_places(path, stream, known)
+        self.check_places(path, stream, known, written=written)
         if written and stream.defaults:
             self.report.problem((*path, "defaults"), "no defaults, as an operator writes this stream")
         if len(self.report.problems) > before:
@@ -139,7 +143,7 @@ class StreamFormats:
         if stream.key:
             self.check_part((*path, "key"), Part(stream.key.coding, stream.key_schema, defaults, written=written))
 
-    def check_places(self, path: Path, stream: Stream, known: dict[str, Type]) -> None:
+    def check_places(self, path: Path, stream: Stream, known: dict[str, Type], *, written: bool) -> None:
         """Checks that each attribute in the key, in headers or in the timestamp of the record exists, and that it is in
         only one of these places.
         """
@@ -153,12 +157,17 @@ class StreamFormats:
                 self.report.problem((*path, "headers", attribute), what, header)
         if stream.record_timestamp is not None:
             self.check_place((*path, "record_timestamp"), stream.record_timestamp, known, taken)
-            self.check_timestamp(path, stream.record_timestamp, known.get(stream.record_timestamp), stream)
+            self.check_timestamp(path, stream.record_timestamp, stream, written=written)
 
-    def check_timestamp(self, path: Path, attribute: str, type_: Type | None, stream: Stream) -> None:
+    def check_timestamp(self, path: Path, attribute: str, stream: Stream, *, written: bool) -> None:
         """Each record has a timestamp, so the attribute needs no default."""
-        if type_ is not None and type_ != TIMESTAMP:
-            self.report.problem((*path, "record_timestamp"), f"a timestamp, not {attribute}, a {type_}", attribute)
+        type_ = dict(stream.schema).get(attribute)
+        allowed = (TIMESTAMP, INT64) if written else (TIMESTAMP,)
+        if type_ is not None and type_ not in allowed:
+            what = "a timestamp or an int64 with milliseconds since 1970" if written else "a timestamp"
+            others = [name for name, one in stream.schema if one in allowed]
+            meant = others[0] if len(others) == 1 else None
+            self.report.problem((*path, "record_timestamp"), f"{what}, not {attribute}, a {type_}", attribute, meant)
         if attribute in dict(stream.defaults):
             what = f"no default for {attribute}, as it is the timestamp of the record"
             self.report.problem((*path, "defaults", attribute), what)

@@ -245,8 +245,9 @@ class StreamShape(with_formats(StreamHead, in_keys=False)):  # type: ignore[misc
     )
     record_timestamp: str | None = Field(
         None,
-        description="For an input stream: the attribute, of type timestamp, that is the timestamp of the Kafka record. "
-        "It is not part of the value, and may be the event time.",
+        description="The attribute that is the timestamp of the Kafka record. It is not part of the value, and may be "
+        "the event time. Its type is timestamp; of an output also int64, with milliseconds since 1970. Without it, the "
+        "timestamp of an output's record is the operator clock.",
         examples=["sent"],
     )
     defaults: dict[str, Any] = Field(

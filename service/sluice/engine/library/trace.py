@@ -12,15 +12,16 @@ from sluice.engine.stream.clock import Clock
 from sluice.engine.stream.items import EMPTY_FIRING, Items
 from sluice.engine.stream.rejected_tuples import readable
 from sluice.model.spec import (  # fmt: skip
+    DELETES,
     Aggregate,
     Dedup,
-    EventTime,
     Join,
     Map,
     Pipeline,
     Side,
     Sliding,
     Sort,
+    Stream,
     Union,
     Windowed,
 )
@@ -32,13 +33,15 @@ Rows = Callable[[Items, Schema], list[Record]]
 
 
 class Tracer:
-    """Records the window events of one port of an operator."""
+    """Records the window events of one port of an operator.
 
-    def __init__(
-        self, spec: Windowed, about: Record, schema: Schema, event_time: EventTime | None, sources: int
-    ) -> None:
-        self._about, self._schema = about, schema
-        self._library = library(spec, schema, event_time, sources)
+    `stream` is that of the port. The state of a table has a tuple for each deleted key, which is no row of the table:
+    neither its insertion nor its eviction is an event.
+    """
+
+    def __init__(self, spec: Windowed, about: Record, stream: Stream, sources: int) -> None:
+        self._about, self._schema = about, stream.row_schema
+        self._library = library(spec, stream.schema, stream.event_time, sources)
         self._state: State = self._library.started()
         self._partitioned = bool(spec.partition_by)
 
@@ -48,13 +51,21 @@ class Tracer:
         """
         items, last, end = until_final(self._state, items, clock)
         items, read, _ = readable(items, self._library.reads, "")
-        found = self._library.events(self._state, items, read, rows(items, self._schema), clock.start, end)  # type: ignore[arg-type]
+        found = self._library.events(self._state, items, read, self._rows(items, rows), clock.start, end)  # type: ignore[arg-type]
         self._state.finished |= last is not None
         return [
             (one.event, one.at, self._shown(one))
             for one in found
-            if isinstance(one.what, str) or one.what == EMPTY_FIRING
+            if (isinstance(one.what, str) or one.what == EMPTY_FIRING) and DELETES not in (one.row or ())
         ]
+
+    def _rows(self, items: Items, rows: Rows) -> list[Record]:
+        """The tuples. Only those that delete a row have the attribute DELETES."""
+        found = rows(items, self._schema)
+        for row in found:
+            if row.get(DELETES) is False:
+                del row[DELETES]
+        return found
 
     def _shown(self, window_event: WindowEvent) -> Record:
         record = self._about | {"window_event": TRIGGER if window_event.what == EMPTY_FIRING else window_event.what}
@@ -70,7 +81,8 @@ class Tracer:
         if content is not None and content.index is not None:
             record |= {"index": content.index, "timing": content.timing}
         if window_event.what in (TRIGGER, EMPTY_FIRING):
-            record["content"] = content.tuples if content is not None else []
+            tuples = content.tuples if content is not None else []
+            record["content"] = [row for row in tuples if DELETES not in row]
         return record
 
 
@@ -81,8 +93,7 @@ def tracers(pipeline: Pipeline, partitions: Mapping[str, int]) -> dict[str, list
     """
 
     def tracer(spec: Windowed, about: Record) -> Tracer:
-        stream = pipeline.streams[spec.input]
-        return Tracer(spec, about, stream.schema, stream.event_time, partitions.get(spec.input, 1))
+        return Tracer(spec, about, pipeline.streams[spec.input], partitions.get(spec.input, 1))
 
     found: dict[str, list[Tracer | None]] = {}
     for spec in pipeline.operators:

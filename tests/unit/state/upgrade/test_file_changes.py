@@ -180,6 +180,15 @@ def test_another_place_of_an_input_attribute_keeps_the_states(tmp_path: Path):
         assert "records that are not read yet must have it, too" in changes.all[0].reason
 
 
+def test_a_timestamp_from_an_attribute_of_an_output_keeps_the_states(tmp_path: Path):
+    now = ONE.replace("best: {topic: best}", "best: {topic: best, record_timestamp: last}").replace(
+        "all: Collect(v)", "all: Collect(v), last: Max(v)"
+    )
+    with_checkpoints(now, tmp_path)
+    changes = file_changes(pipeline(now.replace(", record_timestamp: last", ""), tmp_path))
+    assert changes is None or set(words(changes).values()) == {"kept"}
+
+
 #: the name, the input, the key and the output of each of some aggregates
 Operators = Sequence[tuple[str, str, str, str]]
 BY_K, BY_C, BEST = ("by_k", "in", "k", "ks"), ("by_c", "in", "c", "ds"), ("best", "pass", "c", "cs")
