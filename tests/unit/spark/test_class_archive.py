@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.spark import class_archive
 from sluice.spark.class_archive import options
 
 
@@ -20,7 +21,7 @@ from sluice.spark.class_archive import options
 )
 def test_java_uses_a_complete_archive(tmp_path: Path, name: str, *, used: bool):
     (tmp_path / name).write_bytes(b"jsa\0")
-    wanted = f"-XX:SharedArchiveFile={tmp_path / name} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    wanted = f"-XX:SharedArchiveFile={tmp_path / name} {class_archive.AT_ITS_ADDRESS} {class_archive.QUIET}"
     assert options(tmp_path) == (wanted if used else "")
 
 
