@@ -39,12 +39,12 @@ def share(items: Items, keys: Keys, wanted: Callable[[pa.BinaryArray], np.ndarra
 
 def of_stream(plan: Plan, stream: str, made: list[dict[str, Items]], batch: Batch) -> list[Any]:
     """The rows that go to Kafka: time, kind, topic partition, key, value."""
-    places = np.arange(batch.first + len(batch.at))
+    ordinals = np.arange(batch.first + len(batch.at))
     output = plan.pipeline.streams[stream]
     given = [(number, items[stream]) for number, items in enumerate(made) if stream in items]
     if not given:  # an operator that is final writes nothing more
         return []
-    parts = [records(plan, output, items, places, number) for number, items in given]
+    parts = [records(plan, output, items, ordinals, number) for number, items in given]
     rows: pa.RecordBatch = merged([part for part in parts if part.num_rows] or parts[:1], plan.buckets)
     columns = [rows.column(name).to_pylist() for name in ("at", "kind", "partition", "key", "value")]
     return [(at, WINDOW if kind == EMPTY_FIRING else kind, *rest) for at, kind, *rest in zip(*columns, strict=True)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sluice.commands.replay import spare_pandas
+from sluice.commands.replay import block_pandas_import
 from sluice.files import project_file
 
 
@@ -24,6 +24,6 @@ def lab(file: Path | None, events: Path | None, port: int) -> None:
     from sluice.lab.lab_presets import presets  # noqa: PLC0415 - other commands start faster without it
     from sluice.lab.lab_server import serve  # noqa: PLC0415
 
-    spare_pandas()
+    block_pandas_import()
     sys.path.append(str(project_file("examples").parent))  # the example gaps.yaml has a handler in Python
     serve(presets(file, events), port, lambda address: click.echo(f"The lab is at {address} (Ctrl+C ends it)"))

@@ -86,7 +86,7 @@ def replay(
         from sluice.commands.replay_checkpoint import repeat  # noqa: PLC0415 - it imports Spark, which takes 1 s
 
         sys.exit(repeat(served))
-    spare_pandas()
+    block_pandas_import()
     pipeline = load(file, environment=None)
     with _file(events) as (path, name):
         how: dict[str, Any] = {
@@ -108,7 +108,7 @@ def replay(
             click.echo(f"sluice: {line}", err=True)
 
 
-def spare_pandas() -> None:
+def block_pandas_import() -> None:
     """Prevents pyarrow from importing pandas with its first array, which takes 0.25 s and is not needed here.
 
     pyarrow works without pandas if the import fails at that moment, until a pandas object is requested.

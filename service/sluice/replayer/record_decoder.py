@@ -32,12 +32,12 @@ def decoded(
     columns.append(pa.array([one.headers or None for one in records], TYPE))
     batch = pa.RecordBatch.from_arrays(columns, names=[*PARTS, "headers"])
     times = np.array([one.time for one in records], np.int64)
-    kind, watermark, riding, tuples = received(Records.of(stream, registry), batch, times, rejects)
-    is_tuple = ((kind == TUPLE) | riding) & rejects.alive
+    kind, watermark, carries_mark, tuples = received(Records.of(stream, registry), batch, times, rejects)
+    is_tuple = ((kind == TUPLE) | carries_mark) & rejects.accepted
     behind = np.zeros(len(records), np.bool_)
     behind[is_tuple] = standing(stream, tuples)[1]
-    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK)) & (rejects.alive | riding)
-    is_mark &= ~(riding & behind & (kind == WINDOW))
+    is_mark = np.isin(kind, (WINDOW, FINAL, WATERMARK)) & (rejects.accepted | carries_mark)
+    is_mark &= ~(carries_mark & behind & (kind == WINDOW))
     at_row, place = np.nonzero(np.stack([is_tuple, is_mark], axis=1))
     kinds_of = np.where(place == 0, TUPLE, kind[at_row])
     source = np.array([one.source for one in records], np.int64)

@@ -175,7 +175,7 @@ class Bucket:
         self._version = UNSET
         if not rows:
             return
-        topics = next((topics_of(packed) for holds, packed in rows if holds == TOPICS), self.plan.topic_partitions)
+        topics = next((topics_of(packed) for kind, packed in rows if kind == TOPICS), self.plan.topic_partitions)
         if topics != self.plan.topic_partitions:
             self._know(topics)
         if self.plan.merging:
@@ -184,7 +184,7 @@ class Bucket:
             begin = time.perf_counter()
             made = self.graph.feed(self._state, part.inputs, part.clock)
             self._took += time.perf_counter() - begin
-            self._records += len(part.places)
+            self._records += len(part.ordinals)
             yield part, made
 
     def content(self) -> tuple[GraphState, bytes]:

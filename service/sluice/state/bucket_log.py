@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def message(self) -> Message:
-        return Message(tuple(holds for holds, _ in self.rows), [body for _, body in self.rows])
+        return Message(tuple(kind for kind, _ in self.rows), [body for _, body in self.rows])
 
     @property
     def size(self) -> int:
