@@ -142,7 +142,7 @@ class TransactionalWriter:
             self._produce_all(producer.client, records, too_large)
             self._produce_entry(producer.client, batch, report, planned, began)
             self._produce_plans(producer.client, batch, planned, before)
-            producer.finish(ledger.place_after(batch, self._settings.query_id, planned))
+            producer.finish(ledger.offset_after(batch, self._settings.query_id, planned))
         self._next_batch, self._skipped, self._began = batch + 1, 0, None
         self._digest = "" if planned is None else planned.digest
         if producer.spent:

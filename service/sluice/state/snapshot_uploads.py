@@ -166,7 +166,7 @@ class SnapshotUploads:
         """
         oldest = min(some[0].version if len(some) == RETAINED else 0 for some in self._stored.values()) - 1
         if oldest > self._oldest_plan:
-            ledger.forget_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
+            ledger.remove_plans(self._kafka, self._name, self._plan.query, range(self._oldest_plan, oldest))
             self._oldest_plan = oldest
             self._plans = {batch: plan for batch, plan in self._plans.items() if batch >= oldest}
 

@@ -138,7 +138,7 @@ def test_a_start_ends_the_transaction_of_a_killed_process_at_once(kafka, topic):
     killed = Producer(kafka | {"transactional.id": ledger.transactional_id_of(topic)})
     killed.init_transactions()
     killed.begin_transaction()
-    place = ledger.place_after(7, MINE, planned_for(7))
+    place = ledger.offset_after(7, MINE, planned_for(7))
     killed.send_offsets_to_transaction([place], ledger.group_member(kafka, topic).consumer_group_metadata())
     assert fits(kafka, topic, MINE, 0, 1)
     assert ledger.read_position(kafka, topic) == (1, MINE, planned_for(0).digest)

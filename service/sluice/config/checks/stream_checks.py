@@ -259,7 +259,9 @@ class Streams:
         return order + stuck
 
     def check_feedback(self, name: str) -> None:
-        """A stream that closes a cycle needs a schema, as its readers are built before its writer (M12, M13)."""
+        """Checks a stream that closes a cycle. It needs a schema, because its readers are built before its writer (M12,
+        M13).
+        """
         shape, path = self.file.streams[name], ("streams", name)
         writer = self.operators[self.writers[name]].name
         why = f"as the tuples of {name} return to an operator before {writer}"

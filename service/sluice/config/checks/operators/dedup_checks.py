@@ -28,7 +28,7 @@ def dedup(typed: ExpressionChecks, index: int, shape: DedupShape) -> Dedup:
 
 
 def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str, int]:
-    """The time that a period counts, and its length in nanoseconds; some values if `within` is wrong."""
+    """The time that a period counts, and its length in nanoseconds. A default if `within` is wrong."""
     path, faults = typed.path(index, "within"), list[Fault]()
     parts = list(read_parts(shape.within, faults))
     found = length(parts[0]) if len(parts) == 1 and not faults else None
@@ -48,7 +48,7 @@ def period(typed: ExpressionChecks, index: int, shape: DedupShape) -> tuple[str,
 
 
 def hint(parts: Sequence[Part], faults: Sequence[Fault]) -> str | None:
-    """What to write for a period whose size is spelled as in another system, or stands alone, or whose word differs."""
+    """What to write for a period with the spelling of another system, without a word, or with a wrong word."""
     words = (
         f"{near}{part.text[len(part.word) :]}"
         for part in parts
@@ -69,7 +69,7 @@ def length(part: Part) -> int | None:
 
 
 def check_ticks(typed: ExpressionChecks, path: Path, text: str, within: int, of: EventTime) -> None:
-    """The period is a whole number of ticks, as the sizes of windows are."""
+    """Checks that the period is a whole number of ticks of the event time, as the sizes of windows are."""
     if within % of.tick:
         unit = {1_000_000: "milliseconds", 1000: "microseconds"}[of.tick]
         typed.report.problem(path, f"a period in whole {unit}, the ticks of the event time", text)

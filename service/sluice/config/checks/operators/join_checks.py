@@ -76,7 +76,7 @@ def side(typed: ExpressionChecks, index: int, shape: JoinShape, name: str) -> Si
 def side_window(
     typed: ExpressionChecks, index: int, shape: JoinShape, name: str, scope: Scope | None
 ) -> Sliding:  # fmt: skip
-    """The window of one side. UNKNOWN if it is wrong or missing, which the report says."""
+    """The window of one side; UNKNOWN if it is wrong or missing, which is reported."""
     key = f"window_{name}"
     text: str | None = getattr(shape, key)
     if text is None:
@@ -117,7 +117,7 @@ def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side
 
 
 def known(typed: ExpressionChecks, index: int) -> bool:
-    """Whether the file's value of `algorithm` is valid; otherwise the model has the default."""
+    """Whether the value of `algorithm` in the file is valid. If it is not, the parsed file has the default."""
     return not typed.shaped.partly(typed.path(index, "algorithm"))
 
 
