@@ -77,7 +77,7 @@ def outputs(plan, folder, rows):
     """What a bucket makes of them, and its state after it."""
     bucket, found = Bucket(replace(plan, checkpoint=str(folder)), 0), {}
     parts = 0
-    for part, made in bucket.tried([row for row in rows if row[0] in (RECORDS, IDLE_CLOCK)]):
+    for part, made in bucket.try_rows([row for row in rows if row[0] in (RECORDS, IDLE_CLOCK)]):
         parts += 1
         for name, items in made.items():
             ordinals = np.where(items.event < 0, -1, part.ordinals[items.event]).tolist() if len(part.ordinals) else []

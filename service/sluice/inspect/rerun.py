@@ -42,5 +42,5 @@ class BatchReplay:
         """The packed outputs of a bucket for a batch, computed as the service computes them."""
         through, rest = split_pass_through(plan.topic_partitions, arrived)
         yield from through
-        for part, made in self._buckets[number].tried(rest):
+        for part, made in self._buckets[number].try_rows(rest):
             yield from outgoing(plan, made, part, number)

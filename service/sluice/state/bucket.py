@@ -117,12 +117,12 @@ class Bucket:
         self._go_to(version)
         batch: Batch | None = None
         made: dict[str, Items] = {}
-        for following, following_made in self.tried(rows):
+        for following, following_made in self.try_rows(rows):
             if batch is not None and part_made is not None:
                 part_made(batch, made)
             batch, made = following, following_made
         self.held = self._size_of()
-        self._keep(Entry(version + 1, rows))
+        self._record(Entry(version + 1, rows))
         self._version = version + 1
         if batch is None:
             return None
@@ -166,7 +166,7 @@ class Bucket:
         """The state in memory, which the caller must not change; None if it has no version."""
         return None if self._version == UNSET else self._state
 
-    def tried(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
+    def try_rows(self, rows: list[Packed]) -> Iterator[tuple[Batch, dict[str, Items]]]:
         """Applies the rows to the state in memory, and yields each part of the batch with its outputs.
 
         Nothing is written to the checkpoint, and the state has no version afterwards. The batch is complete only when
@@ -177,7 +177,7 @@ class Bucket:
             return
         topics = next((topics_of(packed) for kind, packed in rows if kind == TOPICS), self.plan.topic_partitions)
         if topics != self.plan.topic_partitions:
-            self._know(topics)
+            self._set_topic_partitions(topics)
         if self.plan.merging:
             rows, self._waiting = in_order(self.plan, self._waiting, rows)
         for part in Batch.parts(self.plan, rows, self._state.now):
@@ -196,8 +196,8 @@ class Bucket:
         """Makes these the state of `version`, and its reorder buffer, in memory."""
         self._state, self._waiting, self._version = state, waiting, version
 
-    def plant(self, version: int, state: GraphState) -> None:
-        """Makes `state` the state of `version`, in memory and, as a snapshot, in the checkpoint."""
+    def install(self, version: int, state: GraphState) -> None:
+        """Makes `state` the state of `version`, in memory and as a snapshot in the checkpoint."""
         self._state, self._version = state, version
         self._snapshots.write(version, self._write)
 
@@ -268,7 +268,7 @@ class Bucket:
             return
         start, damages = self._version, list[DamagedError]()
         if not self._snapshots.newest(version) <= start < version:
-            start, body, damages = self._newest_whole(version)
+            start, body, damages = self._newest_undamaged(version)
             self._load(start, body)
         try:
             self._feed_again(self._log.entries(start, version))
@@ -282,11 +282,11 @@ class Bucket:
 
     def _feed_again(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            deque(self.tried(entry.rows), maxlen=0)
+            deque(self.try_rows(entry.rows), maxlen=0)
             self._behind += entry.size
             self._read += entry.size
 
-    def _newest_whole(self, upto: int) -> tuple[int, memoryview, list[DamagedError]]:
+    def _newest_undamaged(self, upto: int) -> tuple[int, memoryview, list[DamagedError]]:
         """The newest undamaged snapshot up to version `upto` (inclusive): its version, its bytes, and newer damages.
 
         Version 0 with no bytes stands for the initial state.
@@ -319,7 +319,7 @@ class Bucket:
         self._waiting = bytes(body[LENGTH : LENGTH + length])
         self._read += len(body)
 
-    def _know(self, topics: Mapping[str, int]) -> None:
+    def _set_topic_partitions(self, topics: Mapping[str, int]) -> None:
         """Changes the numbers of topic partitions to those of the batch when it first ran.
 
         The log stores these numbers, because with more topic partitions the same rows would give other outputs.
@@ -341,7 +341,7 @@ class Bucket:
 
     # ---- in the checkpoint ------------------------------------------------------------------------------------------
 
-    def _keep(self, entry: Entry) -> None:
+    def _record(self, entry: Entry) -> None:
         """Writes a batch to the checkpoint: as an entry of the log, or the state itself if that takes fewer bytes."""
         if 2 * self.held <= entry.size:  # two copies, because no log entry can replace a damaged one
             self._snapshots.write(entry.version, self._write, twice=True)

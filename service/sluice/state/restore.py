@@ -150,7 +150,7 @@ def _repeat(plan: Plan, buckets: Mapping[int, Bucket], versions: Mapping[int, in
             for number, bucket in buckets.items():
                 if versions[number] <= at:
                     _, rows = split_pass_through(own_plan.topic_partitions, arrived.get(number, []))
-                    deque(bucket.tried(rows), maxlen=0)
+                    deque(bucket.try_rows(rows), maxlen=0)
     except HeaderNameError as error:
         raise RestoreError(
             f"checkpoint {plan.checkpoint}: the state after batch {batch} would have to be computed from a record that "
@@ -265,7 +265,7 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
     kafka = plan.pipeline.settings.kafka
     needed = oldest_needed(kafka, plans[version - 1].offsets, plans[batch].offsets)
     _require_uncompacted(plan, batch, needed)
-    lacking = {place: found for place, found in needed.items() if found.oldest > found.needed}
+    lacking = {one: found for one, found in needed.items() if found.oldest > found.needed}
     if not lacking:
         return
     (topic, partition), found = min(lacking.items())
@@ -278,7 +278,7 @@ def _require_records(plan: Plan, version: int, batch: int, plans: Plans) -> None
 
 
 def _require_uncompacted(plan: Plan, batch: int, needed: Mapping[tuple[str, int], NeededOffset]) -> None:
-    compacted = {place: found for place, found in needed.items() if place[0] in plan.compacted}
+    compacted = {one: found for one, found in needed.items() if one[0] in plan.compacted}
     if not compacted:
         return
     (topic, partition), found = min(compacted.items())

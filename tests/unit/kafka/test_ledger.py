@@ -192,7 +192,7 @@ def test_more_plans_than_the_queue_of_the_client_takes_are_forgotten(kafka, topi
     for value, key in ledger.plan_records(topic, MINE, many):
         producer.produce(ledger.TOPIC, value, key, ledger.PARTITION)
     producer.flush()
-    ledger.forget_plans(crowded, topic, MINE, range(100))
+    ledger.remove_plans(crowded, topic, MINE, range(100))
     assert ledger.plans(kafka, topic, MINE).keys() == set(range(100, 200))
     ledger.reset(crowded, topic, OTHER, None)
     assert ledger.plans(kafka, topic, MINE) == {}

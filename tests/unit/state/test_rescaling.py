@@ -67,7 +67,7 @@ def fed(plan: Plan, buckets: list[Bucket], batch: dict[int, list[tuple[int, str,
     made = []
     for label, bucket in zip(labels(plan.buckets), buckets, strict=True):
         _, rows = split_pass_through(plan.topic_partitions, arrived[label])
-        for _, outputs in bucket.tried(rows):
+        for _, outputs in bucket.try_rows(rows):
             made += map(str, outputs["out"].tuples.to_pylist())
     return sorted(made)
 

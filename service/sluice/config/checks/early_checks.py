@@ -10,7 +10,7 @@ from sluice.model.windows.kinds import kinds_with_early
 from sluice.time_units import SECOND
 
 #: the longest time until an early result, in nanoseconds: 3,650 days
-MOST_TIME = 3_650 * 86_400 * SECOND
+MAX_WAIT = 3_650 * 86_400 * SECOND
 
 
 def early(
@@ -26,7 +26,7 @@ def early(
     for policy, part in found:
         if policy == Count(0):
             typed.report.fault(path, part.fault("count(n) with a number of tuples above 0"))
-        if isinstance(policy, Time) and (policy.aligned is not None or policy.nanoseconds > MOST_TIME):
+        if isinstance(policy, Time) and (policy.aligned is not None or policy.nanoseconds > MAX_WAIT):
             typed.report.fault(path, part.fault("time(seconds) with at most 3,650 days"))
     if not window.early:
         typed.report.problem(path, f"early only with a {kinds_with_early()} window (rule F8){_instead(clause)}")

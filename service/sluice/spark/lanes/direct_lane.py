@@ -23,7 +23,7 @@ from sluice.batch.query_plan import Plan
 from sluice.checkpoint.offset_log import before_batch, planned
 from sluice.kafka.kafka_errors import HeaderNameError
 from sluice.kafka.planned_batch import Planned
-from sluice.spark.lanes.record_feed import NotAtHandError, RecordFeed
+from sluice.spark.lanes.record_feed import RecordFeed, RecordsNotReadError
 from sluice.state.server import pool
 from sluice.state.server.request import request
 
@@ -56,7 +56,7 @@ class DirectLane:
         try:
             records = self._feed.take(before.offsets, now.offsets)
             return self._made(before, now, batch, records)
-        except (NotAtHandError, HeaderNameError, OSError, EOFError) as error:
+        except (RecordsNotReadError, HeaderNameError, OSError, EOFError) as error:
             LOGGER.info("Spark does a small batch: %s", error, extra={"batch": batch})
             return None
 

@@ -11,7 +11,7 @@ from sluice.batch.query_plan import Plan
 from sluice.config.load import load_text
 from sluice.spark.lanes import direct_lane
 from sluice.spark.lanes.direct_lane import DirectLane
-from sluice.spark.lanes.record_feed import NotAtHandError
+from sluice.spark.lanes.record_feed import RecordsNotReadError
 
 FILE = """
 pipeline: direct
@@ -142,7 +142,7 @@ def test_spark_does_a_batch_whose_state_servers_cannot_be_reached(lane, error):
 
 
 def test_spark_does_a_batch_whose_records_are_not_at_hand(lane):
-    assert lane({0: 11, 1: 20}, NotAtHandError("late")).lane.outputs(5) is None
+    assert lane({0: 11, 1: 20}, RecordsNotReadError("late")).lane.outputs(5) is None
 
 
 def test_spark_does_a_batch_with_a_header_that_the_client_cannot_read(lane):

@@ -10,7 +10,7 @@ from sluice.config.syntax.durations import EXAMPLES, seconds
 from sluice.config.syntax.file_models import DedupShape
 from sluice.model.errors import Fault, Path, nearest
 from sluice.model.spec import Dedup, EventTime
-from sluice.model.windows.session_window import MOST_GAP
+from sluice.model.windows.session_window import MAX_GAP
 from sluice.time_units import SECOND
 
 #: the word of a period -> the time that it counts
@@ -64,7 +64,7 @@ def length(part: Part) -> int | None:
         case Part(word=word, arguments=(text,)) if word in TIMES:
             given = seconds(text)
             exact = given * SECOND if given is not None else 0
-            return int(exact) if 0 < exact <= MOST_GAP and exact == int(exact) else None
+            return int(exact) if 0 < exact <= MAX_GAP and exact == int(exact) else None
     return None
 
 

@@ -110,10 +110,10 @@ def check_equality(typed: ExpressionChecks, index: int, sides: Mapping[str, Side
     keys = sides["left"].equality, sides["right"].equality
     if any(len(side) < len(left) for side in keys):
         return
-    for place, (a, b) in enumerate(zip(*keys, strict=True)):
+    for position, (a, b) in enumerate(zip(*keys, strict=True)):
         if a.type != b.type:
-            path = typed.path(index, "equality_right", place)
-            typed.report.problem(path, f"{a.type}, as {left[place]} on the left, not {b.type} (rule J3)")
+            path = typed.path(index, "equality_right", position)
+            typed.report.problem(path, f"{a.type}, as {left[position]} on the left, not {b.type} (rule J3)")
 
 
 def known(typed: ExpressionChecks, index: int) -> bool:
