@@ -108,7 +108,7 @@ def read_again(kafka: Mapping[str, str], found: Sequence[DeadLetter]) -> list[De
     try:
         read(kafka, starts, ends, keep)
     except UnavailableError as error:
-        LOGGER.warning("dead letters are tuples in JSON: %s", error)
+        LOGGER.warning("dead letters contain tuples in JSON, because their records cannot be read again: %s", error)
     return [_as_it_was(one, records.get((one.topic, one.partition, one.offset))) for one in found]
 
 
@@ -118,6 +118,6 @@ def _as_it_was(letter: DeadLetter, record: Message | None) -> DeadLetter:
     try:
         headers, timestamp = headers_of(record), record.timestamp()[1]
     except HeaderNameError as error:
-        LOGGER.warning("a dead letter is a tuple in JSON: %s", error)
+        LOGGER.warning("a dead letter contains the tuple in JSON, because its record cannot be read again: %s", error)
         return letter
     return replace(letter, key=record.key(), value=record.value(), headers=headers, timestamp=timestamp, original=True)

@@ -59,7 +59,7 @@ class Follower:
                 consumers.append(Consumer(client_properties(self._kafka, "consumer") | FOLLOWER_PROPERTIES))
                 self._follow(consumers[0])
             except (KafkaException, HungError) as error:
-                LOGGER.warning("following the ledger with another client: %s", _text(error))
+                LOGGER.warning("following the ledger with a new Kafka client: %s", _text(error))
                 self._stopped.wait(PAUSE)
             finally:
                 discard(consumers)

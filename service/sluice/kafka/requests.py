@@ -143,7 +143,7 @@ class Requests(Generic[Client]):
                 left = began + self._retry_s - self._time.now()
                 if reason.final or left <= 0:
                     raise UnavailableError(f"cannot {action}: {reason.text}") from error
-                LOGGER.warning("repeating a request: cannot %s: %s", action, reason.text)
+                LOGGER.warning("a request to Kafka failed and is repeated: cannot %s: %s", action, reason.text)
                 self._time.sleep(min(pause, left))
                 pause = min(2 * pause, PAUSES[1])
 

@@ -102,7 +102,9 @@ TABLE = (
         ("stage",),
         "Whether the last use of the store of `state:` succeeded: 1 or 0. Absent without `state:`.",
     ),
-    Metric("sluice_store_written_bytes_total", Counter, (), "Number of bytes of snapshots written to that store."),
+    Metric(
+        "sluice_store_written_bytes_total", Counter, (), "Number of bytes of snapshots written to the store of `state:`."
+    ),
     Metric(
         "sluice_restore_timestamp_seconds",
         Gauge,

@@ -107,7 +107,7 @@ class PipelineFolder:
         if self._unreadable == why:
             return None
         self._unreadable = why
-        LOGGER.error("%s: %s; its pipelines go on", self._folder, why)
+        LOGGER.error("%s: %s; its pipelines continue", self._folder, why)
         return self._chosen()
 
     def _read(self, path: Path, file: _File) -> None:

@@ -277,7 +277,7 @@ class Bucket:
                 raise _unreachable(version, damages, error) from error
             raise
         for damage in damages:
-            LOGGER.warning("%s; version %d is made of version %d and the log", damage, version, start)
+            LOGGER.warning("%s; version %d is computed from version %d and the log", damage, version, start)
         self._version = version
 
     def _feed_again(self, entries: Iterable[Entry]) -> None:

@@ -146,7 +146,7 @@ def _archive(plan: Plan, *, anew: bool) -> SnapshotArchive | None:
         except StoreRefusedError as error:
             raise StoreUnavailableError(f"state {error}") from error
         except StoreError as error:
-            LOGGER.warning("state %s; the service goes on without it while the checkpoint folder is there", error)
+            LOGGER.warning("state %s; the service continues without it while the checkpoint folder exists", error)
     return archive
 
 

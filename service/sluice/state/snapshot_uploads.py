@@ -197,6 +197,6 @@ class SnapshotUploads:
         self._failure, self._failed = text, self._clock()
         what = "refused" if isinstance(error, CheckpointError) else "it cannot be used now"
         LOGGER.warning(
-            "state %s: %s, and the service goes on without writing snapshots there: %s",
+            "state %s: %s, and the service continues without writing snapshots there: %s",
             self._archive.location(), what, text, exc_info=error if not isinstance(error, OSError) else None,
         )  # fmt: skip

@@ -316,7 +316,7 @@ def check_zero(clause: ParsedClause) -> None:
             clause.cautions.append(effects[0 if clause.tumbling else index])
     for leaving, part in clause.leaving:
         if leaving in (PartitionCount(0), TupleCount(0)):
-            clause.cautions.append(f"{part.text} throws every tuple away as soon as it is in (rule V10)")
+            clause.cautions.append(f"{part.text} evicts every tuple as soon as it is inserted (rule V10)")
         elif isinstance(leaving, PartitionAge) and seconds((part.arguments or ("0",))[0]) != leaving.seconds:
             clause.cautions.append(f"{part.text} counts whole seconds: {leaving.seconds} (rule V6)")
 

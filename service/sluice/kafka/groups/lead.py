@@ -132,7 +132,7 @@ class Lead:
                     self._refuse(error.args[0])
                     return
                 else:
-                    LOGGER.warning("waiting for the lead with another client: %s", _text(error))
+                    LOGGER.warning("waiting for the lead with a new Kafka client: %s", _text(error))
                     self._stopped.wait(PAUSE_S)
             finally:
                 discard(consumers, LEAVE_S)

@@ -57,7 +57,7 @@ class DirectLane:
             records = self._feed.take(before.offsets, now.offsets)
             return self._made(before, now, batch, records)
         except (RecordsNotReadError, HeaderNameError, OSError, EOFError) as error:
-            LOGGER.info("Spark does a small batch: %s", error, extra={"batch": batch})
+            LOGGER.info("a small batch is run as a job of Spark: %s", error, extra={"batch": batch})
             return None
 
     def close(self) -> None:
