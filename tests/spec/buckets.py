@@ -16,12 +16,12 @@ from sluice.engine.stream.expression_eval import evaluate
 from sluice.engine.stream.items import EMPTY_FIRING, TUPLE, WINDOW, Items
 from sluice.model.spec import Pipeline
 from sluice.model.spreading import Keys
-from sluice.replayer.event_file import Batch, Placed, topic_partitions
+from sluice.replayer.event_file import Batch, LocatedEvent, topic_partitions
 
 TOPIC_PARTITIONS = 3
 
 
-def plan_of(pipeline: Pipeline, placed: Sequence[Placed], buckets: int) -> Plan:
+def plan_of(pipeline: Pipeline, placed: Sequence[LocatedEvent], buckets: int) -> Plan:
     streams = {stream.name: TOPIC_PARTITIONS for stream in pipeline.outputs}
     partitions = topic_partitions(placed, [s.name for s in pipeline.inputs]) | streams
     return Plan(pipeline, query="q", start="s", checkpoint="", buckets=buckets, topic_partitions=partitions)

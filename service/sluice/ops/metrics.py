@@ -102,9 +102,7 @@ TABLE = (
         ("stage",),
         "Whether the last use of the store of `state:` succeeded: 1 or 0. Absent without `state:`.",
     ),
-    Metric(
-        "sluice_store_written_bytes_total", Counter, (), "Number of bytes of snapshots written to the store of `state:`."
-    ),
+    Metric("sluice_store_written_bytes_total", Counter, (), "Bytes of snapshots written to the store of `state:`."),
     Metric(
         "sluice_restore_timestamp_seconds",
         Gauge,
